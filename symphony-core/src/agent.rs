@@ -1,0 +1,333 @@
+//! What a coding agent must be able to do (contract section 10).
+//!
+//! A backend opens a session in a workspace; a session runs turns and is closed. What it says on
+//! the way goes out as [`AgentUpdate`]s.
+
+use std::error::Error;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::env::Env;
+use crate::failure::{Failure, FailureKind, chain};
+use crate::issue::Issue;
+use crate::orchestrator::RunId;
+use crate::settings::Settings;
+use crate::text::text_newtype;
+use crate::time::Wall;
+use crate::tracker::AgentTools;
+use crate::workspace::HostId;
+
+text_newtype! {
+    /// The agent's own id of a conversation.
+    ThreadId
+}
+
+/// Opens sessions with one kind of agent.
+#[async_trait]
+pub trait AgentBackend: fmt::Debug + Send + Sync {
+    /// Starts an agent in the workspace, ready for its first turn.
+    ///
+    /// Safe to drop at any await: what was started is then gone.
+    ///
+    /// # Errors
+    /// The kind says what the scheduler does next.
+    async fn open(&self, request: SessionRequest) -> Result<Box<dyn AgentSession>, AgentError>;
+}
+
+/// A live conversation with one agent.
+#[async_trait]
+pub trait AgentSession: Send {
+    /// Runs one turn to its end. Safe to drop at any await; [`close`](Self::close) follows.
+    ///
+    /// # Errors
+    /// A turn that did not complete.
+    async fn run_turn(&mut self, turn: Turn) -> Result<TurnEnd, AgentError>;
+
+    /// Ends the agent. When this returns `Ok`, nothing of it is left (contract 10.9).
+    ///
+    /// # Errors
+    /// What could not be confirmed to be gone.
+    async fn close(self: Box<Self>) -> Result<(), AgentError>;
+}
+
+/// What a session needs.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct SessionRequest {
+    /// The run it belongs to.
+    pub run: RunId,
+    /// The issue to work on.
+    pub issue: Arc<Issue>,
+    /// The folder to work in.
+    pub workspace: PathBuf,
+    /// The machine that folder is on.
+    pub host: HostId,
+    /// The settings the run began with.
+    pub settings: Arc<Settings>,
+    /// The tracker's tools.
+    pub tools: Option<Arc<dyn AgentTools>>,
+    /// A conversation to go on with.
+    pub resume: Option<ThreadId>,
+    /// Environment variables the agent must not see.
+    pub hidden_env: Arc<[String]>,
+    /// Where updates go.
+    pub updates: Updates,
+}
+
+impl SessionRequest {
+    /// A request with nothing optional.
+    #[must_use]
+    pub fn new(
+        run: RunId,
+        issue: Arc<Issue>,
+        workspace: PathBuf,
+        settings: Arc<Settings>,
+        updates: Updates,
+    ) -> Self {
+        Self {
+            run,
+            issue,
+            workspace,
+            host: HostId::local(),
+            settings,
+            tools: None,
+            resume: None,
+            hidden_env: Arc::from([]),
+            updates,
+        }
+    }
+}
+
+/// One turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Turn {
+    /// Counted from one within the run.
+    pub number: u32,
+    /// What the agent is told.
+    pub prompt: String,
+}
+
+/// How a turn ended that did not fail.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnEnd {
+    /// The agent says it is through.
+    Completed,
+    /// The agent asks something only a person can answer.
+    InputRequired {
+        /// The question.
+        question: String,
+    },
+}
+
+/// Where a session's updates go: cheap to clone, never waits.
+#[derive(Clone)]
+pub struct Updates(Arc<dyn Fn(AgentUpdate) + Send + Sync>);
+
+impl Updates {
+    /// Updates go to this function.
+    #[must_use]
+    pub fn new(sink: impl Fn(AgentUpdate) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(sink))
+    }
+
+    /// Sends one update.
+    pub fn send(&self, update: AgentUpdate) {
+        (self.0)(update);
+    }
+}
+
+impl fmt::Debug for Updates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Updates")
+    }
+}
+
+/// What a session says on the way. Each one is a sign of life (contract 8.1).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentUpdate {
+    /// Lines arrived that say nothing new.
+    Alive,
+    /// The conversation, and the turn in it, have these ids.
+    Session {
+        /// The conversation.
+        thread: ThreadId,
+        /// `<thread>-<turn>`
+        session_id: Arc<str>,
+        /// The agent's process, where there is one.
+        pid: Option<u32>,
+    },
+    /// Something worth showing.
+    Event(Arc<AgentEvent>),
+    /// The absolute token counts of a conversation.
+    Usage {
+        /// The conversation.
+        thread: ThreadId,
+        /// Everything it has used so far.
+        total: Tokens,
+    },
+    /// The agent's limits.
+    RateLimits(Arc<RateLimits>),
+    /// Symphony runs a tool for the agent: until it answers, silence is no stall.
+    ToolBegan,
+    /// The tool has answered.
+    ToolEnded,
+}
+
+/// Something an agent did, for people.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentEvent {
+    /// The event's name, such as `turn_completed` or `notification`.
+    pub name: String,
+    /// One line about it.
+    pub summary: String,
+    /// When it happened.
+    pub at: Wall,
+}
+
+/// Token counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tokens {
+    /// Sent to the model.
+    pub input: u64,
+    /// Of those, read from a cache.
+    pub cached_input: u64,
+    /// Written by the model.
+    pub output: u64,
+    /// Of those, spent on reasoning.
+    pub reasoning_output: u64,
+    /// As the agent adds them up.
+    pub total: u64,
+}
+
+/// The limits that an agent last reported.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RateLimits {
+    /// Which limit, where there are several.
+    pub limit_id: Option<String>,
+    /// The account's plan.
+    pub plan: Option<String>,
+    /// The windows, shortest first.
+    pub windows: Vec<RateLimitWindow>,
+}
+
+/// One window of a limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RateLimitWindow {
+    /// `primary`, `secondary`
+    pub name: String,
+    /// How much of it is used, in percent.
+    pub used_percent: f64,
+    /// Its length.
+    pub window_minutes: Option<u64>,
+    /// When it begins anew.
+    pub resets_at: Option<Wall>,
+}
+
+/// Why an agent could not do its part.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct AgentError {
+    /// The kind.
+    pub kind: AgentErrorKind,
+    /// What people read: this layer's part only.
+    pub message: String,
+    /// When to try again, where the agent said so.
+    pub retry_at: Option<Wall>,
+    /// The cause.
+    #[source]
+    pub source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// The kinds of contract 10.10, and the limits of 7.6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentErrorKind {
+    /// The command does not exist.
+    NotFound,
+    /// The workspace cannot be worked in.
+    InvalidWorkspace,
+    /// A request got no answer in time.
+    ResponseTimeout,
+    /// A turn was silent for too long.
+    TurnTimeout,
+    /// The process ended.
+    ProcessExit,
+    /// A request was answered with an error.
+    ResponseError,
+    /// The agent says the turn failed.
+    TurnFailed,
+    /// The turn was interrupted.
+    TurnCancelled,
+    /// The turn needs a person.
+    TurnInputRequired,
+    /// The account's allowance is used up.
+    UsageLimit,
+    /// The model refuses for a while.
+    RateLimited,
+    /// The model does not accept the credential.
+    Unauthorized,
+}
+
+impl AgentErrorKind {
+    /// The name of the contract.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotFound => "codex_not_found",
+            Self::InvalidWorkspace => "invalid_workspace_cwd",
+            Self::ResponseTimeout => "response_timeout",
+            Self::TurnTimeout => "turn_timeout",
+            Self::ProcessExit => "process_exit",
+            Self::ResponseError => "response_error",
+            Self::TurnFailed => "turn_failed",
+            Self::TurnCancelled => "turn_cancelled",
+            Self::TurnInputRequired => "turn_input_required",
+            Self::UsageLimit => "usage_limit",
+            Self::RateLimited => "rate_limited",
+            Self::Unauthorized => "unauthorized",
+        }
+    }
+}
+
+impl AgentError {
+    /// An error without a cause.
+    #[must_use]
+    pub fn new(kind: AgentErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            retry_at: None,
+            source: None,
+        }
+    }
+
+    /// What the scheduler is told: the whole chain in one line, and a span instead of a time.
+    #[must_use]
+    pub fn to_failure(&self, now: Wall) -> Failure {
+        let message = chain(&self.message, self.source());
+        Failure::new(FailureKind::Agent(self.kind), message)
+            .retry_after(self.retry_at.and_then(|at| now.until(at)))
+    }
+}
+
+/// Builds backends of one kind.
+pub trait AgentFactory: fmt::Debug + Send + Sync {
+    /// The name that `agent.kind` uses.
+    fn kind(&self) -> &str;
+
+    /// Builds a backend for these settings.
+    ///
+    /// # Errors
+    /// What in the settings cannot work.
+    fn build(
+        &self,
+        settings: &Settings,
+        env: &dyn Env,
+    ) -> Result<Arc<dyn AgentBackend>, AgentError>;
+}

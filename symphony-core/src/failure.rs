@@ -1,0 +1,108 @@
+//! Why something did not work, as the scheduler sees it: it branches on the kind, never on text.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::AgentErrorKind;
+use crate::hooks::Hook;
+use crate::tracker::TrackerErrorKind;
+
+/// A failure of a run, a read or a removal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What sort of failure: the only part that decides anything.
+    pub kind: FailureKind,
+    /// What people read.
+    pub message: String,
+    /// How long to wait, where the other side said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<Duration>,
+}
+
+/// Where a failure comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// The agent or its protocol.
+    Agent(AgentErrorKind),
+    /// The tracker.
+    Tracker(TrackerErrorKind),
+    /// A hook failed or ran out of time.
+    Hook(Hook),
+    /// The workspace could not be created, entered or removed.
+    Workspace,
+    /// The prompt could not be rendered for this issue.
+    Prompt,
+    /// The agent showed no sign of life.
+    Stalled,
+    /// A fault of Symphony itself, such as a task that panicked.
+    Internal,
+}
+
+impl FailureKind {
+    /// Whether the agent refuses everyone for a while, so that all starts are held (contract 7.6).
+    #[must_use]
+    pub const fn is_limit(self) -> bool {
+        matches!(
+            self,
+            Self::Agent(
+                AgentErrorKind::UsageLimit
+                    | AgentErrorKind::RateLimited
+                    | AgentErrorKind::Unauthorized
+            )
+        )
+    }
+
+    /// A stable name for logs and the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Agent(kind) => kind.as_str(),
+            Self::Tracker(kind) => kind.as_str(),
+            Self::Hook(_) => "hook_failed",
+            Self::Workspace => "workspace_error",
+            Self::Prompt => "template_render_error",
+            Self::Stalled => "stalled",
+            Self::Internal => "internal_error",
+        }
+    }
+}
+
+impl Failure {
+    /// A failure without a time to wait for.
+    #[must_use]
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            retry_after: None,
+        }
+    }
+
+    /// With how long to wait.
+    #[must_use]
+    pub const fn retry_after(mut self, span: Option<Duration>) -> Self {
+        self.retry_after = span;
+        self
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind.as_str(), self.message)
+    }
+}
+
+/// A layer's message and those of its causes, in one line.
+pub(crate) fn chain(message: &str, mut cause: Option<&(dyn Error + 'static)>) -> String {
+    let mut line = message.to_owned();
+    while let Some(error) = cause {
+        line.push_str(": ");
+        line.push_str(&error.to_string());
+        cause = error.source();
+    }
+    line
+}

@@ -1,0 +1,354 @@
+//! The issue as every tracker presents it (contract section 1).
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::text::{fold, text_newtype};
+use crate::time::Wall;
+
+text_newtype! {
+    /// The tracker's own id of an issue: opaque and stable.
+    IssueId
+}
+
+text_newtype! {
+    /// The key people use, such as `MT-42`: unique within the tracker's scope.
+    Identifier
+}
+
+/// A state's name: shown as the tracker spells it, compared trimmed and lowercased.
+///
+/// ```
+/// use symphony_core::StateName;
+/// assert_eq!(StateName::new("In Progress"), StateName::new(" in progress "));
+/// assert_eq!(StateName::new("In Progress").as_str(), "In Progress");
+/// ```
+#[derive(Clone)]
+pub struct StateName {
+    spelling: Arc<str>,
+    key: Arc<str>,
+}
+
+impl StateName {
+    /// Keeps the spelling and derives the key that comparisons use.
+    #[must_use]
+    pub fn new(spelling: impl Into<Arc<str>>) -> Self {
+        let spelling = spelling.into();
+        let folded = fold(&spelling);
+        let key = if *folded == *spelling {
+            Arc::clone(&spelling)
+        } else {
+            folded.into()
+        };
+        Self { spelling, key }
+    }
+
+    /// The tracker's spelling.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.spelling
+    }
+
+    /// The trimmed, lowercased form.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Whether nothing is left after trimming.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.key.is_empty()
+    }
+}
+
+impl PartialEq for StateName {
+    fn eq(&self, other: &Self) -> bool {
+        self.key == other.key
+    }
+}
+
+impl Eq for StateName {}
+
+impl PartialOrd for StateName {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for StateName {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key.cmp(&other.key)
+    }
+}
+
+impl Hash for StateName {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.key.hash(hasher);
+    }
+}
+
+impl fmt::Debug for StateName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.spelling.fmt(f)
+    }
+}
+
+impl fmt::Display for StateName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.spelling)
+    }
+}
+
+impl From<&str> for StateName {
+    fn from(spelling: &str) -> Self {
+        Self::new(spelling)
+    }
+}
+
+impl Serialize for StateName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.spelling)
+    }
+}
+
+impl<'de> Deserialize<'de> for StateName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::new)
+    }
+}
+
+/// A label, trimmed and lowercased.
+///
+/// A blank one can be required, and then matches no issue, because issues never carry one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Label(Arc<str>);
+
+impl Label {
+    /// Normalises the text.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        Self(fold(text).into())
+    }
+
+    /// The normalised text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether nothing is left after trimming.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// An issue's labels: normalised, without blanks and duplicates, in the tracker's order.
+    #[must_use]
+    pub fn list<I: IntoIterator>(texts: I) -> Vec<Self>
+    where
+        I::Item: AsRef<str>,
+    {
+        let mut labels = Vec::new();
+        for text in texts {
+            let label = Self::new(text.as_ref());
+            if !label.is_blank() && !labels.contains(&label) {
+                labels.push(label);
+            }
+        }
+        labels
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Label {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|text| Self::new(&text))
+    }
+}
+
+/// What a state means, where the tracker tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StateKind {
+    /// Not planned yet.
+    Backlog,
+    /// Planned, not begun.
+    Unstarted,
+    /// Being worked on.
+    Started,
+    /// Done.
+    Completed,
+    /// Given up.
+    Cancelled,
+}
+
+impl StateKind {
+    /// Whether no more work is expected.
+    #[must_use]
+    pub const fn is_over(self) -> bool {
+        matches!(self, Self::Completed | Self::Cancelled)
+    }
+}
+
+/// An issue that must be done before another may start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocker {
+    /// The blocker's id, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<IssueId>,
+    /// The blocker's human key, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identifier: Option<Identifier>,
+    /// The blocker's state, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateName>,
+    /// What that state means, where the tracker tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state_kind: Option<StateKind>,
+}
+
+/// One issue, as last read from the tracker.
+///
+/// [`Issue::new`] takes what every issue must have and refuses a record without it (contract
+/// 1.3); the rest starts empty and is set field by field.
+///
+/// ```
+/// use symphony_core::{Issue, Label};
+/// let mut issue = Issue::new("id-1", "MT-1", "Fix the door", "Todo").unwrap();
+/// issue.priority = Some(2);
+/// issue.labels = Label::list(["Bug", " bug ", ""]);
+/// assert_eq!(issue.labels.len(), 1);
+/// assert!(Issue::new("id-1", "MT-1", "  ", "Todo").is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Issue {
+    /// The tracker's id.
+    pub id: IssueId,
+    /// The human key.
+    pub identifier: Identifier,
+    /// One line on what it is about.
+    pub title: String,
+    /// The state, as the tracker spells it.
+    pub state: StateName,
+    /// What the state means, where the tracker tells.
+    #[serde(default)]
+    pub state_kind: Option<StateKind>,
+    /// 1 (urgent) to 4 (low); anything else sorts after those.
+    #[serde(default)]
+    pub priority: Option<i64>,
+    /// When it was created.
+    #[serde(default)]
+    pub created_at: Option<Wall>,
+    /// When it last changed.
+    #[serde(default)]
+    pub updated_at: Option<Wall>,
+    /// The adapter's verdict on tracker-specific rules such as assignee or membership.
+    #[serde(default = "yes")]
+    pub dispatchable: bool,
+    /// Labels, normalised by [`Label::list`].
+    #[serde(default)]
+    pub labels: Vec<Label>,
+    /// What must be done first.
+    #[serde(default)]
+    pub blocked_by: Vec<Blocker>,
+    /// The body.
+    #[serde(default)]
+    pub description: Option<String>,
+    /// The branch the tracker suggests.
+    #[serde(default)]
+    pub branch_name: Option<String>,
+    /// Where people look at it.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// Who it is assigned to.
+    #[serde(default)]
+    pub assignee_id: Option<String>,
+    /// Non-secret ids that the tracker's own tools need; never read by the core.
+    #[serde(default)]
+    pub native_ref: Option<Map<String, Value>>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Issue {
+    /// An issue with what every issue must have.
+    ///
+    /// # Errors
+    /// [`Malformed`] names the fields that are empty.
+    pub fn new(id: &str, identifier: &str, title: &str, state: &str) -> Result<Self, Malformed> {
+        let issue = Self {
+            id: id.into(),
+            identifier: identifier.into(),
+            title: title.to_owned(),
+            state: state.into(),
+            state_kind: None,
+            priority: None,
+            created_at: None,
+            updated_at: None,
+            dispatchable: true,
+            labels: Vec::new(),
+            blocked_by: Vec::new(),
+            description: None,
+            branch_name: None,
+            url: None,
+            assignee_id: None,
+            native_ref: None,
+        };
+        match issue.missing_fields().as_slice() {
+            [] => Ok(issue),
+            missing => Err(Malformed {
+                id: issue.id.clone(),
+                missing: missing.to_vec(),
+            }),
+        }
+    }
+
+    /// Whether everything an issue must have is there (contract 5.1).
+    #[must_use]
+    pub fn is_well_formed(&self) -> bool {
+        let filled = |text: &str| !text.trim().is_empty();
+        filled(self.id.as_str())
+            && filled(self.identifier.as_str())
+            && filled(&self.title)
+            && !self.state.is_blank()
+    }
+
+    fn missing_fields(&self) -> Vec<&'static str> {
+        [
+            ("id", self.id.as_str()),
+            ("identifier", self.identifier.as_str()),
+            ("title", self.title.as_str()),
+            ("state", self.state.as_str()),
+        ]
+        .into_iter()
+        .filter(|(_, text)| text.trim().is_empty())
+        .map(|(name, _)| name)
+        .collect()
+    }
+}
+
+/// A record without everything an issue must have (contract 1.3).
+///
+/// A list read drops it with one log line; a read by id reports it as unreadable.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("issue record {id:?} has no {}", missing.join(", "))]
+pub struct Malformed {
+    /// The record's id, possibly empty.
+    pub id: IssueId,
+    /// The fields that are empty.
+    pub missing: Vec<&'static str>,
+}

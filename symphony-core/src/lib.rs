@@ -1,0 +1,28 @@
+//! Symphony's pure core.
+//!
+//! The domain ([`Issue`], [`WorkspaceKey`]), the policy file ([`settings`], [`workflow`],
+//! [`prompt`]), the scheduler as a state machine ([`orchestrator`]), and the traits that adapters
+//! implement ([`tracker`], [`agent`], [`hooks`]). Nothing in here waits, reads a clock or a
+//! variable, touches a file, logs or spawns: what should happen outside goes out as data.
+
+pub mod agent;
+pub mod budget;
+pub mod env;
+pub mod failure;
+pub mod hooks;
+pub mod issue;
+pub mod orchestrator;
+pub mod problem;
+pub mod prompt;
+pub mod settings;
+pub mod snapshot;
+mod text;
+pub mod time;
+pub mod tracker;
+pub mod workflow;
+pub mod workspace;
+
+pub use failure::{Failure, FailureKind};
+pub use issue::{Blocker, Identifier, Issue, IssueId, Label, Malformed, StateKind, StateName};
+pub use settings::{Settings, StateSet};
+pub use workspace::{HostId, Scope, WorkspaceKey, WorkspaceRecord};

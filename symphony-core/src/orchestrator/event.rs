@@ -1,0 +1,611 @@
+//! What goes into the orchestrator and what comes out: plain data that can be printed, compared,
+//! recorded and replayed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::{AgentUpdate, ThreadId};
+use crate::budget::BudgetView;
+use crate::failure::Failure;
+use crate::issue::{Identifier, Issue, IssueId, StateName};
+use crate::problem::Problem;
+use crate::settings::{Settings, StateSet};
+use crate::snapshot::Mode;
+use crate::time::{Mono, Wall};
+use crate::tracker::{ById, Candidates, Poll};
+use crate::workspace::{HostId, Scope, WorkspaceKey, WorkspaceRecord};
+
+/// One attempt at one issue. Never used again, also across restarts (contract 6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RunId {
+    /// Which life of the service.
+    pub boot: u64,
+    /// Counted from one within that life.
+    pub number: u64,
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.boot, self.number)
+    }
+}
+
+/// One read of the tracker. Later reads have greater ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ReadId(pub u64);
+
+/// One removal of a workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RemovalId(pub u64);
+
+/// Which instance of the tracker: it grows with every reload that builds a new one.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Generation(pub u64);
+
+/// Something that is done again and again, on an interval of its own (contract 12.1).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Job {
+    /// Asking for issues to start.
+    Candidates,
+    /// Reading claimed issues again.
+    Refresh,
+    /// Looking for workspaces of finished issues.
+    Sweep,
+    /// An embedder's own.
+    Custom(Arc<str>),
+}
+
+impl fmt::Display for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Candidates => "candidates",
+            Self::Refresh => "refresh",
+            Self::Sweep => "sweep",
+            Self::Custom(name) => name,
+        })
+    }
+}
+
+/// What the orchestrator works with until the next reload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Configuration {
+    /// The settings.
+    pub settings: Arc<Settings>,
+    /// The tracker instance that was built from them.
+    pub generation: Generation,
+    /// What that instance can see.
+    pub scope: Scope,
+    /// The least time between two reads that refill freed slots.
+    pub min_read_gap: Duration,
+}
+
+/// What is on disk under a workspace root.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workspaces {
+    /// Workspaces with a record.
+    pub records: Vec<WorkspaceRecord>,
+    /// Folders without one.
+    pub strays: Vec<WorkspaceKey>,
+}
+
+/// What survives a restart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Restored {
+    /// Greater than in any earlier life: keeps [`RunId`]s unique.
+    pub boot: u64,
+    /// How long ago each job last ran on the same tracker scope.
+    pub job_ages: BTreeMap<Job, Duration>,
+    /// The day's requests so far.
+    pub spent: Spent,
+    /// What is on disk.
+    pub workspaces: Workspaces,
+}
+
+/// Requests of one day, by what they were for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// The day, as [`Wall::day`] counts.
+    pub day: i64,
+    /// Requests by purpose: `candidates`, `refresh`, `sweep`, `check`, `turn`.
+    pub requests: BTreeMap<String, u64>,
+}
+
+/// Everything that can happen to the orchestrator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// A deadline may have passed; nothing else happened.
+    Wake,
+    /// A read came back. Every [`Effect::Read`] ends in exactly one of these.
+    Answered {
+        /// Which read.
+        read: ReadId,
+        /// What it brought.
+        answer: Answer,
+    },
+    /// News of a run.
+    Run {
+        /// Which run.
+        run: RunId,
+        /// What happened.
+        news: RunNews,
+    },
+    /// A removal came back. Every [`Effect::Remove`] ends in exactly one of these.
+    Removed {
+        /// Which removal.
+        removal: RemovalId,
+        /// Whether the folder is gone.
+        outcome: Result<(), Failure>,
+    },
+    /// A valid workflow file is in force.
+    Reloaded {
+        /// What it says.
+        configuration: Configuration,
+        /// What is on disk, if the workspace root is another one.
+        workspaces: Option<Workspaces>,
+    },
+    /// The workflow file cannot be used; the last good one stays in force.
+    ReloadFailed {
+        /// Why.
+        problems: Vec<Problem>,
+    },
+    /// An operator wants something.
+    Command(Command),
+    /// Quiet hours begin or end (contract 12.3).
+    QuietHours {
+        /// Whether they are on now.
+        on: bool,
+    },
+    /// Something outside shows that people are at work: a webhook, a touched file (12.2).
+    Activity,
+    /// An embedder adds a job, or changes its interval.
+    JobAdded {
+        /// Its name.
+        name: Arc<str>,
+        /// How often it runs.
+        interval: Duration,
+    },
+    /// An embedder's job came back. Every [`Effect::RunJob`] ends in exactly one of these.
+    JobEnded {
+        /// Its name.
+        name: Arc<str>,
+        /// How it went.
+        outcome: Result<(), Failure>,
+    },
+}
+
+/// What a read brought: each part that was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The list, for a poll with candidates and for a read by states.
+    pub candidates: Option<Result<Candidates, Failure>>,
+    /// The issues read by id.
+    pub by_id: Option<Result<ById, Failure>>,
+    /// When the tracker would like to be polled again.
+    pub next_poll: Option<Duration>,
+    /// How many requests it took.
+    pub requests: u32,
+    /// What is left of the tracker's budget.
+    pub budget: Option<BudgetView>,
+}
+
+/// What can happen in a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunNews {
+    /// It entered a phase.
+    Phase(Phase),
+    /// Its workspace exists and this record is written.
+    Workspace(WorkspaceRecord),
+    /// Its new workspace was taken back, record and all, because `after_create` failed.
+    WorkspaceGone,
+    /// The agent showed a sign of life.
+    Agent(AgentUpdate),
+    /// A turn completed: answered by [`Effect::NextTurn`], [`Effect::Finish`] or [`Effect::Stop`].
+    TurnEnded,
+    /// It is over and nothing of it is left. Every [`Effect::Start`] ends in exactly one of these.
+    Ended(RunEnd),
+}
+
+/// Where a run is (contract 6.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the names are the contract's")]
+pub enum Phase {
+    #[default]
+    PreparingWorkspace,
+    BuildingPrompt,
+    LaunchingAgent,
+    InitializingSession,
+    StreamingTurn,
+    Finishing,
+}
+
+/// How a run ended, as the worker saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunEnd {
+    /// It was told to finish, and did.
+    Succeeded,
+    /// It failed; a timeout is a failure of its kind.
+    Failed(Failure),
+    /// The agent asked something only a person can answer (contract 10.6).
+    InputRequired {
+        /// The question.
+        question: String,
+    },
+    /// It was told to stop, and did.
+    Cancelled,
+}
+
+/// What an operator can want (contract 4.7).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Command {
+    /// Poll now. Several at once are one.
+    PollNow,
+    /// Start nothing until [`Resume`](Self::Resume); all else goes on.
+    Pause,
+    /// Start again.
+    Resume,
+    /// End the issue's run, if any, and keep it Blocked until [`Retry`](Self::Retry) or a change of state.
+    Stop(IssueId),
+    /// Try a waiting or blocked issue now.
+    Retry(IssueId),
+    /// Lift every hold.
+    ClearHolds,
+    /// Start nothing, stop everything, drain.
+    ShutDown,
+}
+
+/// Everything the orchestrator can want.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// Read the tracker, bounded by `tracker.timeout_ms`.
+    Read {
+        /// Comes back in [`Event::Answered`].
+        read: ReadId,
+        /// Which tracker instance to ask.
+        generation: Generation,
+        /// What to ask.
+        query: Query,
+    },
+    /// Start a run, with the settings now in force.
+    Start(Start),
+    /// Run another turn in the session of a run.
+    NextTurn {
+        /// Which run.
+        run: RunId,
+        /// The turn's number.
+        turn: u32,
+        /// The issue, as it is now.
+        issue: Arc<Issue>,
+    },
+    /// No more turns: close the session, run `after_run`, end the run.
+    Finish {
+        /// Which run.
+        run: RunId,
+    },
+    /// End the run whatever it does. A signal, not a question.
+    Stop {
+        /// Which run.
+        run: RunId,
+        /// Why.
+        why: StopReason,
+    },
+    /// Remove a workspace, after `before_remove`, and then its record.
+    Remove {
+        /// Comes back in [`Event::Removed`].
+        removal: RemovalId,
+        /// The issue it belonged to.
+        issue: Arc<Issue>,
+        /// What to remove.
+        workspace: Removal,
+    },
+    /// Look whether the workflow file changed. Comes back only if it did.
+    RecheckWorkflow,
+    /// Save what must survive a restart (contract 12.4).
+    Save(Saved),
+    /// Run an embedder's job.
+    RunJob {
+        /// Its name.
+        name: Arc<str>,
+    },
+}
+
+/// A question to the tracker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Query {
+    /// [`Tracker::poll`](crate::tracker::Tracker::poll)
+    Poll(Poll),
+    /// [`Tracker::fetch_issues_by_ids`](crate::tracker::Tracker::fetch_issues_by_ids)
+    ByIds(Vec<IssueId>),
+    /// [`Tracker::fetch_issues_by_states`](crate::tracker::Tracker::fetch_issues_by_states)
+    ByStates(StateSet),
+}
+
+/// A run to start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// Its id.
+    pub run: RunId,
+    /// The issue, just read.
+    pub issue: Arc<Issue>,
+    /// `None` on the first run, else 1 and up.
+    pub attempt: Option<u32>,
+    /// The folder's name.
+    pub key: WorkspaceKey,
+    /// The machine.
+    pub host: HostId,
+    /// The workspace to go on in; without one it is created under the root.
+    pub record: Option<WorkspaceRecord>,
+    /// A conversation to go on with (contract 10.3).
+    pub resume: Option<ThreadId>,
+    /// How many turns it may have.
+    pub max_turns: u32,
+}
+
+/// A workspace to remove.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Removal {
+    /// The one this record describes.
+    Recorded(WorkspaceRecord),
+    /// A folder under the root that has no record.
+    Stray(WorkspaceKey),
+}
+
+/// What is saved for the next life.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Saved {
+    /// The tracker scope it is about.
+    pub scope: Scope,
+    /// When each job last ran.
+    pub last_runs: BTreeMap<Job, Wall>,
+    /// The day's requests so far.
+    pub spent: Spent,
+}
+
+/// Why a run is stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// The issue is in a terminal state.
+    Terminal,
+    /// The issue is in another state, or lacks what it needs to be worked on.
+    NotActive,
+    /// The issue is gone or out of scope.
+    Gone,
+    /// The agent showed no sign of life.
+    Stalled,
+    /// An operator said so.
+    Operator,
+    /// The service ends.
+    ShutDown,
+    /// The issue could not be read after a turn.
+    Unreadable,
+}
+
+/// What happened, for logs and people.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Notice {
+    /// The issue it is about, if any.
+    pub issue: Option<IssueName>,
+    /// The run it is about, if any.
+    pub run: Option<RunId>,
+    /// What it was.
+    pub what: Happened,
+}
+
+/// An issue's two names.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct IssueName {
+    /// The tracker's.
+    pub id: IssueId,
+    /// People's.
+    pub identifier: Identifier,
+}
+
+/// The things worth telling.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Happened {
+    /// A run began.
+    Started {
+        /// `None` on the first run.
+        attempt: Option<u32>,
+        /// The state the issue is in.
+        state: StateName,
+    },
+    /// Another turn began.
+    Continued {
+        /// Its number.
+        turn: u32,
+        /// How many there may be.
+        max_turns: u32,
+    },
+    /// A run was told to stop.
+    Stopping {
+        /// Why.
+        why: StopReason,
+    },
+    /// A run that was told to stop is still there after its bound.
+    StopOverdue,
+    /// A run is over.
+    Ended {
+        /// How.
+        end: RunEnd,
+        /// How long it took.
+        took: Duration,
+    },
+    /// The issue waits for its next attempt.
+    Waiting {
+        /// Which attempt that will be.
+        attempt: u32,
+        /// When it is due.
+        until: Mono,
+        /// What went wrong, if anything.
+        failure: Option<Failure>,
+    },
+    /// The issue's next attempt is due, but there is no slot.
+    Queued,
+    /// The issue needs a person.
+    Blocked {
+        /// Why.
+        why: BlockReason,
+    },
+    /// The issue is not ours any more.
+    Released {
+        /// Why.
+        why: ReleaseReason,
+    },
+    /// A workspace is being removed.
+    Cleaning,
+    /// A workspace is gone.
+    Cleaned,
+    /// A workspace could not be removed.
+    CleaningFailed {
+        /// Why.
+        failure: Failure,
+        /// Whether it is tried again soon; if not, the sweep will.
+        again: bool,
+    },
+    /// A read failed.
+    ReadFailed {
+        /// What it was for.
+        purpose: Purpose,
+        /// Why.
+        failure: Failure,
+    },
+    /// One issue of a read could not be read.
+    Unreadable {
+        /// Why.
+        message: String,
+    },
+    /// Folders under the root belong to nothing we know; they are left alone.
+    StraysLeft {
+        /// Their names.
+        keys: Vec<WorkspaceKey>,
+    },
+    /// All starts to an agent are held.
+    HoldBegan {
+        /// The agent's kind.
+        agent: String,
+        /// Until then.
+        until: Mono,
+        /// Why.
+        failure: Failure,
+    },
+    /// Starts to an agent go on.
+    HoldEnded {
+        /// The agent's kind.
+        agent: String,
+    },
+    /// Polling changed its pace.
+    ModeChanged {
+        /// To this.
+        mode: Mode,
+    },
+    /// Other settings are in force.
+    Reloaded,
+    /// The workflow file cannot be used. Told once per distinct problem.
+    WorkflowInvalid {
+        /// Why.
+        problems: Vec<Problem>,
+    },
+    /// An operator's command did not apply.
+    CommandIgnored {
+        /// Why not.
+        why: String,
+    },
+    /// Starts are paused.
+    Paused,
+    /// Starts are resumed.
+    Resumed,
+    /// The service drains.
+    ShuttingDown,
+    /// An embedder's job failed.
+    JobFailed {
+        /// Which.
+        job: Job,
+        /// Why.
+        failure: Failure,
+    },
+}
+
+/// What a read is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// Finding issues to start.
+    Candidates,
+    /// Reading claimed issues again.
+    Refresh,
+    /// Finding workspaces to remove.
+    Sweep,
+    /// Reading chosen issues and due retries before they start.
+    Check,
+    /// Reading issues whose turn ended.
+    Turn,
+}
+
+impl Purpose {
+    /// The name used in counts.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Candidates => "candidates",
+            Self::Refresh => "refresh",
+            Self::Sweep => "sweep",
+            Self::Check => "check",
+            Self::Turn => "turn",
+        }
+    }
+}
+
+/// Why an issue needs a person.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BlockReason {
+    /// The agent asked this.
+    Question(String),
+    /// An operator stopped it.
+    Operator,
+}
+
+/// Why an issue is not ours any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReleaseReason {
+    /// It is terminal, and nothing is left to remove.
+    Terminal,
+    /// It is in no active state, or lacks what it needs.
+    NotActive,
+    /// It is gone or out of scope.
+    Gone,
+    /// It may not start just now: a blocker, another claim on its workspace.
+    NotEligible,
+    /// The service ends.
+    ShutDown,
+}
+
+/// The orchestrator's answer to one event: perform the effects in order, tell the notices.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// What to do.
+    pub effects: Vec<Effect>,
+    /// What happened.
+    pub notices: Vec<Notice>,
+}

@@ -1,0 +1,1 @@
+//! The prompt layer (contract section 15).

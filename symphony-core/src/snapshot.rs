@@ -1,0 +1,369 @@
+//! What the orchestrator shows of itself (contract 5.5, 13.2). Deadlines are in [`Mono`]; readers
+//! turn them into countdowns with [`Snapshot::now`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::agent::{AgentEvent, RateLimits, ThreadId, Tokens};
+use crate::budget::BudgetView;
+use crate::failure::Failure;
+use crate::issue::{Identifier, Issue, IssueId, Label, StateName};
+use crate::orchestrator::{BlockReason, Job, Phase, RunId, StopReason};
+use crate::problem::Problem;
+use crate::time::{Mono, Now, Wall};
+use crate::workspace::{HostId, WorkspaceKey};
+
+/// The state of everything at one moment. Rows are in the order of their issue ids.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// When it was taken.
+    pub now: Now,
+    /// Runs that live, also those asked to stop.
+    pub running: Vec<RunningRow>,
+    /// Issues that wait for their next attempt.
+    pub waiting: Vec<WaitingRow>,
+    /// Issues that need a person.
+    pub blocked: Vec<BlockedRow>,
+    /// Issues being read before they start.
+    pub checking: Vec<CheckingRow>,
+    /// Issues whose workspace is being removed.
+    pub cleaning: Vec<CleaningRow>,
+    /// Slots.
+    pub slots: Slots,
+    /// Sums over all runs.
+    pub totals: Totals,
+    /// The agent's limits, as last reported.
+    pub rate_limits: Option<Arc<RateLimits>>,
+    /// Agents that nothing is started on for now.
+    pub holds: Vec<HoldRow>,
+    /// How and when the tracker is read.
+    pub polling: Polling,
+    /// The candidates that were not started, and why.
+    pub candidates: Arc<CandidatesView>,
+    /// Whether starts are paused.
+    pub paused: bool,
+    /// Whether the service drains.
+    pub shutting_down: bool,
+    /// What is wrong with the workflow file now; empty when it is in force.
+    pub problems: Vec<Problem>,
+}
+
+/// A live run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunningRow {
+    /// The issue, as last read.
+    pub issue: Arc<Issue>,
+    /// The run.
+    pub run: RunId,
+    /// `None` on the first run.
+    pub attempt: Option<u32>,
+    /// The machine.
+    pub host: HostId,
+    /// The folder's name.
+    pub key: WorkspaceKey,
+    /// Where it is.
+    pub phase: Phase,
+    /// Why it was told to stop, if it was.
+    pub stopping: Option<StopReason>,
+    /// Whether it is still there after the bound of its stop.
+    pub stop_overdue: bool,
+    /// When it began.
+    pub started: Now,
+    /// Turns begun.
+    pub turns: u32,
+    /// How many there may be.
+    pub max_turns: u32,
+    /// The conversation.
+    pub thread: Option<ThreadId>,
+    /// `<thread>-<turn>`
+    pub session_id: Option<Arc<str>>,
+    /// The agent's process.
+    pub pid: Option<u32>,
+    /// Tokens used by this run.
+    pub tokens: Tokens,
+    /// The last thing worth showing.
+    pub last_event: Option<Arc<AgentEvent>>,
+    /// The last sign of life.
+    pub last_alive: Mono,
+}
+
+/// An issue that waits for its next attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WaitingRow {
+    /// The issue, as last read.
+    pub issue: Arc<Issue>,
+    /// Which attempt that will be.
+    pub attempt: u32,
+    /// When it is due; `None` when it is due and waits for a slot, a hold or an operator.
+    pub until: Option<Mono>,
+    /// What went wrong, if anything.
+    pub failure: Option<Failure>,
+    /// Consecutive normal ends that changed nothing (contract 7.7).
+    pub unchanged_ends: u32,
+}
+
+/// An issue that needs a person.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BlockedRow {
+    /// The issue, as last read.
+    pub issue: Arc<Issue>,
+    /// Why.
+    pub why: BlockReason,
+    /// Since when.
+    pub since: Now,
+}
+
+/// An issue being read before it starts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CheckingRow {
+    /// The issue, as last read.
+    pub issue: Arc<Issue>,
+    /// The attempt it would start; `None` for the first.
+    pub attempt: Option<u32>,
+}
+
+/// An issue whose workspace is being removed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CleaningRow {
+    /// The issue, as last read.
+    pub issue: Arc<Issue>,
+    /// How often removing it has failed.
+    pub failures: u32,
+    /// When it is tried again; `None` while it is being tried.
+    pub until: Option<Mono>,
+}
+
+/// Slots in use and in all.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slots {
+    /// Live runs.
+    pub used: u32,
+    /// `agent.max_concurrent_agents`
+    pub limit: u32,
+    /// Live runs by the state of their issue.
+    pub by_state: BTreeMap<StateName, u32>,
+    /// Live runs by machine.
+    pub by_host: BTreeMap<HostId, u32>,
+}
+
+/// Sums since the service started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Tokens of all runs, the live ones included.
+    pub tokens: Tokens,
+    /// Running time of all runs, the live ones included.
+    pub runtime: Duration,
+    /// Runs started.
+    pub started: u64,
+    /// Runs that ended well.
+    pub succeeded: u64,
+    /// Runs that failed, stalled or timed out.
+    pub failed: u64,
+    /// Runs that were stopped.
+    pub cancelled: u64,
+    /// Runs that ended with a question.
+    pub input_required: u64,
+}
+
+/// An agent that nothing is started on for now (contract 7.6).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HoldRow {
+    /// The agent's kind.
+    pub agent: String,
+    /// Until then; after it, one run tries.
+    pub until: Mono,
+    /// The run that tries.
+    pub probe: Option<RunId>,
+    /// Why.
+    pub failure: Failure,
+}
+
+/// How and when the tracker is read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Polling {
+    /// The pace.
+    pub mode: Mode,
+    /// Whether quiet hours are on.
+    pub quiet: bool,
+    /// One row per job.
+    pub jobs: Vec<JobRow>,
+    /// Requests today, by what they were for.
+    pub requests_today: BTreeMap<String, u64>,
+    /// What is left of the tracker's budget.
+    pub budget: Option<BudgetView>,
+}
+
+/// The pace of polling (contract 12.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Something happened lately.
+    #[default]
+    Active,
+    /// Nothing for a while.
+    Idle,
+    /// Nothing for long, or quiet hours.
+    Dormant,
+}
+
+/// One job.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobRow {
+    /// Which.
+    pub job: Job,
+    /// Whether its read is open.
+    pub in_progress: bool,
+    /// When it is due next; `None` while there is nothing for it to do.
+    pub next: Option<Mono>,
+    /// When it last ran.
+    pub last_run: Option<Wall>,
+    /// Why it last failed, if it did.
+    pub failure: Option<Failure>,
+}
+
+/// The last list of candidates, judged as of now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CandidatesView {
+    /// When the list was read; `None` before the first.
+    pub read_at: Option<Mono>,
+    /// How many it holds.
+    pub total: usize,
+    /// Whether the tracker had more.
+    pub more: bool,
+    /// How many are not started, by reason.
+    pub reasons: BTreeMap<String, usize>,
+    /// The first 200 of those, in dispatch order.
+    pub first: Vec<Unstarted>,
+}
+
+/// A candidate that is not running, with its one reason.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Unstarted {
+    /// The tracker's id.
+    pub id: IssueId,
+    /// The human key.
+    pub identifier: Identifier,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// The one reason why a candidate is not running (contract 5.5), in the order they are tried.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// Its next attempt is due then.
+    WaitingUntil(Mono),
+    /// It is being read before it starts, or its workspace is being removed.
+    Claimed,
+    /// It needs a person.
+    NeedsPerson(BlockReason),
+    /// It lacks an id, an identifier, a title or a state.
+    Malformed,
+    /// Its identifier cannot name a folder.
+    InvalidIdentifier,
+    /// Its state is terminal.
+    Terminal(StateName),
+    /// Its state is not active.
+    NotActive(StateName),
+    /// The adapter says no.
+    NotDispatchable,
+    /// A required label is missing.
+    MissingLabel(Label),
+    /// A blocker is not done.
+    BlockedBy(String),
+    /// Another issue holds its workspace.
+    WorkspaceHeld(IssueId),
+    /// Its record could not be read.
+    Unreadable,
+    /// The service ends.
+    ShuttingDown,
+    /// The workflow file cannot be used.
+    InvalidWorkflow,
+    /// Starts are paused.
+    Paused,
+    /// The agent refuses until then.
+    Hold(Mono),
+    /// The tracker, or our budget, refuses the read before a start.
+    Budget,
+    /// The read before a start failed and is tried again.
+    CheckFailed,
+    /// Every slot is taken.
+    NoSlot,
+    /// Every slot of its state is taken.
+    StateSlot(StateName),
+    /// Every slot of its machine is taken.
+    HostSlot(HostId),
+    /// Nothing stands in its way: it goes with the next read.
+    NextRead,
+}
+
+impl Reason {
+    /// The name by which reasons are counted.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::WaitingUntil(_) => "waiting_until",
+            Self::Claimed => "claimed",
+            Self::NeedsPerson(_) => "needs_person",
+            Self::Malformed => "malformed",
+            Self::InvalidIdentifier => "invalid_identifier",
+            Self::Terminal(_) => "terminal",
+            Self::NotActive(_) => "not_active",
+            Self::NotDispatchable => "not_dispatchable",
+            Self::MissingLabel(_) => "missing_label",
+            Self::BlockedBy(_) => "blocked_by",
+            Self::WorkspaceHeld(_) => "workspace_held",
+            Self::Unreadable => "unreadable",
+            Self::ShuttingDown => "shutting_down",
+            Self::InvalidWorkflow => "invalid_workflow",
+            Self::Paused => "paused",
+            Self::Hold(_) => "hold",
+            Self::Budget => "budget",
+            Self::CheckFailed => "check_failed",
+            Self::NoSlot => "no_slot",
+            Self::StateSlot(_) => "state_slot",
+            Self::HostSlot(_) => "host_slot",
+            Self::NextRead => "next_read",
+        }
+    }
+}
+
+/// Why nothing is started, or that something is: one answer for the whole service.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The service ends.
+    ShuttingDown,
+    /// The workflow file cannot be used.
+    InvalidWorkflow(Vec<Problem>),
+    /// Starts are paused.
+    Paused,
+    /// The agent refuses.
+    Held(HoldRow),
+    /// Candidates have not been read yet.
+    NotPolledYet,
+    /// Candidates could not be read.
+    PollFailed(Failure),
+    /// Every slot is taken.
+    Full,
+    /// Something is about to start.
+    Starting,
+    /// There are candidates, but none may start: see the reasons.
+    NothingEligible,
+    /// There are no candidates.
+    NoCandidates,
+}
+
+/// The whole answer to "why does it do nothing?".
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// In one word.
+    pub verdict: Verdict,
+    /// Every candidate that is not running, in dispatch order.
+    pub unstarted: Vec<Unstarted>,
+    /// When the list was read.
+    pub read_at: Option<Mono>,
+}

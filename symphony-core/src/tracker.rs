@@ -1,0 +1,331 @@
+//! What an issue tracker must be able to do (contract section 11).
+//!
+//! An adapter is a [`TrackerFactory`], registered under the name that `tracker.kind` uses, and the
+//! [`Tracker`] it builds. The `conformance` feature has one test per rule for it.
+
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::budget::BudgetView;
+use crate::env::Env;
+use crate::failure::{Failure, FailureKind, chain};
+use crate::issue::{Issue, IssueId};
+use crate::settings::{BudgetSettings, StateSet, TrackerSettings};
+use crate::time::Wall;
+use crate::workspace::Scope;
+
+/// Reads one tracker scope.
+///
+/// Every call is bounded in time by the caller and safe to drop at any await. Results are complete
+/// or an error, never a part that looks like the whole.
+#[async_trait]
+pub trait Tracker: fmt::Debug + Send + Sync {
+    /// The issues of the scope in these states, as full snapshots, whether dispatchable or not.
+    ///
+    /// Empty input makes no request. A malformed record is dropped with one log line (1.3).
+    ///
+    /// # Errors
+    /// A failed page fails the read.
+    async fn fetch_issues_by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError>;
+
+    /// The current snapshots of these issues, each at most once, in any order.
+    ///
+    /// Empty input makes no request; ids are a set. What is gone or out of scope is omitted, and
+    /// omission means exactly that: a record that cannot be read is in
+    /// [`unreadable`](ById::unreadable).
+    ///
+    /// # Errors
+    /// A failed page fails the read.
+    async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError>;
+
+    /// Both reads in as few requests as the tracker allows, with separate results.
+    ///
+    /// [`poll_with_two_reads`] is the whole answer of an adapter with nothing special.
+    async fn poll(&self, poll: &Poll) -> Polled;
+
+    /// The tools that an agent gets for this tracker. A session keeps the ones it began with.
+    fn tools(&self) -> Option<Arc<dyn AgentTools>>;
+}
+
+/// What one poll asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Poll {
+    /// Candidates, unless no slot is free or nothing may start.
+    pub candidates: Option<CandidateQuery>,
+    /// Issues to read by id.
+    pub ids: Vec<IssueId>,
+}
+
+/// Which candidates are asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CandidateQuery {
+    /// The states to look in.
+    pub states: StateSet,
+    /// A tracker whose order is that of contract 5.3 may stop when it knows this many.
+    pub enough: usize,
+}
+
+/// What one poll found.
+#[derive(Debug)]
+pub struct Polled {
+    /// The candidates, if they were asked for.
+    pub candidates: Option<Result<Candidates, TrackerError>>,
+    /// The issues read by id.
+    pub by_id: Result<ById, TrackerError>,
+    /// When the tracker would like to be asked again.
+    pub next_poll: Option<Duration>,
+    /// How many requests it took.
+    pub requests: u32,
+    /// What is left of the budget, where there is one.
+    pub budget: Option<BudgetView>,
+}
+
+/// A list of candidates.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Candidates {
+    /// The issues.
+    pub issues: Vec<Issue>,
+    /// Whether the tracker stopped early because enough were known.
+    pub more: bool,
+}
+
+/// What a read by id found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ById {
+    /// The issues that exist in the scope.
+    pub found: Vec<Issue>,
+    /// The issues whose record could not be read: their refresh failed, no more is known.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// An issue whose record could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unreadable {
+    /// The issue.
+    pub id: IssueId,
+    /// Why not.
+    pub message: String,
+}
+
+/// [`Tracker::poll`] for an adapter with nothing special: up to two reads.
+pub async fn poll_with_two_reads(tracker: &dyn Tracker, poll: &Poll) -> Polled {
+    let mut requests = 0;
+    let candidates = match &poll.candidates {
+        None => None,
+        Some(query) => {
+            requests += u32::from(!query.states.is_empty());
+            let issues = tracker.fetch_issues_by_states(&query.states).await;
+            Some(issues.map(|issues| Candidates {
+                issues,
+                more: false,
+            }))
+        }
+    };
+    requests += u32::from(!poll.ids.is_empty());
+    let by_id = tracker.fetch_issues_by_ids(&poll.ids).await;
+    Polled {
+        candidates,
+        by_id,
+        next_poll: None,
+        requests,
+        budget: None,
+    }
+}
+
+/// Builds trackers of one kind.
+pub trait TrackerFactory: fmt::Debug + Send + Sync {
+    /// The name that `tracker.kind` uses.
+    fn kind(&self) -> &str;
+
+    /// What is known before any instance exists.
+    fn profile(&self) -> &TrackerProfile;
+
+    /// Builds a tracker, resolving and checking the adapter's own settings.
+    ///
+    /// # Errors
+    /// `invalid_tracker_config` and `missing_tracker_secret` name the key and what to do.
+    fn build(&self, cx: &TrackerContext<'_>) -> Result<Built, TrackerError>;
+}
+
+/// What a factory knows of its kind of tracker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrackerProfile {
+    /// States to work on when the file names none.
+    pub active_states: StateSet,
+    /// States that mean the end when the file names none.
+    pub terminal_states: StateSet,
+    /// The least time between two reads that refill freed slots (contract 4.6).
+    pub min_read_gap: Duration,
+    /// The keys of `tracker.provider` that the adapter reads.
+    pub provider_keys: Vec<&'static str>,
+    /// Those of them whose value is a secret.
+    pub secret_keys: Vec<&'static str>,
+}
+
+/// What a factory builds from.
+#[derive(Clone, Copy)]
+#[non_exhaustive]
+pub struct TrackerContext<'a> {
+    /// `tracker.*`, with `provider` unresolved.
+    pub tracker: &'a TrackerSettings,
+    /// `polling.budget.*`
+    pub budget: &'a BudgetSettings,
+    /// The service's environment.
+    pub env: &'a dyn Env,
+}
+
+impl<'a> TrackerContext<'a> {
+    /// A context of these parts.
+    #[must_use]
+    pub fn new(tracker: &'a TrackerSettings, budget: &'a BudgetSettings, env: &'a dyn Env) -> Self {
+        Self {
+            tracker,
+            budget,
+            env,
+        }
+    }
+}
+
+/// A tracker, ready to be read.
+#[derive(Debug)]
+pub struct Built {
+    /// The tracker.
+    pub tracker: Arc<dyn Tracker>,
+    /// What it can see.
+    pub scope: Scope,
+    /// Environment variables that hold secrets: removed from every child (2.9).
+    pub secret_names: Vec<String>,
+}
+
+/// Why a tracker could not answer.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct TrackerError {
+    /// The category.
+    pub kind: TrackerErrorKind,
+    /// What people read: this layer's part only.
+    pub message: String,
+    /// When to ask again, where known.
+    pub retry_at: Option<Wall>,
+    /// The cause.
+    #[source]
+    pub source: Option<Box<dyn Error + Send + Sync>>,
+}
+
+/// The categories of contract 11.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TrackerErrorKind {
+    /// The settings cannot work.
+    InvalidConfig,
+    /// A secret is not there.
+    MissingSecret,
+    /// The request did not get through, or ran out of time.
+    Request,
+    /// The tracker answered that it did not work.
+    Status,
+    /// The answer cannot be understood.
+    Response,
+    /// The pages do not fit together.
+    Pagination,
+    /// The tracker, or our own budget, refuses for now.
+    RateLimited,
+}
+
+impl TrackerErrorKind {
+    /// The name of the contract.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidConfig => "invalid_tracker_config",
+            Self::MissingSecret => "missing_tracker_secret",
+            Self::Request => "tracker_request",
+            Self::Status => "tracker_status",
+            Self::Response => "tracker_response",
+            Self::Pagination => "tracker_pagination",
+            Self::RateLimited => "tracker_rate_limited",
+        }
+    }
+}
+
+impl TrackerError {
+    /// An error without a cause.
+    #[must_use]
+    pub fn new(kind: TrackerErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            retry_at: None,
+            source: None,
+        }
+    }
+
+    /// With its cause.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Box::new(source));
+        self
+    }
+
+    /// With the time at which to ask again.
+    #[must_use]
+    pub const fn retry_at(mut self, at: Option<Wall>) -> Self {
+        self.retry_at = at;
+        self
+    }
+
+    /// What the scheduler is told: the whole chain in one line, and a span instead of a time.
+    #[must_use]
+    pub fn to_failure(&self, now: Wall) -> Failure {
+        let message = chain(&self.message, self.source());
+        Failure::new(FailureKind::Tracker(self.kind), message)
+            .retry_after(self.retry_at.and_then(|at| now.until(at)))
+    }
+}
+
+/// The tools that a tracker gives to agents. They run in Symphony, with its credential.
+#[async_trait]
+pub trait AgentTools: fmt::Debug + Send + Sync {
+    /// What the agent is told about them.
+    fn specs(&self) -> Vec<ToolSpec>;
+
+    /// Runs one call. A failure is a result too: the session goes on (contract 10.7).
+    async fn call(&self, call: ToolCall) -> ToolResult;
+}
+
+/// One tool, as the agent sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolSpec {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// The JSON Schema of its arguments.
+    pub input_schema: Value,
+}
+
+/// One call of a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolCall {
+    /// Which tool.
+    pub name: String,
+    /// Its arguments, unchecked.
+    pub arguments: Value,
+    /// The issue the session works on.
+    pub issue: Arc<Issue>,
+}
+
+/// What a tool answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolResult {
+    /// Whether it did what was asked.
+    pub success: bool,
+    /// What the agent reads.
+    pub text: String,
+}

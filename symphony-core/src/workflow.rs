@@ -1,0 +1,1 @@
+//! Reading a WORKFLOW.md (contract section 2).

@@ -1,0 +1,136 @@
+//! Workspace names and records (contract 6.5, 9.1). The folders themselves belong to the runtime.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::issue::{Identifier, IssueId};
+use crate::text::text_newtype;
+
+text_newtype! {
+    /// Where commands run and workspaces live. One host for now: [`HostId::local`].
+    HostId
+}
+
+impl HostId {
+    /// This machine.
+    #[must_use]
+    pub fn local() -> Self {
+        Self::from("local")
+    }
+}
+
+text_newtype! {
+    /// What a tracker instance can see, such as one project of one workspace: ids of different
+    /// scopes have nothing to do with each other.
+    Scope
+}
+
+/// The name of an issue's folder: safe as one path component, on every file system.
+///
+/// ```
+/// use symphony_core::WorkspaceKey;
+/// assert_eq!(WorkspaceKey::derive("MT-42").unwrap().as_str(), "MT-42");
+/// let key = WorkspaceKey::derive("../etc").unwrap();
+/// assert!(key.as_str().starts_with(".._etc--"));
+/// assert!(WorkspaceKey::derive("..").is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct WorkspaceKey(String);
+
+const LONGEST_KEY: usize = 100;
+
+impl WorkspaceKey {
+    /// Derives the key of an identifier (contract 9.1).
+    ///
+    /// # Errors
+    /// [`InvalidKey`] for an empty identifier, `.` and `..`.
+    pub fn derive(identifier: &str) -> Result<Self, InvalidKey> {
+        let mut name: String = identifier
+            .chars()
+            .map(|c| if is_plain(c) { c } else { '_' })
+            .collect();
+        if name.is_empty() || name == "." || name == ".." {
+            return Err(InvalidKey(identifier.to_owned()));
+        }
+        if name != identifier || name.len() > LONGEST_KEY {
+            name.truncate(LONGEST_KEY);
+            name.push_str("--");
+            for byte in &Sha256::digest(identifier.as_bytes())[..8] {
+                name.push_str(&format!("{byte:02x}"));
+            }
+        }
+        Ok(Self(name))
+    }
+
+    /// A name read back from a record or a folder.
+    ///
+    /// # Errors
+    /// [`InvalidKey`] for anything that [`derive`](Self::derive) cannot have produced.
+    pub fn parse(name: &str) -> Result<Self, InvalidKey> {
+        let possible = !name.is_empty()
+            && name.len() <= LONGEST_KEY + 18
+            && name != "."
+            && name != ".."
+            && name.chars().all(is_plain);
+        if possible {
+            Ok(Self(name.to_owned()))
+        } else {
+            Err(InvalidKey(name.to_owned()))
+        }
+    }
+
+    /// The folder's name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The form in which two keys are the same folder on a file system that ignores case.
+    #[must_use]
+    pub fn folded(&self) -> String {
+        self.0.to_ascii_lowercase()
+    }
+}
+
+impl std::fmt::Display for WorkspaceKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for WorkspaceKey {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::parse(&name).map_err(serde::de::Error::custom)
+    }
+}
+
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
+}
+
+/// A name that cannot be a workspace folder.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} cannot name a workspace folder")]
+pub struct InvalidKey(pub String);
+
+/// What is written beside a workspace when it is created, so that it can be found, owned and
+/// removed later, also by another life of the service (contract 4.2, 9.6).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkspaceRecord {
+    /// The issue it belongs to.
+    pub issue: IssueId,
+    /// The identifier it had when the folder was created.
+    pub identifier: Identifier,
+    /// The tracker scope the id is valid in.
+    pub scope: Scope,
+    /// The machine the folder is on.
+    pub host: HostId,
+    /// The folder's name.
+    pub key: WorkspaceKey,
+    /// The folder.
+    pub path: PathBuf,
+}
