@@ -383,7 +383,13 @@ impl Orchestrator {
             return;
         };
         match &mut claim.stage {
-            Stage::Waiting { .. } => self.make_ready(id),
+            Stage::Waiting { .. } => {
+                let issue = Arc::clone(&claim.issue);
+                self.make_ready(id);
+                if self.slot_for(&issue).is_err() {
+                    self.notice_of(id, None, Happened::Queued);
+                }
+            }
             Stage::Running { run } => {
                 let run = *run;
                 self.stall_due(id, run);

@@ -363,7 +363,7 @@ impl Orchestrator {
     }
 
     /// The machine on which the issue can start now.
-    fn slot_for(&self, issue: &Issue) -> Result<crate::HostId, Full> {
+    pub(super) fn slot_for(&self, issue: &Issue) -> Result<crate::HostId, Full> {
         if self.free_slots() == 0 || matches!(self.hold_gate(), HoldGate::Closed(_)) {
             return Err(Full::Everywhere);
         }
