@@ -173,7 +173,9 @@ impl Orchestrator {
                 continue;
             };
             let rank = Rank::retry(&claim.issue);
-            best.offer(rank, &claim.issue.state, Choice::Retry(id), || true);
+            best.offer(rank, &claim.issue.state, Choice::Retry(id), || {
+                self.host_obstacle(id).is_none()
+            });
         }
         if self.refill.fresh_from.is_none() {
             for (index, issue) in self.kept.issues.iter().enumerate() {
