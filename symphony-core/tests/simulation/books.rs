@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use symphony_core::orchestrator::{
-    Command, Configuration, Effect, Event, Generation, ReadId, Removal, RemovalId, Restored, RunId, RunNews, Start, Step, StopReason,
+    Answer, Command, Configuration, Effect, Event, Generation, ReadId, Removal, RemovalId, Restored, RunId, RunNews, Start, Step, StopReason,
     Workspaces,
 };
 use symphony_core::time::{Mono, Now};
@@ -107,6 +107,9 @@ pub(crate) struct StepBook {
     pub(crate) polls: u32,
     pub(crate) poll: Option<ReadId>,
     pub(crate) read_before: u64,
+    pub(crate) holds_before: usize,
+    /// Whether the read before a start came back.
+    pub(crate) checked_back: bool,
     /// Whether the event frees a slot or brings a list, so that starts must be looked for.
     pub(crate) refill: bool,
     /// Whether nothing at all may come of the event.
@@ -152,8 +155,16 @@ impl Books {
     /// Takes over what is under the root. What is known of another root may be kept or forgotten.
     fn on_disk(&mut self, workspaces: &Workspaces) {
         let old = std::mem::take(&mut self.records);
+        let known: BTreeSet<String> = old.values().flatten().flatten().map(|record| record.key.folded()).collect();
+        let live: BTreeSet<String> = self.runs.values().map(|book| book.key.folded()).collect();
         for record in &workspaces.records {
-            self.records.insert(record.issue.clone(), vec![Some(record.clone())]);
+            let possible = self.records.entry(record.issue.clone()).or_default();
+            possible.push(Some(record.clone()));
+            // A folder of that name under the other root may keep this one out.
+            let folded = record.key.folded();
+            if known.contains(&folded) || live.contains(&folded) || possible.len() > 1 {
+                possible.push(None);
+            }
         }
         for (issue, possible) in old {
             if self.records.contains_key(&issue) {
@@ -187,7 +198,7 @@ impl Books {
     /// Takes in an event before the orchestrator does, and works out what it must come to.
     pub(crate) fn told(&mut self, now: Now, event: &Event, wakeup: Option<Mono>) -> Check {
         self.now = now;
-        self.step = StepBook { read_before: self.last_read, ..StepBook::default() };
+        self.step = StepBook { read_before: self.last_read, holds_before: self.holds.all.len(), ..StepBook::default() };
         match event {
             Event::Wake => self.step.nothing = wakeup.is_none_or(|at| at > now.mono),
             Event::Answered { read, answer } => self.answered(*read, answer),
@@ -203,9 +214,9 @@ impl Books {
         self.step.refill = matches!(
             event,
             Event::Run { news: RunNews::Ended(_), .. }
-                | Event::Answered { .. }
+                | Event::Answered { answer: Answer { candidates: Some(Ok(_)), .. }, .. }
                 | Event::Command(Command::Resume | Command::ClearHolds)
-        );
+        ) || self.step.checked_back;
         self.pace.told(now.mono, event);
         Ok(())
     }
@@ -260,6 +271,9 @@ impl Books {
                 Removal::Recorded(record) => {
                     if let Some(possible) = self.records.get_mut(&issue) {
                         possible.retain(|known| known.as_ref().is_none_or(|known| known.path != record.path));
+                        if self.two_rooted.contains(&issue) {
+                            possible.push(None);
+                        }
                         if possible.iter().all(Option::is_none) {
                             self.records.remove(&issue);
                         }
@@ -288,6 +302,15 @@ impl Books {
         self.kept.stale |= config.generation != self.config.generation || old != new;
         self.kept.rejected.clear();
         self.valid = true;
+        if config.generation != self.config.generation {
+            // What was asked of the old tracker is asked again.
+            let due = self.now.mono + Duration::from_millis(50);
+            for pending in self.runs.values_mut().filter_map(|book| book.pending.as_mut()) {
+                if pending.read.take().is_some() {
+                    pending.due = due;
+                }
+            }
+        }
         self.config = config.clone();
         self.holds.other_agent(&config.settings.agent.kind);
         if let Some(workspaces) = workspaces {
@@ -308,6 +331,9 @@ impl Books {
                     return;
                 }
                 let why = symphony_core::orchestrator::BlockReason::Operator;
+                if let Some(entry) = self.claims.get_mut(issue) {
+                    entry.commanded = self.last_read;
+                }
                 let outcomes = match self.claims.get(issue).map(|entry| &entry.view) {
                     Some(View::Running { run, stopping }) => {
                         if let Some(book) = self.runs.get_mut(run) {
@@ -327,6 +353,7 @@ impl Books {
                 let Some(entry) = self.claims.get_mut(issue) else {
                     return;
                 };
+                entry.commanded = self.last_read;
                 if matches!(entry.view, View::Blocked { .. }) {
                     entry.lineage.again();
                 }

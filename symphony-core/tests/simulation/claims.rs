@@ -45,6 +45,8 @@ pub(crate) struct Lineage {
     pub(crate) resume_open: bool,
     /// The attempt of the run that ended last, if the claim is still about it.
     pub(crate) ran: Option<Option<u32>>,
+    /// Whether it waits for a hold, and is due when that is lifted.
+    pub(crate) held: bool,
     /// Whether a run, or a retry, came before: due retries go first within a rank.
     pub(crate) retry: bool,
 }
@@ -57,6 +59,8 @@ pub(crate) struct Entry {
     pub(crate) lineage: Lineage,
     /// The last read that had been asked when the claim entered its stage.
     pub(crate) since: u64,
+    /// The last read that had been asked when an operator last spoke of it.
+    pub(crate) commanded: u64,
     /// The newest read whose answer it has taken in.
     pub(crate) known: u64,
 }

@@ -100,7 +100,8 @@ impl Books {
         for (other, possible) in records {
             let here = possible.iter().flatten().any(|record| record.key.folded() == folded);
             if here {
-                let sure = possible.len() == 1;
+                // With records of its own, or of another root, the folders may differ.
+                let sure = possible.len() == 1 && !self.records.contains_key(issue);
                 return Some(if sure { Holder::Sure(other.clone()) } else { Holder::Perhaps(other.clone()) });
             }
         }
@@ -155,6 +156,7 @@ impl Books {
             .filter(|id| self.claims.get(*id).is_some_and(|entry| matches!(entry.view, View::Checking { .. }) && entry.since < read.0))
             .cloned()
             .collect();
+        self.step.checked_back = true;
         let failure = failure_of(part);
         let sayings = match part {
             Some(Ok(by_id)) if !stale => Some(Sayings::new(by_id)),
@@ -218,17 +220,24 @@ impl Books {
         if is_terminal(&issue.state, &settings) {
             self.kept.rejected.insert(id.clone(), read);
             self.bring(id, issue, true);
-            return self.cleaned(id);
+            let mut outcomes = self.cleaned(id);
+            if !lineage.retry {
+                // A fresh one may be left to the sweep.
+                outcomes.push(Outcome::Free);
+            }
+            return outcomes;
         }
         let held = self.key_of(issue).and_then(|key| self.holder(id, &key));
-        let recorded = self.has_record(id) == Some(true);
-        let stuck = obstacle(issue, &settings, recorded).is_some() || matches!(held, Some(Holder::Sure(_)));
+        let recorded = self.has_record(id);
+        // Where it is open which record it has, so is in which folder it would work.
+        let unsure = recorded.is_none() || held.is_some();
+        let stuck = obstacle(issue, &settings, recorded != Some(false)).is_some() || (recorded.is_some() && matches!(held, Some(Holder::Sure(_))));
         if stuck {
             self.kept.rejected.insert(id.clone(), read);
             return vec![Outcome::Free];
         }
         self.bring(id, issue, false);
-        self.step.queue.push(Judged { issue: Arc::new(issue.clone()), retry: lineage.retry, unsure: held.is_some() });
+        self.step.queue.push(Judged { issue: Arc::new(issue.clone()), retry: lineage.retry, unsure });
         let mut outcomes = vec![Outcome::Running];
         if lineage.retry {
             let attempt = lineage.attempt.unwrap_or(0);
@@ -236,7 +245,7 @@ impl Books {
         } else {
             outcomes.push(Outcome::Free);
         }
-        if held.is_some() {
+        if unsure {
             outcomes.push(Outcome::Free);
         }
         outcomes

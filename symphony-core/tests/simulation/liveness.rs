@@ -12,6 +12,7 @@ use symphony_core::{Issue, IssueId, StateName};
 use crate::books::Books;
 use crate::claims::View;
 use crate::eligibility::obstacle;
+use crate::open;
 use crate::order::rank;
 use crate::reads::Purpose;
 use crate::runs::name;
@@ -24,7 +25,7 @@ impl Books {
         ensure!(wakeup.is_none_or(|at| at > now), "the next wake-up is not in the past", "{wakeup:?} at {now:?}");
         let by = |at: Mono| wakeup.is_some_and(|wakeup| wakeup <= at);
         let timeout = self.settings().codex.stall_timeout;
-        let reading = self.reads.values().any(|open| matches!(open.purpose, Purpose::Turn(_)));
+        let reading = self.reads.values().any(|open| matches!(open.purpose, Purpose::Turn(_)) && open.generation == self.config.generation);
         for (run, book) in &self.runs {
             if let Some((_, latest)) = book.stall(timeout) {
                 ensure!(latest > now, "a stall is found by its deadline (8.1)", "{}, silent since {:?}", name(*run, book), book.news);
@@ -83,7 +84,7 @@ impl Books {
         if checking || !self.may_start() || self.free_slots() == 0 {
             return Ok(());
         }
-        let waiting = self.due().next().map(|(id, _)| id.clone());
+        let waiting = self.due().next().map(|(id, _)| id.clone()).filter(|_| self.step.refill);
         let fresh = || self.startable().first().map(|issue| issue.id.clone()).filter(|_| self.step.refill);
         if let Some(id) = waiting.or_else(fresh) {
             let at = self.pace.next_check(self.now.mono, self.config.min_read_gap);
@@ -111,6 +112,8 @@ impl Books {
                 && !self.kept.rejected.contains_key(id)
                 && !self.kept.failed.contains_key(id)
                 && !self.kept.newer.contains_key(id)
+                && !(open::NOTES_OUTLIVE_THEIR_CAUSE && self.was_claimed.contains(id))
+                && self.has_record(id).is_some()
                 && obstacle(issue, settings, self.has_record(id) == Some(true)).is_none()
                 && self.key_of(issue).is_some_and(|key| self.holder(id, &key).is_none())
                 && self.slots_for(issue)

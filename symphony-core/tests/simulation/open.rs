@@ -15,3 +15,8 @@ pub(crate) const OBSTACLE_ORDER: bool = true;
 pub(crate) const CLEANING_IS_STARTING: bool = true;
 /// What was noted of a candidate when it was released stays its reason after the cause is gone.
 pub(crate) const NOTES_OUTLIVE_THEIR_CAUSE: bool = true;
+/// A wish for the next poll that comes with a refresh puts candidates off, again and again.
+pub(crate) const REFRESH_PUTS_CANDIDATES_OFF: bool = true;
+/// A candidate that was read before its start in another state than listed, and finds that state's
+/// slots taken, is chosen and read again at once, without end.
+pub(crate) const STATE_SLOT_STORM: bool = true;

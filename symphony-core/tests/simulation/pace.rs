@@ -175,7 +175,7 @@ impl Pace {
         }
         let per_minute = 60_000 / settings.polling.interval.as_millis().max(1);
         let allowed = 30 + 4 * per_minute + 4 * self.causes.len() as u128;
-        ensure!(self.reads.len() as u128 <= allowed, "reads are no storm (4.5)", "{} reads in a minute, {} causes", self.reads.len(), self.causes.len());
+        ensure!(open::STATE_SLOT_STORM || self.reads.len() as u128 <= allowed, "reads are no storm (4.5)", "{} reads in a minute, {} causes", self.reads.len(), self.causes.len());
         Ok(())
     }
 
@@ -200,7 +200,8 @@ impl Pace {
             let wait = failure.map_or(Duration::ZERO, |failure| failure.retry_after.unwrap_or_else(|| backoff(self.checks_failed)));
             self.checks_wait = self.checks_wait.max(now.mono + wait);
         }
-        if let Some(span) = answer.next_poll {
+        let asked_for_list = matches!(book.purpose, Purpose::Poll { candidates: true, .. });
+        if let Some(span) = answer.next_poll.filter(|_| asked_for_list || open::REFRESH_PUTS_CANDIDATES_OFF) {
             self.excuse(now.mono);
             self.put_off = self.put_off.max(now.mono + span.min(LONGEST_SUGGESTION));
         }

@@ -105,12 +105,13 @@ impl Books {
     }
 
     /// A poll went out in this step: claimed issues are refreshed, the others swept.
-    pub(crate) fn settle_poll(&mut self) -> Check {
+    pub(crate) fn settle_poll(&mut self, before: &BTreeMap<IssueId, Entry>) -> Check {
         let Some((read, mut book)) = self.step.poll.and_then(|read| Some((read, self.reads.remove(&read)?))) else {
             return Ok(());
         };
         if let Purpose::Poll { candidates, refresh, sweep } = &mut book.purpose {
-            let (claimed, others): (Vec<_>, Vec<_>) = refresh.drain(..).partition(|id| self.claims.contains_key(id));
+            let (claimed, others): (Vec<_>, Vec<_>) = 
+                refresh.drain(..).partition(|id| self.claims.contains_key(id) && before.contains_key(id));
             (*refresh, *sweep) = (claimed, others);
             for id in sweep.iter() {
                 let recorded = self.records.get(id).is_some_and(|possible| possible.iter().flatten().any(|record| record.scope == self.config.scope));
@@ -251,7 +252,7 @@ impl Books {
             return;
         }
         let entry = entry.clone();
-        let outcomes = match said {
+        let mut outcomes = match said {
             Said::Unreadable => return,
             Said::Absent => self.lost(&entry, StopReason::Gone),
             Said::Issue(issue) if is_terminal(&issue.state, &settings) => self.over(&entry, issue),
@@ -265,6 +266,13 @@ impl Books {
             && let Some(entry) = self.claims.get_mut(id)
         {
             entry.known = read.0;
+        }
+        if entry.commanded >= read.0 {
+            // Whether an operator's word makes it another claim is left open.
+            outcomes.push(Outcome::Same);
+            if let Some((_, must)) = self.step.brought.get_mut(id) {
+                *must = false;
+            }
         }
         self.step.outcomes.insert(id.clone(), outcomes);
     }

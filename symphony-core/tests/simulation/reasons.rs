@@ -65,6 +65,10 @@ impl Books {
         if matches!(row.reason, Reason::WorkspaceHeld(_)) && expected.iter().any(|reason| matches!(reason, Reason::WorkspaceHeld(_))) {
             return Ok(());
         }
+        // Where it is open which record it has, so is what is in its way.
+        if self.has_record(&row.id).is_none() {
+            return Ok(());
+        }
         if open::NOTES_OUTLIVE_THEIR_CAUSE && (self.kept.newer.contains_key(&row.id) || self.was_claimed.contains(&row.id)) {
             return Ok(());
         }

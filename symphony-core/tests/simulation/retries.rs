@@ -30,8 +30,7 @@ impl Books {
             return;
         };
         let took = self.now.mono.since(book.started.mono);
-        let unread = book.finish == Some(FinishReason::Unreadable);
-        self.sums.ended(end, book.stop.map(|(why, _)| why), unread, took);
+        self.sums.ended(&book, end, took);
         self.pace.active(self.now.mono);
         let mut outcomes = self.after_run(run, &book, end);
         self.holds.ended(run);
@@ -129,6 +128,9 @@ impl Books {
                 self.holds.begin(&book.agent, run, failure, backoff, self.now);
                 let until = self.holds.all.get(&book.agent).map(|hold| hold.until.clone()).unwrap_or_default();
                 self.keep_attempt(book);
+                if let Some(entry) = self.claims.get_mut(&book.issue) {
+                    entry.lineage.held = true;
+                }
                 let attempt = book.attempt.unwrap_or(0);
                 // It waits for the hold: with its time, or without one.
                 let timed = until.into_iter().map(|at| Outcome::Waiting { attempt, until: Until::At(at) });
@@ -153,6 +155,7 @@ impl Books {
             let lineage = &mut entry.lineage;
             lineage.attempt = book.attempt;
             lineage.ran = Some(book.attempt);
+            lineage.held = false;
             lineage.resume = None;
             lineage.resume_open = false;
             lineage.retry = true;

@@ -10,7 +10,7 @@ use symphony_core::snapshot::{RunningRow, Snapshot};
 use symphony_core::{HostId, Issue, IssueId, StateName};
 
 use crate::books::Books;
-use crate::claims::{Deeds, Entry, Lineage, Outcome, View, views};
+use crate::claims::{Deeds, Entry, Lineage, Outcome, Until, View, views};
 use crate::open;
 use crate::runs::name;
 use crate::violation::{Check, ensure};
@@ -38,7 +38,7 @@ impl Books {
             let entry = self.next_entry(&id, old, view, issue, &outcome)?;
             self.claims.insert(id, entry);
         }
-        self.settle_poll()?;
+        self.settle_poll(&before)?;
         self.check_running(snapshot)?;
         self.check_slots(snapshot)?;
         self.check_flags(snapshot)?;
@@ -51,10 +51,18 @@ impl Books {
     fn check_change(&self, id: &IssueId, before: Option<&View>, after: Option<&View>) -> Result<Outcome, crate::violation::Violation> {
         let none = Deeds::default();
         let deeds = self.step.deeds.get(id).unwrap_or(&none);
-        let expected = self.step.outcomes.get(id).map_or(&[Outcome::Same][..], Vec::as_slice);
+        let mut expected = self.step.outcomes.get(id).cloned().unwrap_or_else(|| vec![Outcome::Same]);
+        // When a hold is lifted, those that wait for it are due.
+        if let (Some(View::Waiting { attempt, .. }), true) = (before, self.step.holds_before > self.holds.all.len()) {
+            expected.push(Outcome::Waiting { attempt: *attempt, until: Until::Now });
+        }
         let mut found = expected.iter().find(|outcome| outcome.fits(before, after, deeds, self.now.mono)).cloned();
         if found.is_none() && self.step.open {
-            found = self.reload_outcomes(id).into_iter().find(|outcome| outcome.fits(before, after, deeds, self.now.mono));
+            let attempt = match before {
+                Some(View::Checking { attempt: Some(attempt) }) => *attempt,
+                _ => 0,
+            };
+            found = self.reload_outcomes(id, attempt).into_iter().find(|outcome| outcome.fits(before, after, deeds, self.now.mono));
         }
         match found {
             Some(outcome) => Ok(outcome),
@@ -66,10 +74,11 @@ impl Books {
     }
 
     /// What a reload may do at once instead of at the next refresh.
-    fn reload_outcomes(&self, id: &IssueId) -> Vec<Outcome> {
+    fn reload_outcomes(&self, id: &IssueId, attempt: u32) -> Vec<Outcome> {
         let mut outcomes = vec![
             Outcome::Same,
             Outcome::Free,
+            Outcome::Waiting { attempt, until: Until::Now },
             Outcome::Stopping(StopReason::NotActive),
             Outcome::Stopping(StopReason::Gone),
             Outcome::Stopping(StopReason::Terminal),
@@ -88,10 +97,12 @@ impl Books {
     ) -> Result<Entry, crate::violation::Violation> {
         let old = old.filter(|_| *outcome != Outcome::Free);
         self.check_issue(id, old, &issue)?;
+        let checked = self.step.deeds.get(id).is_some_and(|deeds| deeds.checked);
         let mut entry = Entry {
             lineage: old.map_or_else(Lineage::default, |entry| entry.lineage.clone()),
-            since: old.filter(|entry| entry.view.same_stage(&view)).map_or(self.step.read_before, |entry| entry.since),
+            since: old.filter(|entry| entry.view.same_stage(&view) && !checked).map_or(self.step.read_before, |entry| entry.since),
             known: old.map_or(0, |entry| entry.known),
+            commanded: old.map_or(0, |entry| entry.commanded),
             view,
             issue,
         };

@@ -7,6 +7,7 @@ use symphony_core::agent::{ThreadId, Tokens};
 use symphony_core::orchestrator::{RunEnd, StopReason};
 use symphony_core::snapshot::Totals;
 
+use crate::runs::{FinishReason, RunBook};
 use crate::violation::{Check, ensure};
 
 /// Sums since the service started.
@@ -51,10 +52,13 @@ impl Sums {
     }
 
     /// A run is over.
-    pub(crate) fn ended(&mut self, end: &RunEnd, stop: Option<StopReason>, unread: bool, took: Duration) {
+    pub(crate) fn ended(&mut self, book: &RunBook, end: &RunEnd, took: Duration) {
         self.ended += 1;
         self.runtime += took;
-        match (end, stop) {
+        let unread = book.finish == Some(FinishReason::Unreadable);
+        match (end, book.stop.map(|(why, _)| why)) {
+            // What came while it was ending may count or not.
+            _ if book.operator_stop || book.seen_terminal || book.seen_inactive || book.seen_active => {}
             (_, None) if unread => self.sure.failed += 1,
             (RunEnd::Succeeded, None) => self.sure.succeeded += 1,
             (RunEnd::Failed(_), None) | (RunEnd::Cancelled, Some(StopReason::Stalled)) => self.sure.failed += 1,

@@ -460,10 +460,10 @@ impl World {
             self.books.check_reasons(&self.orchestrator.explain(now), &snapshot.candidates)?;
         }
         if self.books.shutting_down {
-            let drained = self.agents.live.is_empty() && !self.disk.removing();
+            let drained = self.books.runs.is_empty() && self.books.removals.is_empty();
             let says = self.orchestrator.is_drained();
-            ensure!(says == drained, "drained means that nothing is left", "{says}, with {} runs", self.agents.live.len());
-            if drained && self.agenda.next().is_none_or(|next| next > self.time) {
+            ensure!(says == drained, "drained means that nothing is left", "{says}, with {} runs", self.books.runs.len());
+            if drained && self.agents.live.is_empty() && self.agenda.next().is_none_or(|next| next > self.time) {
                 return self.kill();
             }
         }
