@@ -1,0 +1,20 @@
+//! The orchestrator, rule by rule: each test is named for the rule of `docs/contract.md` it shows.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "the test bench fails its test this way"
+)]
+
+mod desk;
+
+mod claims;
+mod economy;
+mod eligibility;
+mod jobs;
+mod reconciliation;
+mod reload;
+mod retry;
+mod snapshot;
+mod turns;
