@@ -299,12 +299,7 @@ impl AgentError {
     /// An error without a cause.
     #[must_use]
     pub fn new(kind: AgentErrorKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            retry_at: None,
-            source: None,
-        }
+        Self { kind, message: message.into(), retry_at: None, source: None }
     }
 
     /// What the scheduler is told: the whole chain in one line, and a span instead of a time.

@@ -75,11 +75,7 @@ impl Failure {
     /// A failure without a time to wait for.
     #[must_use]
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            retry_after: None,
-        }
+        Self { kind, message: message.into(), retry_after: None }
     }
 
     /// With how long to wait.

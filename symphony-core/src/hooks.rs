@@ -73,14 +73,7 @@ impl HookContext {
     /// A context with nothing optional.
     #[must_use]
     pub fn new(issue: Arc<Issue>, workspace: PathBuf, settings: Arc<Settings>) -> Self {
-        Self {
-            run: None,
-            issue,
-            workspace,
-            attempt: None,
-            settings,
-            hidden_env: Arc::from([]),
-        }
+        Self { run: None, issue, workspace, attempt: None, settings, hidden_env: Arc::from([]) }
     }
 }
 

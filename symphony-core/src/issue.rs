@@ -39,11 +39,7 @@ impl StateName {
     pub fn new(spelling: impl Into<Arc<str>>) -> Self {
         let spelling = spelling.into();
         let folded = fold(&spelling);
-        let key = if *folded == *spelling {
-            Arc::clone(&spelling)
-        } else {
-            folded.into()
-        };
+        let key = if *folded == *spelling { Arc::clone(&spelling) } else { folded.into() };
         Self { spelling, key }
     }
 
@@ -310,10 +306,7 @@ impl Issue {
         };
         match issue.missing_fields().as_slice() {
             [] => Ok(issue),
-            missing => Err(Malformed {
-                id: issue.id.clone(),
-                missing: missing.to_vec(),
-            }),
+            missing => Err(Malformed { id: issue.id.clone(), missing: missing.to_vec() }),
         }
     }
 

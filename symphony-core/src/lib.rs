@@ -12,6 +12,7 @@ pub mod failure;
 pub mod hooks;
 pub mod issue;
 pub mod orchestrator;
+pub mod policy;
 pub mod problem;
 pub mod prompt;
 pub mod settings;
@@ -24,5 +25,6 @@ pub mod workspace;
 
 pub use failure::{Failure, FailureKind};
 pub use issue::{Blocker, Identifier, Issue, IssueId, Label, Malformed, StateKind, StateName};
+pub use orchestrator::Orchestrator;
 pub use settings::{Settings, StateSet};
 pub use workspace::{HostId, Scope, WorkspaceKey, WorkspaceRecord};

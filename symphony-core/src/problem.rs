@@ -80,13 +80,7 @@ impl Problem {
     /// A problem without a place.
     #[must_use]
     pub fn new(kind: ProblemKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            path: None,
-            at: None,
-            message: message.into(),
-            help: None,
-        }
+        Self { kind, path: None, at: None, message: message.into(), help: None }
     }
 
     /// With the YAML path of the setting.

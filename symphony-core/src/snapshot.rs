@@ -276,6 +276,8 @@ pub enum Reason {
     BlockedBy(String),
     /// Another issue holds its workspace.
     WorkspaceHeld(IssueId),
+    /// It is gone, or out of scope.
+    Gone,
     /// Its record could not be read.
     Unreadable,
     /// The service ends.
@@ -316,6 +318,7 @@ impl Reason {
             Self::MissingLabel(_) => "missing_label",
             Self::BlockedBy(_) => "blocked_by",
             Self::WorkspaceHeld(_) => "workspace_held",
+            Self::Gone => "gone",
             Self::Unreadable => "unreadable",
             Self::ShuttingDown => "shutting_down",
             Self::InvalidWorkflow => "invalid_workflow",

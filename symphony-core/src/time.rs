@@ -94,9 +94,7 @@ impl Wall {
     /// How long until `later`; `None` if it has passed.
     #[must_use]
     pub fn until(self, later: Self) -> Option<Duration> {
-        u64::try_from(later.0.saturating_sub(self.0))
-            .ok()
-            .map(Duration::from_millis)
+        u64::try_from(later.0.saturating_sub(self.0)).ok().map(Duration::from_millis)
     }
 }
 

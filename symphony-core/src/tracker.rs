@@ -121,21 +121,12 @@ pub async fn poll_with_two_reads(tracker: &dyn Tracker, poll: &Poll) -> Polled {
         Some(query) => {
             requests += u32::from(!query.states.is_empty());
             let issues = tracker.fetch_issues_by_states(&query.states).await;
-            Some(issues.map(|issues| Candidates {
-                issues,
-                more: false,
-            }))
+            Some(issues.map(|issues| Candidates { issues, more: false }))
         }
     };
     requests += u32::from(!poll.ids.is_empty());
     let by_id = tracker.fetch_issues_by_ids(&poll.ids).await;
-    Polled {
-        candidates,
-        by_id,
-        next_poll: None,
-        requests,
-        budget: None,
-    }
+    Polled { candidates, by_id, next_poll: None, requests, budget: None }
 }
 
 /// Builds trackers of one kind.
@@ -184,11 +175,7 @@ impl<'a> TrackerContext<'a> {
     /// A context of these parts.
     #[must_use]
     pub fn new(tracker: &'a TrackerSettings, budget: &'a BudgetSettings, env: &'a dyn Env) -> Self {
-        Self {
-            tracker,
-            budget,
-            env,
-        }
+        Self { tracker, budget, env }
     }
 }
 
@@ -258,12 +245,7 @@ impl TrackerError {
     /// An error without a cause.
     #[must_use]
     pub fn new(kind: TrackerErrorKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            message: message.into(),
-            retry_at: None,
-            source: None,
-        }
+        Self { kind, message: message.into(), retry_at: None, source: None }
     }
 
     /// With its cause.

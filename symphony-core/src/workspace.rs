@@ -48,10 +48,8 @@ impl WorkspaceKey {
     /// # Errors
     /// [`InvalidKey`] for an empty identifier, `.` and `..`.
     pub fn derive(identifier: &str) -> Result<Self, InvalidKey> {
-        let mut name: String = identifier
-            .chars()
-            .map(|c| if is_plain(c) { c } else { '_' })
-            .collect();
+        let mut name: String =
+            identifier.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
         if name.is_empty() || name == "." || name == ".." {
             return Err(InvalidKey(identifier.to_owned()));
         }
@@ -75,11 +73,7 @@ impl WorkspaceKey {
             && name != "."
             && name != ".."
             && name.chars().all(is_plain);
-        if possible {
-            Ok(Self(name.to_owned()))
-        } else {
-            Err(InvalidKey(name.to_owned()))
-        }
+        if possible { Ok(Self(name.to_owned())) } else { Err(InvalidKey(name.to_owned())) }
     }
 
     /// The folder's name.

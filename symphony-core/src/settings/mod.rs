@@ -114,10 +114,7 @@ impl Provider {
             Value::String(text) if env_reference(text).is_some() => "$VARIABLE",
             _ => "***",
         };
-        self.0
-            .iter()
-            .map(|(key, value)| (key.as_str(), mask(value)))
-            .collect()
+        self.0.iter().map(|(key, value)| (key.as_str(), mask(value))).collect()
     }
 }
 
@@ -144,10 +141,7 @@ impl Serialize for Provider {
 #[must_use]
 pub fn env_reference(text: &str) -> Option<&str> {
     let rest = text.trim().strip_prefix('$')?;
-    let name = rest
-        .strip_prefix('{')
-        .and_then(|r| r.strip_suffix('}'))
-        .unwrap_or(rest);
+    let name = rest.strip_prefix('{').and_then(|r| r.strip_suffix('}')).unwrap_or(rest);
     let mut chars = name.chars();
     let first = chars.next()?;
     let valid = (first.is_ascii_alphabetic() || first == '_')
@@ -238,11 +232,7 @@ pub struct JobIntervals {
 
 impl Default for JobIntervals {
     fn default() -> Self {
-        Self {
-            candidates: None,
-            refresh: None,
-            sweep: Duration::from_secs(3600),
-        }
+        Self { candidates: None, refresh: None, sweep: Duration::from_secs(3600) }
     }
 }
 
@@ -294,11 +284,7 @@ pub struct BudgetSettings {
 
 impl Default for BudgetSettings {
     fn default() -> Self {
-        Self {
-            per_hour: None,
-            per_day: None,
-            reserve: 0.2,
-        }
+        Self { per_hour: None, per_day: None, reserve: 0.2 }
     }
 }
 
@@ -451,12 +437,7 @@ pub struct ServerSettings {
 
 impl Default for ServerSettings {
     fn default() -> Self {
-        Self {
-            port: None,
-            host: "127.0.0.1".to_owned(),
-            token: None,
-            allowed_hosts: Vec::new(),
-        }
+        Self { port: None, host: "127.0.0.1".to_owned(), token: None, allowed_hosts: Vec::new() }
     }
 }
 

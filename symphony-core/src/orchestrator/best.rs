@@ -1,0 +1,93 @@
+//! Choosing the best few of many candidates in one pass (contract 5.3, 5.4).
+
+use std::collections::{BTreeMap, BinaryHeap};
+
+use crate::issue::{IssueId, StateName};
+use crate::policy::Rank;
+use crate::settings::Settings;
+use crate::snapshot::Slots;
+
+/// How many issues beyond the free slots are read before a start (contract 5.4).
+pub(super) const SPARE: usize = 5;
+
+/// Keeps the best few of many, by limited state where states have limits.
+pub(super) struct Best<'a> {
+    settings: &'a Settings,
+    slots: &'a Slots,
+    free: usize,
+    /// One group for every limited state, and one for all the rest.
+    groups: BTreeMap<Option<&'a StateName>, Group<'a>>,
+}
+
+/// The best of those that share a limit.
+struct Group<'a> {
+    /// How many of them could start.
+    room: usize,
+    /// The worst is on top.
+    heap: BinaryHeap<(Rank<'a>, Choice<'a>)>,
+}
+
+/// A chosen issue: from the list, by its place there, or a due retry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Choice<'a> {
+    Kept(usize),
+    Retry(&'a IssueId),
+}
+
+impl<'a> Best<'a> {
+    pub(super) const fn new(free: usize, settings: &'a Settings, slots: &'a Slots) -> Self {
+        Self { settings, slots, free, groups: BTreeMap::new() }
+    }
+
+    /// Takes the choice if it is among the best so far and fit. Fitness is asked last: it is dear.
+    pub(super) fn offer(
+        &mut self,
+        rank: Rank<'a>,
+        state: &'a StateName,
+        choice: Choice<'a>,
+        is_fit: impl FnOnce() -> bool,
+    ) {
+        let limits = &self.settings.agent.max_concurrent_agents_by_state;
+        let in_state =
+            if limits.is_empty() { None } else { self.slots.free_in_state(self.settings, state) };
+        let (state, room) = match in_state {
+            None => (None, self.free),
+            Some(0) => return,
+            Some(room) => (Some(state), self.free.min(room as usize)),
+        };
+        let new = || Group { room, heap: BinaryHeap::new() };
+        let Group { room, heap } = self.groups.entry(state).or_insert_with(new);
+        if heap.len() < *room + SPARE {
+            if is_fit() {
+                heap.push((rank, choice));
+            }
+        } else if heap.peek().is_some_and(|(worst, _)| rank < *worst) && is_fit() {
+            heap.pop();
+            heap.push((rank, choice));
+        }
+    }
+
+    /// In order of dispatch: enough to fill the free slots if nothing changed, and a few to spare.
+    pub(super) fn into_choices(self) -> Vec<Choice<'a>> {
+        let mut all: Vec<(Rank<'a>, bool, Choice<'a>)> = Vec::new();
+        for Group { room, heap } in self.groups.into_values() {
+            for (place, (rank, choice)) in heap.into_sorted_vec().into_iter().enumerate() {
+                all.push((rank, place < room, choice));
+            }
+        }
+        all.sort();
+        let (mut starters, mut spares) = (0, 0);
+        let mut choices = Vec::new();
+        for (_, has_room, choice) in all {
+            if has_room && starters < self.free {
+                starters += 1;
+            } else if spares < SPARE {
+                spares += 1;
+            } else {
+                continue;
+            }
+            choices.push(choice);
+        }
+        choices
+    }
+}

@@ -1,0 +1,132 @@
+//! Why nothing starts: one reason per candidate, one verdict for the service (contract 5.5).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::issue::{Issue, IssueId};
+use crate::policy::Rank;
+use crate::snapshot::{CandidatesView, Explanation, Reason, Unstarted, Verdict};
+use crate::time::Now;
+
+use super::Orchestrator;
+use super::claim::Stage;
+use super::holds::HoldGate;
+
+/// How many candidates the snapshot names.
+const SHOWN: usize = 200;
+
+impl Orchestrator {
+    /// Every candidate that is not running with its one reason, and the service's verdict.
+    #[must_use]
+    pub fn explain(&self, now: Now) -> Explanation {
+        let judged = self.judged();
+        let verdict = self.verdict(now, judged.iter().map(|(_, reason)| reason));
+        let unstarted = judged.into_iter().map(|(issue, reason)| unstarted(issue, reason));
+        Explanation { verdict, unstarted: unstarted.collect(), read_at: self.kept.read_at }
+    }
+
+    /// The same for the snapshot: counts, and the first few. Computed once per change.
+    pub(super) fn candidates_view(&self) -> Arc<CandidatesView> {
+        Arc::clone(self.view.get_or_init(|| {
+            let judged = self.judged();
+            let mut reasons = BTreeMap::new();
+            for (_, reason) in &judged {
+                *reasons.entry(reason.as_str().to_owned()).or_default() += 1;
+            }
+            let first = judged.into_iter().take(SHOWN);
+            Arc::new(CandidatesView {
+                read_at: self.kept.read_at,
+                total: self.kept.issues.len(),
+                more: self.kept.more,
+                reasons,
+                first: first.map(|(issue, reason)| unstarted(issue, reason)).collect(),
+            })
+        }))
+    }
+
+    /// The candidates that are not running, in order of dispatch.
+    fn judged(&self) -> Vec<(&Issue, Reason)> {
+        let mut told: BTreeSet<&IssueId> = BTreeSet::new();
+        let mut judged: Vec<(&Issue, Reason)> = self
+            .kept
+            .issues
+            .iter()
+            .filter(|issue| told.insert(&issue.id))
+            .filter_map(|issue| Some((issue, self.reason(issue)?)))
+            .collect();
+        judged.sort_by(|(a, _), (b, _)| Rank::fresh(a).cmp(&Rank::fresh(b)));
+        judged
+    }
+
+    /// Why this candidate is not running; `None` if it is.
+    fn reason(&self, issue: &Issue) -> Option<Reason> {
+        match self.claims.get(&issue.id) {
+            None => {}
+            Some(claim) => match &claim.stage {
+                Stage::Running { .. } | Stage::Stopping { .. } => return None,
+                Stage::Checking { .. } | Stage::Cleaning { .. } => return Some(Reason::Claimed),
+                Stage::Blocked { why, .. } => return Some(Reason::NeedsPerson(why.clone())),
+                Stage::Waiting { .. } => {
+                    let due = claim.wake.map(Reason::WaitingUntil);
+                    return Some(due.unwrap_or_else(|| self.obstacle(&claim.issue)));
+                }
+            },
+        }
+        if let Some((_, learned)) = self.kept.learned.get(&issue.id) {
+            return Some(learned.clone());
+        }
+        Some(self.unfit(issue).unwrap_or_else(|| self.obstacle(issue)))
+    }
+
+    /// What keeps a fit issue from starting at this moment.
+    fn obstacle(&self, issue: &Issue) -> Reason {
+        let is_retry = self.claims.contains_key(&issue.id);
+        if self.shutting_down {
+            Reason::ShuttingDown
+        } else if !self.problems.is_empty() {
+            Reason::InvalidWorkflow
+        } else if self.paused {
+            Reason::Paused
+        } else if let HoldGate::Closed(until) = self.hold_gate() {
+            Reason::Hold(until)
+        } else if !is_retry && self.refill.fresh_from.is_some() {
+            if self.is_over_budget() { Reason::Budget } else { Reason::CheckFailed }
+        } else if self.free_slots() == 0 {
+            Reason::NoSlot
+        } else if self.slots.free_in_state(self.settings(), &issue.state) == Some(0) {
+            Reason::StateSlot(issue.state.clone())
+        } else {
+            self.host_obstacle(&issue.id).unwrap_or(Reason::NextRead)
+        }
+    }
+
+    fn verdict<'a>(&self, _now: Now, mut reasons: impl Iterator<Item = &'a Reason>) -> Verdict {
+        if self.shutting_down {
+            Verdict::ShuttingDown
+        } else if !self.problems.is_empty() {
+            Verdict::InvalidWorkflow(self.problems.clone())
+        } else if self.paused {
+            Verdict::Paused
+        } else if let HoldGate::Closed(_) = self.hold_gate()
+            && let Some(hold) = self.holds.get(&self.settings().agent.kind)
+        {
+            Verdict::Held(hold.clone())
+        } else if self.free_slots() == 0 {
+            Verdict::Full
+        } else if let Some(failure) = &self.jobs.candidates.failure {
+            Verdict::PollFailed(failure.clone())
+        } else if self.kept.read_at.is_none() {
+            Verdict::NotPolledYet
+        } else if self.kept.issues.is_empty() {
+            Verdict::NoCandidates
+        } else if reasons.any(|reason| matches!(reason, Reason::NextRead | Reason::Claimed)) {
+            Verdict::Starting
+        } else {
+            Verdict::NothingEligible
+        }
+    }
+}
+
+fn unstarted(issue: &Issue, reason: Reason) -> Unstarted {
+    Unstarted { id: issue.id.clone(), identifier: issue.identifier.clone(), reason }
+}

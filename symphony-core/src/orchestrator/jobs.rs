@@ -1,0 +1,357 @@
+//! The jobs that read the tracker on an interval, and how they travel together (contract 4.3–4.5,
+//! 12.1).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::failure::Failure;
+use crate::issue::IssueId;
+use crate::snapshot::JobRow;
+use crate::time::{Mono, Wall};
+use crate::tracker::{ById, CandidateQuery, Candidates, Poll};
+
+use super::best::SPARE;
+use super::claim::Stage;
+use super::read::Asked;
+use super::{Effect, Happened, Job, Orchestrator, Purpose, Query, ReadId, Saved};
+
+/// At a restart, a read younger than this is not repeated (contract 4.1).
+const RESTART_PAUSE: Duration = Duration::from_secs(10);
+
+/// The same for the sweep, which is in no hurry.
+const RESTART_SWEEP_PAUSE: Duration = Duration::from_secs(60);
+
+/// One job: idle until it is due, or reading.
+#[derive(Clone, Debug, Default)]
+pub(super) struct JobState {
+    /// When it last ran.
+    last: Option<Mono>,
+    pub(super) last_wall: Option<Wall>,
+    /// Not before this, whatever the interval says: the tracker asked for it.
+    not_before: Mono,
+    /// As soon as possible: an operator asked for it.
+    pub(super) asap: bool,
+    pub(super) open: bool,
+    pub(super) failure: Option<Failure>,
+}
+
+impl JobState {
+    /// When it is due, on this interval.
+    fn due(&self, interval: Duration) -> Mono {
+        match self.last {
+            _ if self.asap => Mono::default(),
+            // An interval of nothing would be a busy loop.
+            Some(last) => (last + interval.max(Duration::from_millis(1))).max(self.not_before),
+            None => self.not_before,
+        }
+    }
+
+    fn begin(&mut self, now: super::Now) {
+        self.last = Some(now.mono);
+        self.last_wall = Some(now.wall);
+        self.asap = false;
+        self.open = true;
+    }
+
+    fn end(&mut self, now: Mono, failure: Option<Failure>) {
+        self.open = false;
+        if let Some(wait) = failure.as_ref().and_then(|failure| failure.retry_after) {
+            self.not_before = now + wait;
+        }
+        self.failure = failure;
+    }
+}
+
+/// The jobs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Jobs {
+    pub(super) candidates: JobState,
+    pub(super) refresh: JobState,
+    pub(super) sweep: JobState,
+    pub(super) custom: BTreeMap<Arc<str>, (Duration, JobState)>,
+    /// Ages of jobs that an embedder has not added yet.
+    restored_ages: BTreeMap<Job, Duration>,
+}
+
+/// What one poll carries: each part belongs to a job.
+#[derive(Clone, Debug)]
+pub(super) struct PollParts {
+    pub(super) candidates: bool,
+    /// Claims to refresh, with the version they had.
+    pub(super) refresh: Option<Vec<(IssueId, u64)>>,
+    pub(super) sweep: Option<Vec<IssueId>>,
+}
+
+impl PollParts {
+    pub(super) const fn purpose(&self) -> Purpose {
+        match self {
+            Self { candidates: true, .. } => Purpose::Candidates,
+            Self { refresh: Some(_), .. } => Purpose::Refresh,
+            _ => Purpose::Sweep,
+        }
+    }
+}
+
+impl Orchestrator {
+    /// At a restart the jobs go on where the last life left them.
+    pub(super) fn restore_jobs(&mut self, ages: BTreeMap<Job, Duration>) {
+        let now = self.now.mono;
+        let pause = |job, interval: Duration, pause: Duration| {
+            let age = ages.get(&job).copied().unwrap_or(Duration::MAX);
+            now + interval.min(pause).saturating_sub(age)
+        };
+        let candidates = pause(Job::Candidates, self.interval(&Job::Candidates), RESTART_PAUSE);
+        let refresh = pause(Job::Refresh, self.interval(&Job::Refresh), RESTART_PAUSE);
+        let sweep = pause(Job::Sweep, self.interval(&Job::Sweep), RESTART_SWEEP_PAUSE);
+        self.jobs.candidates.not_before = candidates;
+        self.jobs.refresh.not_before = refresh;
+        self.jobs.sweep.not_before = sweep;
+        self.jobs.restored_ages = ages;
+    }
+
+    /// When a job is due; `None` while it is under way or has nothing to do.
+    pub(super) fn job_due(&self, job: &Job) -> Option<Mono> {
+        let state = self.job(job)?;
+        let has_work = match job {
+            Job::Candidates => self.free_slots() > 0,
+            Job::Refresh => !self.claims.is_empty(),
+            Job::Sweep => !self.records.is_empty() || !self.strays.is_empty(),
+            Job::Custom(_) => true,
+        };
+        let idle = has_work && !state.open && !self.shutting_down;
+        idle.then(|| state.due(self.interval(job)))
+    }
+
+    fn job(&self, job: &Job) -> Option<&JobState> {
+        match job {
+            Job::Candidates => Some(&self.jobs.candidates),
+            Job::Refresh => Some(&self.jobs.refresh),
+            Job::Sweep => Some(&self.jobs.sweep),
+            Job::Custom(name) => self.jobs.custom.get(name).map(|(_, state)| state),
+        }
+    }
+
+    /// Records of unclaimed issues that the tracker can be asked about.
+    fn swept_records(&self) -> impl Iterator<Item = &IssueId> {
+        self.records
+            .iter()
+            .filter(|(id, record)| {
+                record.scope == self.configuration.scope && !self.claims.contains_key(*id)
+            })
+            .map(|(id, _)| id)
+    }
+
+    /// When the next job is due.
+    pub(super) fn next_job(&self) -> Option<Mono> {
+        [Job::Candidates, Job::Refresh, Job::Sweep]
+            .into_iter()
+            .chain(self.jobs.custom.keys().cloned().map(Job::Custom))
+            .filter_map(|job| self.job_due(&job))
+            .min()
+    }
+
+    /// Starts what is due. Jobs due within a tenth of their interval travel together (4.3).
+    pub(super) fn run_jobs(&mut self) {
+        let now = self.now.mono;
+        let due = |job: &Job, slack: u32| {
+            let slack = self.interval(job).checked_div(slack).unwrap_or_default();
+            self.job_due(job).is_some_and(|at| at <= now + slack)
+        };
+        let jobs = [Job::Candidates, Job::Refresh, Job::Sweep];
+        if jobs.iter().any(|job| due(job, 0)) {
+            let [candidates, refresh, sweep] = jobs.map(|job| due(&job, 10));
+            self.poll(candidates, refresh, sweep);
+        }
+        // An operator's wish is for now: what cannot be asked now is not asked later.
+        self.jobs.candidates.asap &= self.jobs.candidates.open;
+        self.jobs.refresh.asap &= self.jobs.refresh.open;
+        self.run_custom_jobs();
+    }
+
+    /// One read for every job that is due. Validation decides whether candidates are asked for;
+    /// claimed issues are read in any case (contract 4.4).
+    fn poll(&mut self, candidates: bool, refresh: bool, sweep: bool) {
+        let now = self.now;
+        self.effect(Effect::RecheckWorkflow);
+        let parts = PollParts {
+            candidates: candidates && self.problems.is_empty(),
+            refresh: refresh.then(|| {
+                let refreshed = self.claims.iter().filter(|(_, c)| is_refreshed(&c.stage));
+                refreshed.map(|(id, claim)| (id.clone(), claim.version)).collect()
+            }),
+            sweep: sweep.then(|| self.swept_records().cloned().collect()),
+        };
+        let query = parts.candidates.then(|| CandidateQuery {
+            states: self.settings().tracker.active_states.clone(),
+            enough: self.settings().agent.max_concurrent_agents as usize
+                + SPARE
+                + self.claims.len(),
+        });
+        let refreshed = parts.refresh.iter().flatten().map(|(id, _)| id);
+        let ids: Vec<IssueId> = refreshed.chain(parts.sweep.iter().flatten()).cloned().collect();
+        let asks = query.is_some() || !ids.is_empty();
+        for (is_due, state) in [
+            (candidates, &mut self.jobs.candidates),
+            (refresh, &mut self.jobs.refresh),
+            (sweep, &mut self.jobs.sweep),
+        ] {
+            if is_due {
+                state.begin(now);
+                state.open = asks;
+            }
+        }
+        self.jobs.candidates.open &= parts.candidates;
+        if asks {
+            self.ask(Query::Poll(Poll { candidates: query, ids }), Asked::Poll(parts));
+        }
+        if sweep {
+            self.read_strays();
+        }
+        if asks || sweep {
+            self.save();
+        }
+    }
+
+    /// Saves what must survive a restart.
+    pub(super) fn save(&mut self) {
+        let jobs = [
+            (Job::Candidates, self.jobs.candidates.last_wall),
+            (Job::Refresh, self.jobs.refresh.last_wall),
+            (Job::Sweep, self.jobs.sweep.last_wall),
+        ];
+        let custom = self.jobs.custom.iter();
+        let custom = custom.map(|(name, (_, state))| (Job::Custom(name.clone()), state.last_wall));
+        let last_runs =
+            jobs.into_iter().chain(custom).filter_map(|(job, at)| Some((job, at?))).collect();
+        let scope = self.configuration.scope.clone();
+        self.effect(Effect::Save(Saved { scope, last_runs, spent: self.spent.clone() }));
+    }
+
+    /// A poll came back: first what is known of claims and records, then the candidates (4.4).
+    pub(super) fn poll_answered(
+        &mut self,
+        read: ReadId,
+        parts: PollParts,
+        candidates: Option<Result<Candidates, Failure>>,
+        by_id: Result<ById, Failure>,
+        next_poll: Option<Duration>,
+    ) {
+        let now = self.now.mono;
+        if parts.refresh.is_some() || parts.sweep.is_some() {
+            let failure = by_id.as_ref().err().cloned();
+            if parts.refresh.is_some() {
+                self.jobs.refresh.end(now, failure.clone());
+            }
+            if parts.sweep.is_some() {
+                self.jobs.sweep.end(now, failure);
+            }
+            let purpose = if parts.refresh.is_some() { Purpose::Refresh } else { Purpose::Sweep };
+            let ids = parts.refresh.iter().flatten().count() + parts.sweep.iter().flatten().count();
+            if ids > 0 {
+                let mut found = self.index(purpose, by_id);
+                self.refreshed(read, parts.refresh.unwrap_or_default(), &mut found);
+                self.swept(read, parts.sweep.unwrap_or_default(), &mut found);
+            }
+        }
+        if parts.candidates {
+            let result = candidates.unwrap_or_else(|| Err(super::read::no_answer()));
+            let failure = result.as_ref().err().cloned();
+            self.jobs.candidates.end(now, failure);
+            match result {
+                Ok(list) => self.keep(read, list),
+                Err(failure) => self.read_failed(Purpose::Candidates, &failure),
+            }
+        }
+        if let Some(wish) = next_poll {
+            let at = now + self.bounded_wish(wish);
+            self.jobs.candidates.not_before = self.jobs.candidates.not_before.max(at);
+        }
+    }
+
+    /// An abandoned poll leaves its jobs as if they had not run.
+    pub(super) fn abandon_poll(&mut self, parts: &PollParts) {
+        let jobs = [
+            (parts.candidates, &mut self.jobs.candidates),
+            (parts.refresh.is_some(), &mut self.jobs.refresh),
+            (parts.sweep.is_some(), &mut self.jobs.sweep),
+        ];
+        for (_, state) in jobs.into_iter().filter(|(was_asked, _)| *was_asked) {
+            state.open = false;
+            state.last = None;
+        }
+    }
+
+    /// An embedder adds a job, or changes its interval.
+    pub(super) fn add_job(&mut self, name: Arc<str>, interval: Duration) {
+        let job = Job::Custom(Arc::clone(&name));
+        let age = self.jobs.restored_ages.remove(&job).unwrap_or(Duration::MAX);
+        let (known, state) = self.jobs.custom.entry(name).or_default();
+        if state.last.is_none() {
+            state.not_before = self.now.mono + interval.saturating_sub(age);
+        }
+        *known = interval;
+    }
+
+    fn run_custom_jobs(&mut self) {
+        let due: Vec<Arc<str>> = self
+            .jobs
+            .custom
+            .keys()
+            .filter(|name| {
+                let job = Job::Custom(Arc::clone(name));
+                self.job_due(&job).is_some_and(|at| at <= self.now.mono)
+            })
+            .cloned()
+            .collect();
+        for name in due {
+            let now = self.now;
+            if let Some((_, state)) = self.jobs.custom.get_mut(&name) {
+                state.begin(now);
+            }
+            self.effect(Effect::RunJob { name });
+        }
+    }
+
+    /// An embedder's job came back.
+    pub(super) fn job_ended(&mut self, name: Arc<str>, outcome: Result<(), Failure>) {
+        let now = self.now.mono;
+        let Some((_, state)) = self.jobs.custom.get_mut(&name) else {
+            return;
+        };
+        let failure = outcome.err();
+        state.end(now, failure.clone());
+        if let Some(failure) = failure {
+            self.notice(Happened::JobFailed { job: Job::Custom(name), failure });
+        }
+    }
+
+    /// One row per job, for people.
+    pub(super) fn job_rows(&self) -> Vec<JobRow> {
+        [Job::Candidates, Job::Refresh, Job::Sweep]
+            .into_iter()
+            .chain(self.jobs.custom.keys().cloned().map(Job::Custom))
+            .filter_map(|job| {
+                let state = self.job(&job)?;
+                Some(JobRow {
+                    in_progress: state.open,
+                    next: self.job_due(&job),
+                    last_run: state.last_wall,
+                    failure: state.failure.clone(),
+                    job,
+                })
+            })
+            .collect()
+    }
+}
+
+/// Claims that are read on an interval. A check or a removal under way speaks for itself.
+pub(super) const fn is_refreshed(stage: &Stage) -> bool {
+    matches!(
+        stage,
+        Stage::Running { .. }
+            | Stage::Stopping { .. }
+            | Stage::Waiting { .. }
+            | Stage::Blocked { .. }
+    )
+}

@@ -1,0 +1,95 @@
+//! How fast each job goes: intervals, activity, quiet hours (contract 12.1–12.3).
+
+use std::time::Duration;
+
+use crate::settings::ActivitySettings;
+use crate::snapshot::Mode;
+use crate::time::Mono;
+
+use super::{Happened, Job, Orchestrator};
+
+/// A tracker's wish for its next poll is honoured up to this many intervals.
+const LONGEST_WISH: u32 = 10;
+
+/// What the pace depends on besides the settings.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pace {
+    /// When something last happened.
+    pub(super) last_activity: Mono,
+    /// Whether quiet hours are on.
+    pub(super) quiet: bool,
+    /// The mode that people were told.
+    pub(super) told: Mode,
+}
+
+impl Orchestrator {
+    /// Something happened: back to the active pace at once.
+    pub(super) fn touch(&mut self) {
+        self.pace.last_activity = self.now.mono;
+    }
+
+    /// The pace at which candidates are asked for.
+    pub(super) fn mode(&self, now: Mono) -> Mode {
+        if self.pace.quiet { Mode::Dormant } else { self.activity(now) }
+    }
+
+    fn activity(&self, now: Mono) -> Mode {
+        let Some(activity) = &self.settings().polling.activity else {
+            return Mode::Active;
+        };
+        let silence = now.since(self.pace.last_activity);
+        if silence >= activity.dormant_after {
+            Mode::Dormant
+        } else if silence >= activity.idle_after {
+            Mode::Idle
+        } else {
+            Mode::Active
+        }
+    }
+
+    /// The interval of a job at this moment.
+    pub(super) fn interval(&self, job: &Job) -> Duration {
+        let polling = &self.settings().polling;
+        let now = self.now.mono;
+        match job {
+            Job::Candidates => {
+                self.slowed(polling.jobs.candidates.unwrap_or(polling.interval), self.mode(now))
+            }
+            Job::Refresh => {
+                let base = polling.jobs.refresh.unwrap_or(polling.interval);
+                // While a run lives, a cancel in the tracker must be noticed in time.
+                let mode = if self.runs.is_empty() { self.activity(now) } else { Mode::Active };
+                self.slowed(base, mode)
+            }
+            Job::Sweep => polling.jobs.sweep,
+            Job::Custom(name) => {
+                self.jobs.custom.get(name).map(|(interval, _)| *interval).unwrap_or_default()
+            }
+        }
+    }
+
+    fn slowed(&self, base: Duration, mode: Mode) -> Duration {
+        let defaults = ActivitySettings::default();
+        let activity = self.settings().polling.activity.as_ref().unwrap_or(&defaults);
+        match mode {
+            Mode::Active => base,
+            Mode::Idle => base.max(activity.idle),
+            Mode::Dormant => base.max(activity.dormant),
+        }
+    }
+
+    /// A tracker's wish for its next poll, within bounds (contract 12.6).
+    pub(super) fn bounded_wish(&self, wish: Duration) -> Duration {
+        let base = self.interval(&Job::Candidates);
+        wish.clamp(base, base.saturating_mul(LONGEST_WISH))
+    }
+
+    /// Tells when the mode changed.
+    pub(super) fn tell_mode(&mut self) {
+        let mode = self.mode(self.now.mono);
+        if mode != self.pace.told {
+            self.pace.told = mode;
+            self.notice(Happened::ModeChanged { mode });
+        }
+    }
+}

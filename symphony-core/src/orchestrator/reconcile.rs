@@ -1,0 +1,212 @@
+//! What a fresh look at claimed issues and left-over workspaces changes (contract 4.2, 8.2).
+
+use std::sync::Arc;
+
+use crate::failure::Failure;
+use crate::issue::{Issue, IssueId};
+use crate::policy::{self, Standing};
+use crate::tracker::Candidates;
+use crate::workspace::WorkspaceKey;
+
+use super::claim::{After, Claim, Stage};
+use super::read::{Asked, Found, Seen};
+use super::run::TurnStage;
+use super::{
+    Happened, Orchestrator, Purpose, Query, ReadId, ReleaseReason, Removal, RunId, StopReason,
+};
+
+impl Orchestrator {
+    /// Claimed issues were read. An answer changes only claims that are as they were when it was
+    /// asked (contract 4.8); for a failed read, everything goes on (8.3).
+    pub(super) fn refreshed(
+        &mut self,
+        read: ReadId,
+        asked: Vec<(IssueId, u64)>,
+        found: &mut Found,
+    ) {
+        for (id, version) in asked {
+            let seen = found.take(&id);
+            let unchanged = self.claims.get(&id).is_some_and(|claim| claim.version == version);
+            if !unchanged || self.is_older(&id, read) {
+                continue;
+            }
+            match seen {
+                Seen::Failed(failure) => {
+                    if matches!(found, Found::Some(_)) {
+                        let message = failure.message;
+                        self.notice_of(&id, None, Happened::Unreadable { message });
+                    }
+                }
+                Seen::Absent => self.gone(&id, read),
+                Seen::Present(fresh) => self.present(&id, read, fresh),
+            }
+        }
+    }
+
+    /// The issue is gone or out of scope: stop or release, keep the workspace.
+    fn gone(&mut self, id: &IssueId, read: ReadId) {
+        self.saw(id, read);
+        self.leave(id, StopReason::Gone, ReleaseReason::Gone);
+    }
+
+    fn present(&mut self, id: &IssueId, read: ReadId, fresh: Arc<Issue>) {
+        let standing = policy::standing(&fresh, &self.settings().tracker);
+        let moved = self.claims.get(id).is_some_and(|claim| claim.issue.state != fresh.state);
+        self.accept(id, read, fresh);
+        match standing {
+            Standing::Terminal => self.over(id),
+            Standing::Inactive => self.leave(id, StopReason::NotActive, ReleaseReason::NotActive),
+            Standing::Active => self.still_active(id, moved),
+        }
+    }
+
+    /// The issue is terminal: whatever runs is stopped, then the workspace goes.
+    fn over(&mut self, id: &IssueId) {
+        let Some(claim) = self.claims.get(id) else {
+            return;
+        };
+        match claim.stage {
+            Stage::Running { run } if self.is_finishing(run) => {
+                self.after_finish(run, After::Clean)
+            }
+            Stage::Running { .. } | Stage::Stopping { .. } => {
+                self.stop(id, StopReason::Terminal, After::Clean);
+            }
+            Stage::Waiting { .. } | Stage::Blocked { .. } => self.clean(id),
+            Stage::Checking { .. } | Stage::Cleaning { .. } => {}
+        }
+    }
+
+    /// The issue is not ours to work on any more: stop or release, keep the workspace.
+    fn leave(&mut self, id: &IssueId, why: StopReason, release: ReleaseReason) {
+        let Some(claim) = self.claims.get_mut(id) else {
+            return;
+        };
+        match &mut claim.stage {
+            Stage::Running { run } if self.runs.get(run).is_some_and(finishes) => {
+                let run = *run;
+                self.after_finish(run, After::Release(release));
+            }
+            // A newer read that says "not terminal" takes a decision to clean back.
+            Stage::Stopping { then: then @ After::Clean, .. } => *then = After::Release(release),
+            Stage::Running { .. } | Stage::Stopping { .. } => {
+                self.stop(id, why, After::Release(release));
+            }
+            Stage::Waiting { .. } | Stage::Blocked { .. } => self.release(id, release),
+            Stage::Checking { .. } | Stage::Cleaning { .. } => {}
+        }
+    }
+
+    fn still_active(&mut self, id: &IssueId, moved: bool) {
+        let Some(claim) = self.claims.get_mut(id) else {
+            return;
+        };
+        match &mut claim.stage {
+            Stage::Stopping { then: then @ After::Clean, .. } => {
+                *then = After::Release(ReleaseReason::NotEligible);
+            }
+            Stage::Running { run } => {
+                // Finishing because it seemed over, and it is not: a normal end after all.
+                let run = *run;
+                if let Some(live) = self.runs.get_mut(&run)
+                    && matches!(live.then, Some(After::Clean | After::Release(_)))
+                {
+                    live.then = None;
+                }
+            }
+            Stage::Blocked { .. } if moved => self.unblock(id),
+            _ => {}
+        }
+    }
+
+    fn is_finishing(&self, run: RunId) -> bool {
+        self.runs.get(&run).is_some_and(finishes)
+    }
+
+    /// A run that is told to finish is not stopped as well; only what follows changes. The newest
+    /// read decides, so this may also take a decision to clean back.
+    fn after_finish(&mut self, run: RunId, after: After) {
+        if let Some(live) = self.runs.get_mut(&run) {
+            live.then = Some(after);
+        }
+    }
+
+    /// Issues of unclaimed records were read: workspaces of terminal ones go (contract 4.2).
+    pub(super) fn swept(&mut self, read: ReadId, asked: Vec<IssueId>, found: &mut Found) {
+        for id in asked {
+            let Seen::Present(issue) = found.take(&id) else {
+                continue;
+            };
+            let is_over = policy::standing(&issue, &self.settings().tracker) == Standing::Terminal;
+            if !is_over || self.claims.contains_key(&id) {
+                continue;
+            }
+            let Some(record) = self.records.get(&id).cloned() else {
+                continue;
+            };
+            self.claim_to_clean(issue, read, record.key.clone(), Removal::Recorded(record));
+        }
+    }
+
+    /// Folders without a record are matched once against the terminal issues.
+    pub(super) fn read_strays(&mut self) {
+        let already = self.reads.values().any(|open| matches!(open.asked, Asked::Strays));
+        if self.strays.is_empty() || self.strays_told || already {
+            return;
+        }
+        let states = self.settings().tracker.terminal_states.clone();
+        self.ask(Query::ByStates(states), Asked::Strays);
+    }
+
+    pub(super) fn strays_answered(&mut self, read: ReadId, result: Result<Candidates, Failure>) {
+        let list = match result {
+            Ok(list) => list,
+            Err(failure) => return self.read_failed(Purpose::Sweep, &failure),
+        };
+        for issue in list.issues {
+            let Ok(key) = WorkspaceKey::derive(issue.identifier.as_str()) else {
+                continue;
+            };
+            let is_ours = self.strays.contains(&key)
+                && !self.claims.contains_key(&issue.id)
+                && self.key_owner(&key).is_none()
+                && policy::standing(&issue, &self.settings().tracker) == Standing::Terminal;
+            if is_ours {
+                self.claim_to_clean(Arc::new(issue), read, key.clone(), Removal::Stray(key));
+            }
+        }
+        self.strays_told = true;
+        let removing = |key: &WorkspaceKey| self.key_owner(key).is_some();
+        let left: Vec<WorkspaceKey> =
+            self.strays.iter().filter(|key| !removing(key)).cloned().collect();
+        if !left.is_empty() {
+            self.notice(Happened::StraysLeft { keys: left });
+        }
+    }
+
+    fn claim_to_clean(
+        &mut self,
+        issue: Arc<Issue>,
+        read: ReadId,
+        key: WorkspaceKey,
+        what: Removal,
+    ) {
+        if self.shutting_down {
+            return;
+        }
+        let id = issue.id.clone();
+        let host = match &what {
+            Removal::Recorded(record) => record.host.clone(),
+            Removal::Stray(_) => crate::HostId::local(),
+        };
+        let stage = Stage::Cleaning { workspace: what.clone(), removal: None, failures: 0 };
+        let claim = Claim::new(issue, read, key, host, stage);
+        self.claims.insert(id.clone(), claim);
+        self.remove(&id, what, 0);
+        self.notice_of(&id, None, Happened::Cleaning);
+    }
+}
+
+fn finishes(run: &super::run::Run) -> bool {
+    run.turn == TurnStage::Finishing
+}

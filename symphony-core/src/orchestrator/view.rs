@@ -1,0 +1,115 @@
+//! The snapshot: the claims and runs as rows (contract 13.2).
+
+use crate::snapshot::{
+    BlockedRow, CheckingRow, CleaningRow, Polling, RunningRow, Slots, Snapshot, Totals, WaitingRow,
+};
+use crate::time::Now;
+
+use super::claim::{Claim, Stage};
+use super::run::Run;
+use super::{Orchestrator, RunId, StopReason};
+
+impl Orchestrator {
+    /// Everything, as of now. Costs about as much as copying its rows.
+    #[must_use]
+    pub fn snapshot(&self, now: Now) -> Snapshot {
+        let mut snapshot = Snapshot {
+            now,
+            running: Vec::with_capacity(self.runs.len()),
+            waiting: Vec::new(),
+            blocked: Vec::new(),
+            checking: Vec::new(),
+            cleaning: Vec::new(),
+            slots: Slots {
+                limit: self.settings().agent.max_concurrent_agents,
+                ..self.slots.clone()
+            },
+            totals: self.live_totals(now),
+            rate_limits: self.rate_limits.clone(),
+            holds: self.holds.values().cloned().collect(),
+            polling: Polling {
+                mode: self.mode(now.mono),
+                quiet: self.pace.quiet,
+                jobs: self.job_rows(),
+                requests_today: self.spent.requests.clone(),
+                budget: self.budget.clone(),
+            },
+            candidates: self.candidates_view(),
+            paused: self.paused,
+            shutting_down: self.shutting_down,
+            problems: self.problems.clone(),
+        };
+        for claim in self.claims.values() {
+            self.add_row(&mut snapshot, claim);
+        }
+        snapshot
+    }
+
+    fn add_row(&self, snapshot: &mut Snapshot, claim: &Claim) {
+        let issue = claim.issue.clone();
+        match &claim.stage {
+            Stage::Running { run } => {
+                let row = self.runs.get(run).map(|live| running(*run, live, claim, None, false));
+                snapshot.running.extend(row);
+            }
+            Stage::Stopping { run, why, overdue, .. } => {
+                let live = self.runs.get(run);
+                let row = live.map(|live| running(*run, live, claim, Some(*why), *overdue));
+                snapshot.running.extend(row);
+            }
+            Stage::Waiting { .. } => snapshot.waiting.push(WaitingRow {
+                issue,
+                attempt: claim.attempt.unwrap_or(0),
+                until: claim.wake,
+                failure: claim.failure.clone(),
+                unchanged_ends: claim.unchanged_ends,
+            }),
+            Stage::Blocked { why, since } => {
+                snapshot.blocked.push(BlockedRow { issue, why: why.clone(), since: *since });
+            }
+            Stage::Checking { .. } => {
+                snapshot.checking.push(CheckingRow { issue, attempt: claim.attempt });
+            }
+            Stage::Cleaning { failures, .. } => snapshot.cleaning.push(CleaningRow {
+                issue,
+                failures: *failures,
+                until: claim.wake,
+            }),
+        }
+    }
+
+    fn live_totals(&self, now: Now) -> Totals {
+        let live = self.runs.values().map(|run| now.mono.since(run.started.mono)).sum();
+        let mut totals = self.totals.clone();
+        totals.runtime = totals.runtime.saturating_add(live);
+        totals
+    }
+}
+
+fn running(
+    id: RunId,
+    run: &Run,
+    claim: &Claim,
+    stopping: Option<StopReason>,
+    stop_overdue: bool,
+) -> RunningRow {
+    RunningRow {
+        issue: claim.issue.clone(),
+        run: id,
+        attempt: claim.attempt,
+        host: claim.host.clone(),
+        key: claim.key.clone(),
+        phase: run.phase,
+        stopping,
+        stop_overdue,
+        started: run.started,
+        turns: run.turns,
+        max_turns: run.max_turns,
+        thread: claim.thread.as_ref().map(|thread| thread.id.clone()),
+        session_id: run.session_id.clone(),
+        pid: run.pid,
+        tokens: run.tokens,
+        last_event: run.last_event.clone(),
+        last_alive: run.last_alive,
+    }
+}
