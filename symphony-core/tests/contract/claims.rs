@@ -291,20 +291,14 @@ fn rule_6_4_a_failed_or_timed_out_run_is_retried() {
     for kind in [AgentErrorKind::TurnFailed, AgentErrorKind::TurnTimeout] {
         let kind = symphony_core::FailureKind::Agent(kind);
         let failure = symphony_core::Failure::new(kind, "no");
-        assert_eq!(
-            after(RunEnd::Failed(failure)),
-            (Place::Waiting, Some(10_000))
-        );
+        assert_eq!(after(RunEnd::Failed(failure)), (Place::Waiting, Some(10_000)));
     }
 }
 
 #[test]
 fn rule_6_4_a_run_that_asks_for_input_is_blocked() {
     let question = "Which door?".to_owned();
-    assert_eq!(
-        after(RunEnd::InputRequired { question }),
-        (Place::Blocked, None)
-    );
+    assert_eq!(after(RunEnd::InputRequired { question }), (Place::Blocked, None));
 }
 
 #[test]
@@ -322,12 +316,7 @@ fn rule_6_4_each_end_is_counted_as_what_it_was() {
     desk.live(300_000);
     desk.run("MT-5").stops();
     let totals = desk.snapshot().totals;
-    let ends = [
-        totals.succeeded,
-        totals.failed,
-        totals.cancelled,
-        totals.input_required,
-    ];
+    let ends = [totals.succeeded, totals.failed, totals.cancelled, totals.input_required];
     assert_eq!(ends, [1, 2, 1, 1], "a stall is a failure");
 }
 
@@ -377,10 +366,7 @@ fn rule_6_5_a_workspace_taken_back_leaves_no_record() {
     let mut desk = Desk::new();
     desk.works_on([issue("MT-1")]);
     let run = desk.run("MT-1").id();
-    desk.event(Event::Run {
-        run,
-        news: RunNews::WorkspaceGone,
-    });
+    desk.event(Event::Run { run, news: RunNews::WorkspaceGone });
     desk.run("MT-1").fails();
     desk.board([renamed()]);
     desk.live(10_000);

@@ -157,12 +157,8 @@ fn rule_5_1_state_slots_follow_the_tracked_state_of_live_runs() {
 
 fn two_hosts() -> Desk {
     Desk::with(|setup| {
-        setup.settings.hosts = ["east", "west"]
-            .map(|id| HostLimit {
-                id: HostId::from(id),
-                max_agents: 1,
-            })
-            .into();
+        setup.settings.hosts =
+            ["east", "west"].map(|id| HostLimit { id: HostId::from(id), max_agents: 1 }).into();
         let mut far = record("MT-9");
         far.host = HostId::from("west");
         setup.left_behind(far);
@@ -207,10 +203,8 @@ fn rule_5_2_an_unstarted_issue_waits_for_its_blockers() {
     let blocked = issue("MT-1").blocked_by("MT-3", "In Progress");
     let reason = refusal(&mut Desk::new(), blocked);
     assert_eq!(reason, Reason::BlockedBy("MT-3".to_owned()));
-    let blocked = issue("MT-1")
-        .state("In Progress")
-        .kind(StateKind::Unstarted)
-        .blocked_by("MT-3", "Todo");
+    let blocked =
+        issue("MT-1").state("In Progress").kind(StateKind::Unstarted).blocked_by("MT-3", "Todo");
     let reason = refusal(&mut Desk::new(), blocked);
     assert_eq!(reason, Reason::BlockedBy("MT-3".to_owned()));
 }
@@ -223,29 +217,20 @@ fn rule_5_2_a_blocker_that_is_done_blocks_nothing() {
         state_kind: Some(kind),
         ..Blocker::default()
     };
-    assert!(starts_alone(
-        issue("MT-1").blocker(over(StateKind::Completed))
-    ));
-    assert!(starts_alone(
-        issue("MT-1").blocker(over(StateKind::Cancelled))
-    ));
+    assert!(starts_alone(issue("MT-1").blocker(over(StateKind::Completed))));
+    assert!(starts_alone(issue("MT-1").blocker(over(StateKind::Cancelled))));
 }
 
 #[test]
 fn rule_5_2_one_blocker_of_several_is_enough() {
-    let blocked = issue("MT-1")
-        .blocked_by("MT-3", "Done")
-        .blocked_by("MT-4", "Todo");
+    let blocked = issue("MT-1").blocked_by("MT-3", "Done").blocked_by("MT-4", "Todo");
     let reason = refusal(&mut Desk::new(), blocked);
     assert_eq!(reason, Reason::BlockedBy("MT-4".to_owned()));
 }
 
 #[test]
 fn rule_5_2_an_unknown_blocker_counts_as_not_done() {
-    let unknown = Blocker {
-        identifier: Some("MT-3".into()),
-        ..Blocker::default()
-    };
+    let unknown = Blocker { identifier: Some("MT-3".into()), ..Blocker::default() };
     let reason = refusal(&mut Desk::new(), issue("MT-1").blocker(unknown));
     assert_eq!(reason, Reason::BlockedBy("MT-3".to_owned()));
     assert!(!starts_alone(issue("MT-1").blocker(Blocker::default())));
@@ -351,10 +336,7 @@ fn rule_5_4_the_best_free_slots_plus_five_are_read_again_in_one_request() {
     let list = (1..=20).map(|n| issue(&format!("MT-{}", n + 10)).created(100 - n));
     desk.board(list);
     desk.answer();
-    assert_eq!(
-        desk.reads(),
-        ["read MT-24 MT-25 MT-26 MT-27 MT-28 MT-29 MT-30"]
-    );
+    assert_eq!(desk.reads(), ["read MT-24 MT-25 MT-26 MT-27 MT-28 MT-29 MT-30"]);
     desk.answer();
     assert_eq!(desk.starts(), ["MT-30", "MT-29"]);
 }
@@ -429,10 +411,7 @@ fn rule_5_4_an_issue_being_read_is_claimed_and_is_not_chosen_twice() {
     assert_eq!(desk.reason("MT-1"), Reason::Claimed);
     desk.board([issue("MT-3")]);
     desk.command(Command::PollNow);
-    let poll = desk
-        .reads()
-        .into_iter()
-        .find(|read| read.starts_with("poll"));
+    let poll = desk.reads().into_iter().find(|read| read.starts_with("poll"));
     desk.answer_to(&poll.expect("a poll"));
     assert_eq!(desk.reads(), ["read MT-1 MT-2"]);
     desk.settle();

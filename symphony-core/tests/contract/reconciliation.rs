@@ -245,10 +245,7 @@ fn rule_8_3_if_the_refresh_fails_workers_go_on() {
     desk.notices();
     desk.advance(30_000);
     desk.answer_but(|answer| answer.by_id = Some(Err(unreachable())));
-    let failed = Happened::ReadFailed {
-        purpose: Purpose::Refresh,
-        failure: unreachable(),
-    };
+    let failed = Happened::ReadFailed { purpose: Purpose::Refresh, failure: unreachable() };
     assert!(desk.notices().contains(&failed));
     assert_eq!(desk.place("MT-1"), Place::Running);
     desk.settle();

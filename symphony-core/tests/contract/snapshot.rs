@@ -34,8 +34,7 @@ fn rule_13_2_a_running_row_shows_phase_turns_tokens_and_the_last_event() {
         summary: "reading the door".to_owned(),
         at: desk.now().wall,
     });
-    desk.run("MT-1")
-        .says(AgentUpdate::Event(Arc::clone(&event)));
+    desk.run("MT-1").says(AgentUpdate::Event(Arc::clone(&event)));
     desk.run("MT-1").has_used("thread-1", 120);
     let run = desk.run("MT-1").id();
     let expected = RunningRow {
@@ -53,11 +52,7 @@ fn rule_13_2_a_running_row_shows_phase_turns_tokens_and_the_last_event() {
         thread: Some(ThreadId::from("thread-1")),
         session_id: Some("thread-1-1".into()),
         pid: Some(4242),
-        tokens: Tokens {
-            input: 120,
-            total: 120,
-            ..Tokens::default()
-        },
+        tokens: Tokens { input: 120, total: 120, ..Tokens::default() },
         last_event: Some(event),
         last_alive: desk.now().mono,
     };
@@ -102,15 +97,9 @@ fn rule_13_2_rows_for_waiting_blocked_checking_and_cleaning() {
         why: BlockReason::Question("Which door?".to_owned()),
         since,
     };
-    let cleaning = CleaningRow {
-        issue: Arc::new(issue("MT-3").state("Done")),
-        failures: 0,
-        until: None,
-    };
-    let checking = CheckingRow {
-        issue: Arc::new(issue("MT-4")),
-        attempt: None,
-    };
+    let cleaning =
+        CleaningRow { issue: Arc::new(issue("MT-3").state("Done")), failures: 0, until: None };
+    let checking = CheckingRow { issue: Arc::new(issue("MT-4")), attempt: None };
     assert_eq!(snapshot.waiting, [waiting]);
     assert_eq!(snapshot.blocked, [blocked]);
     assert_eq!(snapshot.cleaning, [cleaning]);
@@ -123,11 +112,7 @@ fn rule_13_2_slots_in_use_and_in_all() {
     let mut desk = Desk::with(|setup| {
         setup.slots(5);
     });
-    desk.works_on([
-        issue("MT-1"),
-        issue("MT-2").state("In Progress"),
-        issue("MT-3"),
-    ]);
+    desk.works_on([issue("MT-1"), issue("MT-2").state("In Progress"), issue("MT-3")]);
     let expected = Slots {
         used: 3,
         limit: 5,
@@ -147,11 +132,7 @@ fn rule_13_2_totals_include_live_runtime() {
     desk.run("MT-1").fails();
     desk.advance(3_000);
     let expected = Totals {
-        tokens: Tokens {
-            input: 120,
-            total: 120,
-            ..Tokens::default()
-        },
+        tokens: Tokens { input: 120, total: 120, ..Tokens::default() },
         runtime: Duration::from_secs(4 + 7),
         started: 2,
         failed: 1,
@@ -224,10 +205,7 @@ fn rule_5_5_an_issue_that_waits_says_until_when() {
     let mut desk = Desk::new();
     desk.works_on([issue("MT-1")]);
     desk.run("MT-1").fails();
-    assert_eq!(
-        desk.reason("MT-1"),
-        Reason::WaitingUntil(desk.after(10_000))
-    );
+    assert_eq!(desk.reason("MT-1"), Reason::WaitingUntil(desk.after(10_000)));
 }
 
 #[test]
@@ -285,18 +263,12 @@ fn rule_5_5_the_snapshot_has_counts_the_first_200_and_the_lists_age() {
         setup.slots(1);
     });
     desk.board((0..300).map(|n| issue(&format!("MT-{n}")).created(n)));
-    desk.board([
-        issue("X-1").undispatchable(),
-        issue("X-2").blocked_by("X-1", "Todo"),
-    ]);
+    desk.board([issue("X-1").undispatchable(), issue("X-2").blocked_by("X-1", "Todo")]);
     desk.settle();
     let read_at = desk.now().mono;
     desk.advance(5_000);
     let view = desk.snapshot().candidates;
-    assert_eq!(
-        (view.total, view.more, view.read_at),
-        (302, false, Some(read_at))
-    );
+    assert_eq!((view.total, view.more, view.read_at), (302, false, Some(read_at)));
     assert_eq!(view.first.len(), 200);
     assert_eq!(view.first[0].id, id("MT-1"), "in dispatch order");
     let counts = [("blocked_by", 1), ("no_slot", 299), ("not_dispatchable", 1)];

@@ -36,11 +36,7 @@ fn rule_10_1_after_a_turn_an_active_issue_gets_the_next_turn_with_fresh_news() {
     assert_eq!(desk.reads(), ["read MT-1"]);
     desk.answer();
     let run = desk.run("MT-1").id();
-    let next = Effect::NextTurn {
-        run,
-        turn: 2,
-        issue: Arc::new(moved),
-    };
+    let next = Effect::NextTurn { run, turn: 2, issue: Arc::new(moved) };
     assert!(desk.effects().contains(&next));
     assert_eq!(desk.running("MT-1").turns, 2);
 }
@@ -149,10 +145,7 @@ fn rule_10_1_a_failed_read_is_told() {
     desk.run("MT-1").turn_ends();
     desk.advance(50);
     desk.answer_fails(&unreachable(None));
-    let told = Happened::ReadFailed {
-        purpose: Purpose::Turn,
-        failure: unreachable(None),
-    };
+    let told = Happened::ReadFailed { purpose: Purpose::Turn, failure: unreachable(None) };
     assert!(desk.notices().contains(&told));
 }
 
@@ -230,10 +223,7 @@ fn rule_10_6_a_change_of_state_unblocks() {
 #[test]
 fn rule_10_6_other_changes_do_not_unblock() {
     let mut desk = asked();
-    let edited = issue("MT-1")
-        .state(" todo ")
-        .titled("The left door")
-        .updated(9);
+    let edited = issue("MT-1").state(" todo ").titled("The left door").updated(9);
     desk.board([edited]);
     desk.live(300_000);
     assert_eq!(desk.place("MT-1"), Place::Blocked);
@@ -249,10 +239,7 @@ fn rule_10_6_an_operator_unblocks() {
 
 #[test]
 fn rule_10_6_an_issue_that_is_no_longer_active_or_routable_is_released() {
-    for found in [
-        issue("MT-1").state("Backlog"),
-        issue("MT-1").undispatchable(),
-    ] {
+    for found in [issue("MT-1").state("Backlog"), issue("MT-1").undispatchable()] {
         let mut desk = asked();
         desk.board([found]);
         desk.live(30_000);
@@ -286,17 +273,9 @@ fn rule_10_8_tokens_are_high_water_marks_per_conversation() {
 #[test]
 fn rule_10_8_every_kind_of_token_is_kept() {
     let mut desk = working();
-    let total = Tokens {
-        input: 100,
-        cached_input: 60,
-        output: 20,
-        reasoning_output: 5,
-        total: 120,
-    };
-    desk.run("MT-1").says(AgentUpdate::Usage {
-        thread: "one".into(),
-        total,
-    });
+    let total =
+        Tokens { input: 100, cached_input: 60, output: 20, reasoning_output: 5, total: 120 };
+    desk.run("MT-1").says(AgentUpdate::Usage { thread: "one".into(), total });
     assert_eq!(desk.running("MT-1").tokens, total);
     desk.run("MT-1").fails();
     assert_eq!(desk.snapshot().totals.tokens, total, "also after its end");
@@ -322,10 +301,7 @@ fn rule_10_8_a_conversation_that_goes_on_starts_from_what_it_had() {
 #[test]
 fn rule_10_8_rate_limits_are_kept_as_reported() {
     let mut desk = working();
-    let limits = Arc::new(RateLimits {
-        plan: Some("pro".to_owned()),
-        ..RateLimits::default()
-    });
+    let limits = Arc::new(RateLimits { plan: Some("pro".to_owned()), ..RateLimits::default() });
     let update = AgentUpdate::RateLimits(Arc::clone(&limits));
     desk.run("MT-1").says(update);
     assert_eq!(desk.snapshot().rate_limits, Some(limits));

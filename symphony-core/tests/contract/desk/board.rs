@@ -132,10 +132,7 @@ impl Desk {
                 .collect(),
             more: false,
         };
-        let mut answer = Answer {
-            requests: 1,
-            ..Answer::default()
-        };
+        let mut answer = Answer { requests: 1, ..Answer::default() };
         match query {
             Query::Poll(poll) => {
                 let candidates = poll.candidates.as_ref();
@@ -152,10 +149,9 @@ impl Desk {
         let mut by_id = ById::default();
         for id in ids {
             if self.unreadable.iter().any(|name| name == id.as_str()) {
-                by_id.unreadable.push(Unreadable {
-                    id: id.clone(),
-                    message: "no title".to_owned(),
-                });
+                by_id
+                    .unreadable
+                    .push(Unreadable { id: id.clone(), message: "no title".to_owned() });
             } else {
                 by_id.found.extend(self.board.get(id.as_str()).cloned());
             }

@@ -79,10 +79,7 @@ pub(crate) struct Late(ReadId, Answer);
 impl Late {
     /// The bare event, to be handed in once too often.
     pub(crate) fn into_event(self) -> Event {
-        Event::Answered {
-            read: self.0,
-            answer: self.1,
-        }
+        Event::Answered { read: self.0, answer: self.1 }
     }
 }
 
@@ -101,10 +98,7 @@ impl Desk {
     }
 
     fn open(configuration: Configuration, restored: Restored) -> Self {
-        let now = Now {
-            mono: Mono::from_millis(1_000_000),
-            wall: OPENING,
-        };
+        let now = Now { mono: Mono::from_millis(1_000_000), wall: OPENING };
         let boot = restored.boot;
         let (orchestrator, step) = Orchestrator::new(configuration.clone(), restored, now);
         let mut desk = Self {
@@ -172,10 +166,7 @@ impl Desk {
 
     fn set_clock(&mut self, at: Mono) {
         let passed = at.since(self.now.mono);
-        self.now = Now {
-            mono: self.now.mono + passed,
-            wall: self.now.wall + passed,
-        };
+        self.now = Now { mono: self.now.mono + passed, wall: self.now.wall + passed };
     }
 
     pub(crate) fn now(&self) -> Now {
@@ -312,8 +303,7 @@ impl Desk {
 
     /// How often the workflow file was to be looked at.
     pub(crate) fn rechecks(&mut self) -> usize {
-        self.take(|effect| matches!(effect, Effect::RecheckWorkflow).then_some(()))
-            .len()
+        self.take(|effect| matches!(effect, Effect::RecheckWorkflow).then_some(())).len()
     }
 
     /// New runs of an embedder's jobs.
@@ -460,10 +450,7 @@ impl Desk {
 
     fn reload(&mut self, workspaces: Option<Workspaces>) {
         self.broken = false;
-        self.event(Event::Reloaded {
-            configuration: self.configuration.clone(),
-            workspaces,
-        });
+        self.event(Event::Reloaded { configuration: self.configuration.clone(), workspaces });
     }
 
     /// The file becomes invalid.
@@ -477,10 +464,7 @@ impl Desk {
     /// An embedder's job comes back.
     pub(crate) fn job_ends(&mut self, name: &str, outcome: Result<(), Failure>) {
         self.jobs.retain(|job| job != name);
-        self.event(Event::JobEnded {
-            name: name.into(),
-            outcome,
-        });
+        self.event(Event::JobEnded { name: name.into(), outcome });
     }
 
     pub(crate) fn is_drained(&self) -> bool {
@@ -536,8 +520,7 @@ impl Desk {
 
     /// Why the candidate is not running.
     pub(crate) fn reason(&self, name: &str) -> Reason {
-        self.unstarted(name)
-            .unwrap_or_else(|| panic!("{name} has no reason"))
+        self.unstarted(name).unwrap_or_else(|| panic!("{name} has no reason"))
     }
 
     pub(crate) fn unstarted(&self, name: &str) -> Option<Reason> {

@@ -17,10 +17,7 @@ pub(crate) struct Run<'a> {
 impl<'a> Run<'a> {
     pub(super) fn of(desk: &'a mut Desk, name: &str) -> Self {
         let issue = id(name);
-        let live = desk
-            .runs
-            .iter()
-            .find(|(_, run)| run.start.issue.id == issue);
+        let live = desk.runs.iter().find(|(_, run)| run.start.issue.id == issue);
         let run = *live.unwrap_or_else(|| panic!("{name} does not run")).0;
         Self { desk, run }
     }
@@ -40,10 +37,7 @@ impl<'a> Run<'a> {
     }
 
     fn news(self, news: RunNews) -> Self {
-        self.desk.event(Event::Run {
-            run: self.run,
-            news,
-        });
+        self.desk.event(Event::Run { run: self.run, news });
         self
     }
 
@@ -92,15 +86,8 @@ impl<'a> Run<'a> {
 
     /// The conversation has used so many tokens in all.
     pub(crate) fn has_used(self, thread: &str, tokens: u64) -> Self {
-        let total = Tokens {
-            input: tokens,
-            total: tokens,
-            ..Tokens::default()
-        };
-        self.says(AgentUpdate::Usage {
-            thread: thread.into(),
-            total,
-        })
+        let total = Tokens { input: tokens, total: tokens, ..Tokens::default() };
+        self.says(AgentUpdate::Usage { thread: thread.into(), total })
     }
 
     pub(crate) fn turn_ends(self) -> Self {

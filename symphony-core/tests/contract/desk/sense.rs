@@ -15,11 +15,7 @@ impl Desk {
             assert!(self.runs.contains_key(&run), "not a live run: {effect:?}");
         }
         match effect {
-            Effect::Read {
-                read,
-                generation,
-                query,
-            } => {
+            Effect::Read { read, generation, query } => {
                 assert!(Some(*read) > self.last_read, "{read:?} is not new");
                 assert_eq!(*generation, self.configuration.generation);
                 assert_asks_something_once(query);
@@ -40,11 +36,7 @@ impl Desk {
                 live.stopped = true;
                 live.owed = false;
             }
-            Effect::Remove {
-                removal,
-                issue,
-                workspace,
-            } => {
+            Effect::Remove { removal, issue, workspace } => {
                 let folder = folder(workspace);
                 assert!(!self.in_use(&folder), "{folder} is removed while in use");
                 let issue = (**issue).clone();
@@ -66,20 +58,12 @@ impl Desk {
         assert!(Some(start.run) > self.last_run, "{} is not new", start.run);
         let folder = start.key.folded();
         assert!(!self.in_use(&folder), "{folder} is already in use");
-        let twin = self
-            .runs
-            .values()
-            .find(|live| live.start.issue.id == start.issue.id);
+        let twin = self.runs.values().find(|live| live.start.issue.id == start.issue.id);
         assert!(twin.is_none(), "two runs of {}", start.issue.id);
         self.last_run = Some(start.run);
         self.names.insert(start.run, super::name(&start.issue.id));
-        let live = Live {
-            start: start.clone(),
-            turns: 0,
-            owed: false,
-            finishing: false,
-            stopped: false,
-        };
+        let live =
+            Live { start: start.clone(), turns: 0, owed: false, finishing: false, stopped: false };
         self.runs.insert(start.run, live);
         let limit = self.configuration.settings.agent.max_concurrent_agents as usize;
         assert!(self.runs.len() <= limit, "more than {limit} runs");
@@ -104,17 +88,15 @@ impl Desk {
         let wakeup = self.orchestrator.next_wakeup();
         assert!(
             wakeup.is_none_or(|at| at > self.now.mono),
-            "a deadline is left over"
+            "a deadline is left over: {wakeup:?} at {:?}",
+            self.now.mono
         );
 
         let snapshot = self.snapshot();
         let shown: Vec<_> = snapshot.running.iter().map(|row| row.run).collect();
         let mut live: Vec<_> = self.runs.values().map(|live| &live.start).collect();
         live.sort_by(|a, b| a.issue.id.cmp(&b.issue.id));
-        assert_eq!(
-            shown,
-            live.iter().map(|start| start.run).collect::<Vec<_>>()
-        );
+        assert_eq!(shown, live.iter().map(|start| start.run).collect::<Vec<_>>());
         assert_eq!(snapshot.slots.used as usize, live.len());
 
         let places = places(&snapshot);
@@ -174,22 +156,10 @@ pub(super) fn places(snapshot: &Snapshot) -> BTreeMap<IssueId, Place> {
         };
         places.insert(row.issue.id.clone(), place);
     }
-    let waiting = snapshot
-        .waiting
-        .iter()
-        .map(|row| (&row.issue, Place::Waiting));
-    let blocked = snapshot
-        .blocked
-        .iter()
-        .map(|row| (&row.issue, Place::Blocked));
-    let checking = snapshot
-        .checking
-        .iter()
-        .map(|row| (&row.issue, Place::Checking));
-    let cleaning = snapshot
-        .cleaning
-        .iter()
-        .map(|row| (&row.issue, Place::Cleaning));
+    let waiting = snapshot.waiting.iter().map(|row| (&row.issue, Place::Waiting));
+    let blocked = snapshot.blocked.iter().map(|row| (&row.issue, Place::Blocked));
+    let checking = snapshot.checking.iter().map(|row| (&row.issue, Place::Checking));
+    let cleaning = snapshot.cleaning.iter().map(|row| (&row.issue, Place::Cleaning));
     for (issue, place) in waiting.chain(blocked).chain(checking).chain(cleaning) {
         places.insert(issue.id.clone(), place);
     }

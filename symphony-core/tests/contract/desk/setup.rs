@@ -20,10 +20,7 @@ impl Default for Setup {
         let terminal = StateSet::new(["Done", "Cancelled"]);
         Self {
             settings: Settings::new("memory", active, terminal, "/symphony".into()),
-            restored: Restored {
-                boot: 7,
-                ..Restored::default()
-            },
+            restored: Restored { boot: 7, ..Restored::default() },
             min_read_gap: 0,
         }
     }
