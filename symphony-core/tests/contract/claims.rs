@@ -220,6 +220,17 @@ fn rule_6_3_an_operators_stop_outweighs_a_retry() {
 }
 
 #[test]
+fn rule_6_3_an_issue_stopped_by_an_operator_is_cleaned_when_it_is_done() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.command(Command::Stop(id("MT-1")));
+    desk.board([issue("MT-1").state("Done")]);
+    desk.live(30_000);
+    desk.run("MT-1").stops();
+    assert_eq!(desk.place("MT-1"), Place::Cleaning);
+}
+
+#[test]
 fn rule_6_3_a_stop_that_outlives_its_bound_is_an_error_and_never_released() {
     let mut desk = stopping_for_good();
     desk.notices();

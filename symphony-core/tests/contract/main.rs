@@ -9,12 +9,18 @@
 
 mod desk;
 
+mod answers;
 mod claims;
+mod commands;
 mod economy;
 mod eligibility;
+mod holds;
 mod jobs;
+mod limits;
 mod reconciliation;
 mod reload;
 mod retry;
+mod shutdown;
 mod snapshot;
+mod sweep;
 mod turns;

@@ -239,3 +239,24 @@ fn rule_2_7_a_run_in_flight_keeps_its_issue_and_its_claim() {
     assert_eq!(desk.place("MT-1"), Place::Running);
     assert_eq!(desk.told(), NONE);
 }
+
+#[test]
+fn rule_2_7_a_lower_limit_also_counts_for_what_is_being_read() {
+    let mut desk = Desk::new();
+    desk.board([issue("MT-1"), issue("MT-2"), issue("MT-3")]);
+    desk.answer();
+    desk.reloads(|settings| settings.agent.max_concurrent_agents = 1);
+    desk.settle();
+    assert_eq!(desk.starts(), ["MT-1"]);
+}
+
+// 9.6, as far as the core decides.
+
+#[test]
+fn rule_9_6_a_workspace_is_removed_where_it_was_created() {
+    let mut desk = working();
+    desk.reloads_root("/elsewhere", Workspaces::default());
+    desk.board([issue("MT-1").state("Done")]);
+    desk.ends_normally("MT-1");
+    assert_eq!(desk.removal("MT-1"), Removal::Recorded(record("MT-1")));
+}

@@ -165,39 +165,6 @@ fn rule_13_2_a_fresh_desk_shows_nothing() {
     assert_eq!(snapshot.rate_limits, None);
 }
 
-#[test]
-fn rule_13_2_a_shutdown_is_visible_until_everything_is_gone() {
-    let mut desk = Desk::new();
-    desk.works_on([issue("MT-1"), issue("MT-2"), issue("MT-3")]);
-    desk.run("MT-2").fails();
-    desk.run("MT-3").asks("Which door?");
-    desk.board([issue("MT-4")]);
-    desk.command(Command::ShutDown);
-    assert_eq!(desk.told(), ["stop MT-1: ShutDown"]);
-    let snapshot = desk.snapshot();
-    assert!(snapshot.shutting_down);
-    assert!(snapshot.waiting.is_empty() && snapshot.blocked.is_empty());
-    assert!(!desk.is_drained());
-    desk.asked();
-    desk.live(600_000);
-    assert_eq!(desk.asked(), NONE);
-    desk.run("MT-1").stops();
-    assert!(desk.is_drained());
-    assert_eq!(desk.told(), NONE);
-}
-
-#[test]
-fn rule_13_2_a_shutdown_lets_removals_finish() {
-    let mut desk = Desk::new();
-    desk.works_on([issue("MT-1")]);
-    desk.board([issue("MT-1").state("Done")]);
-    desk.ends_normally("MT-1");
-    desk.command(Command::ShutDown);
-    assert!(!desk.is_drained());
-    desk.removed("MT-1");
-    assert!(desk.is_drained());
-}
-
 // 5.5: one reason each; those of the issue itself are shown with rule 5.1 and 5.2.
 
 #[test]
