@@ -5,3 +5,8 @@
 //! machine, and the traits that adapters implement.
 
 pub use symphony_core as core;
+
+/// The examples of the README, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

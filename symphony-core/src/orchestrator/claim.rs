@@ -12,6 +12,7 @@ use crate::snapshot::Reason;
 use crate::time::{Mono, Now, Wall};
 use crate::workspace::{HostId, WorkspaceKey};
 
+use super::read::asked_wait;
 use super::{
     BlockReason, Effect, Happened, Orchestrator, ReadId, ReleaseReason, Removal, RemovalId, RunId,
     StopReason,
@@ -259,8 +260,7 @@ impl Orchestrator {
         let Some(claim) = self.claims.get(id) else {
             return;
         };
-        let delay = failure
-            .retry_after
+        let delay = asked_wait(&failure)
             .unwrap_or_else(|| policy::backoff(claim.attempt.unwrap_or(0).max(1), max));
         self.wait_until(id, self.now.mono + delay, Some(failure));
     }
@@ -383,7 +383,13 @@ impl Orchestrator {
             return;
         };
         match &mut claim.stage {
-            Stage::Waiting { .. } => self.make_ready(id),
+            Stage::Waiting { .. } => {
+                let issue = Arc::clone(&claim.issue);
+                self.make_ready(id);
+                if self.slot_for(&issue).is_err() {
+                    self.notice_of(id, None, Happened::Queued);
+                }
+            }
             Stage::Running { run } => {
                 let run = *run;
                 self.stall_due(id, run);

@@ -15,7 +15,7 @@ use crate::workspace::WorkspaceKey;
 use super::best::{Best, Choice};
 use super::claim::{Claim, Origin, Stage, mark};
 use super::holds::HoldGate;
-use super::read::{Asked, Seen};
+use super::read::{Asked, Seen, asked_wait};
 use super::run::Run;
 use super::slots::Full;
 use super::{Effect, Happened, Orchestrator, Purpose, Query, ReadId, ReleaseReason, RunId, Start};
@@ -301,8 +301,7 @@ impl Orchestrator {
             Err(failure) => {
                 self.refill.failures = self.refill.failures.saturating_add(1);
                 let max = self.settings().agent.max_retry_backoff;
-                let wait = failure
-                    .retry_after
+                let wait = asked_wait(failure)
                     .unwrap_or_else(|| policy::backoff(self.refill.failures, max));
                 self.refill.fresh_from = Some(self.now.mono + wait);
                 self.refill.failed_as = Some(failure.kind);
@@ -364,7 +363,7 @@ impl Orchestrator {
     }
 
     /// The machine on which the issue can start now.
-    fn slot_for(&self, issue: &Issue) -> Result<crate::HostId, Full> {
+    pub(super) fn slot_for(&self, issue: &Issue) -> Result<crate::HostId, Full> {
         if self.free_slots() == 0 || matches!(self.hold_gate(), HoldGate::Closed(_)) {
             return Err(Full::Everywhere);
         }

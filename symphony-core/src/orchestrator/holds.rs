@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use crate::failure::Failure;
+use crate::issue::IssueId;
 use crate::snapshot::HoldRow;
 use crate::time::Mono;
 
+use super::claim::{Claim, Stage};
 use super::{Happened, Orchestrator, RunEnd, RunId};
 
 /// The longest hold, whatever the agent says.
@@ -100,10 +102,21 @@ impl Orchestrator {
     }
 
     pub(super) fn lift_hold(&mut self, agent: &str) {
-        if self.holds.remove(agent).is_some() {
-            self.notice(Happened::HoldEnded { agent: agent.to_owned() });
-            self.refill_now();
+        if self.holds.remove(agent).is_none() {
+            return;
         }
+        self.notice(Happened::HoldEnded { agent: agent.to_owned() });
+        // What waited for nothing but the hold is due.
+        let held = |claim: &Claim| {
+            matches!(claim.stage, Stage::Waiting { ready: false })
+                && claim.failure.as_ref().is_some_and(|failure| failure.kind.is_limit())
+        };
+        let due: Vec<IssueId> =
+            self.claims.iter().filter(|(_, c)| held(c)).map(|(id, _)| id.clone()).collect();
+        for id in due {
+            self.make_ready(&id);
+        }
+        self.refill_now();
     }
 
     /// An operator lifts every hold.

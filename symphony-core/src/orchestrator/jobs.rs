@@ -8,12 +8,12 @@ use std::time::Duration;
 use crate::failure::Failure;
 use crate::issue::IssueId;
 use crate::snapshot::JobRow;
-use crate::time::{Mono, Wall};
+use crate::time::{Mono, Now, Wall};
 use crate::tracker::{ById, CandidateQuery, Candidates, Poll};
 
 use super::best::SPARE;
 use super::claim::Stage;
-use super::read::Asked;
+use super::read::{Asked, asked_wait};
 use super::{Effect, Happened, Job, Orchestrator, Purpose, Query, ReadId, Saved};
 
 /// At a restart, a read younger than this is not repeated (contract 4.1).
@@ -47,16 +47,16 @@ impl JobState {
         }
     }
 
-    fn begin(&mut self, now: super::Now) {
+    fn begin(&mut self, now: Now, asks: bool) {
         self.last = Some(now.mono);
         self.last_wall = Some(now.wall);
         self.asap = false;
-        self.open = true;
+        self.open = asks;
     }
 
     fn end(&mut self, now: Mono, failure: Option<Failure>) {
         self.open = false;
-        if let Some(wait) = failure.as_ref().and_then(|failure| failure.retry_after) {
+        if let Some(wait) = failure.as_ref().and_then(asked_wait) {
             self.not_before = now + wait;
         }
         self.failure = failure;
@@ -110,16 +110,14 @@ impl Orchestrator {
         self.jobs.restored_ages = ages;
     }
 
-    /// When a job is due; `None` while it is under way or has nothing to do.
+    /// When a job is due; `None` while it is under way, and for candidates while no slot is free.
+    ///
+    /// A refresh or a sweep with nothing to ask for is due all the same, and asks for nothing: so
+    /// the first claim does not make a refresh overdue.
     pub(super) fn job_due(&self, job: &Job) -> Option<Mono> {
         let state = self.job(job)?;
-        let has_work = match job {
-            Job::Candidates => self.free_slots() > 0,
-            Job::Refresh => !self.claims.is_empty(),
-            Job::Sweep => !self.records.is_empty() || !self.strays.is_empty(),
-            Job::Custom(_) => true,
-        };
-        let idle = has_work && !state.open && !self.shutting_down;
+        let may_run = *job != Job::Candidates || self.free_slots() > 0;
+        let idle = may_run && !state.open && !self.shutting_down;
         idle.then(|| state.due(self.interval(job)))
     }
 
@@ -191,17 +189,15 @@ impl Orchestrator {
         let refreshed = parts.refresh.iter().flatten().map(|(id, _)| id);
         let ids: Vec<IssueId> = refreshed.chain(parts.sweep.iter().flatten()).cloned().collect();
         let asks = query.is_some() || !ids.is_empty();
-        for (is_due, state) in [
-            (candidates, &mut self.jobs.candidates),
-            (refresh, &mut self.jobs.refresh),
-            (sweep, &mut self.jobs.sweep),
+        for (is_due, asks, state) in [
+            (candidates, parts.candidates, &mut self.jobs.candidates),
+            (refresh, asks, &mut self.jobs.refresh),
+            (sweep, asks, &mut self.jobs.sweep),
         ] {
             if is_due {
-                state.begin(now);
-                state.open = asks;
+                state.begin(now, asks);
             }
         }
-        self.jobs.candidates.open &= parts.candidates;
         if asks {
             self.ask(Query::Poll(Poll { candidates: query, ids }), Asked::Poll(parts));
         }
@@ -307,7 +303,7 @@ impl Orchestrator {
         for name in due {
             let now = self.now;
             if let Some((_, state)) = self.jobs.custom.get_mut(&name) {
-                state.begin(now);
+                state.begin(now, true);
             }
             self.effect(Effect::RunJob { name });
         }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::failure::{Failure, FailureKind};
 use crate::issue::{Issue, IssueId};
@@ -10,6 +11,14 @@ use crate::tracker::{ById, TrackerErrorKind};
 
 use super::jobs::PollParts;
 use super::{Answer, Effect, Generation, Happened, Orchestrator, Purpose, Query, ReadId, RunId};
+
+/// The longest a tracker can make us wait before we ask again, whatever it says.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+
+/// How long to wait after a failed read, where the tracker said so.
+pub(super) fn asked_wait(failure: &Failure) -> Option<Duration> {
+    failure.retry_after.map(|wait| wait.min(LONGEST_WAIT))
+}
 
 /// An open read.
 #[derive(Clone, Debug)]

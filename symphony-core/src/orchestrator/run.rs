@@ -12,7 +12,7 @@ use crate::time::{Mono, Now};
 use crate::tracker::ById;
 
 use super::claim::{After, Mark, Stage, Thread, mark};
-use super::read::{Asked, Seen};
+use super::read::{Asked, Seen, asked_wait};
 use super::{
     BlockReason, Effect, Happened, Orchestrator, Phase, Purpose, Query, ReadId, ReleaseReason,
     RunEnd, RunId, RunNews,
@@ -276,7 +276,7 @@ impl Orchestrator {
             self.finish(id, Some(After::Retry(failure)));
         } else {
             let delay =
-                failure.retry_after.unwrap_or_else(|| policy::backoff(run.read_failures, max));
+                asked_wait(&failure).unwrap_or_else(|| policy::backoff(run.read_failures, max));
             self.turns.wait(id, self.now.mono + delay);
         }
     }
