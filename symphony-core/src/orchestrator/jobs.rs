@@ -151,6 +151,7 @@ impl Orchestrator {
 
     /// Starts what is due. Jobs due within a tenth of their interval travel together (4.3).
     pub(super) fn run_jobs(&mut self) {
+        self.skip_empty_jobs();
         let now = self.now.mono;
         let due = |job: &Job, slack: u32| {
             let slack = self.interval(job).checked_div(slack).unwrap_or_default();
@@ -165,6 +166,23 @@ impl Orchestrator {
         self.jobs.candidates.asap &= self.jobs.candidates.open;
         self.jobs.refresh.asap &= self.jobs.refresh.open;
         self.run_custom_jobs();
+    }
+
+    /// A job that has nothing to ask for is done, and takes nobody along.
+    fn skip_empty_jobs(&mut self) {
+        let now = self.now;
+        let is_due = |job| self.job_due(job).is_some_and(|at| at <= now.mono);
+        let refresh =
+            is_due(&Job::Refresh) && !self.claims.values().any(|c| is_refreshed(&c.stage));
+        let sweep = is_due(&Job::Sweep)
+            && self.swept_records().next().is_none()
+            && (self.strays.is_empty() || self.strays_told);
+        if refresh {
+            self.jobs.refresh.begin(now, false);
+        }
+        if sweep {
+            self.jobs.sweep.begin(now, false);
+        }
     }
 
     /// One read for every job that is due. Validation decides whether candidates are asked for;
