@@ -79,7 +79,10 @@ fn list() -> String {
 /// The rule and one test each, so that a stale table says where.
 fn rows(table: &str) -> BTreeSet<(&str, &str)> {
     let rows = table.lines().filter_map(|row| row.split_once(" | "));
-    rows.flat_map(|(rule, tests)| tests.split("<br>").map(move |test| (rule, test))).collect()
+    rows.flat_map(|(rule, tests)| {
+        tests.split("<br>").map(move |test| (rule, test.trim_end_matches(" |")))
+    })
+    .collect()
 }
 
 fn spell(rule: Rule) -> String {
