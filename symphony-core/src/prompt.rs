@@ -1,6 +1,6 @@
 //! The prompt layer (contract section 15).
 
-use crate::problem::Problem;
+use crate::problem::{Position, Problem, ProblemKind};
 use crate::settings::PromptEngine;
 
 /// A prompt, ready to be rendered.
@@ -16,9 +16,17 @@ impl Prompt {
     /// Every problem of the template.
     pub fn compile(
         body: &str,
-        _first_line: u32,
+        first_line: u32,
         _engine: Option<PromptEngine>,
     ) -> Result<Self, Vec<Problem>> {
+        if body.contains("{{") && !body.contains("}}") {
+            let at = Position {
+                line: first_line,
+                column: 1,
+            };
+            let problem = Problem::new(ProblemKind::TemplateParseError, "unclosed");
+            return Err(vec![problem.at(Some(at))]);
+        }
         Ok(Self {
             body: body.to_owned(),
         })
