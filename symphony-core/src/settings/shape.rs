@@ -61,14 +61,16 @@ impl Shape {
         value.map(Some).ok_or_else(|| self.refusal(node))
     }
 
-    /// What to do about a value that is no text, but would be one in quotes.
+    /// What to do about a value that is nearly right.
     pub(super) fn help(self, node: &Node) -> Option<&'static str> {
-        let quotable = matches!(node, Node::Scalar(Value::Bool(_) | Value::Number(_)));
-        let texts = matches!(
-            self,
-            Self::Text | Self::OptionalText | Self::Secret | Self::Path
-        );
-        (quotable && texts).then_some("put it in quotes")
+        match (self, node) {
+            (Self::Texts, Node::Scalar(Value::String(_))) => Some("write a list, such as [a, b]"),
+            (
+                Self::Text | Self::OptionalText | Self::Secret | Self::Path,
+                Node::Scalar(Value::Bool(_) | Value::Number(_)),
+            ) => Some("put it in quotes"),
+            _ => None,
+        }
     }
 
     fn refusal(self, node: &Node) -> String {

@@ -1,5 +1,6 @@
 //! Contract section 2 (parsing): what a file is, and how its problems are told.
 
+mod docs;
 mod files;
 mod settings;
 

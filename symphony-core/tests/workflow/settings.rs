@@ -449,9 +449,17 @@ fn rule_3_a_file_that_sets_worker_is_refused_with_the_reason() {
 }
 
 #[test]
-fn rule_3_a_text_that_yaml_takes_for_something_else_comes_with_advice() {
-    let found = files().read(&file("hooks.before_run", "true")).unwrap_err();
-    assert_eq!(found[0].help.as_deref(), Some("put it in quotes"));
+fn rule_3_a_value_that_is_nearly_right_comes_with_advice() {
+    let advice = |path, value| files().read(&file(path, value)).unwrap_err().remove(0).help;
+    assert_eq!(
+        advice("hooks.before_run", "true").as_deref(),
+        Some("put it in quotes")
+    );
+    assert_eq!(
+        advice("tracker.active_states", "Todo, Done").as_deref(),
+        Some("write a list, such as [a, b]")
+    );
+    assert_eq!(advice("agent.max_turns", "0"), None);
 }
 
 /// Every key of a schema with its own part of it.
