@@ -257,6 +257,17 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_merged_key_stands_once() {
+        let (map, _) = parse("---\na: &a {x: 1, y: 2}\nb:\n  <<: *a\n  x: 3\n").unwrap();
+        let mut places = Vec::new();
+        collect(&map, "", &mut places);
+        assert_eq!(
+            places.join(" "),
+            "a@2:1 a.x@2:8 a.y@2:14 b@3:1 b.x@5:3 b.y@2:14"
+        );
+    }
+
     fn collect(map: &Map, path: &str, places: &mut Vec<String>) {
         for entry in map.entries() {
             let at = entry.at.unwrap();

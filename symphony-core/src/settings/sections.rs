@@ -25,6 +25,14 @@ use crate::workflow::WorkflowContext;
 /// Where workspaces are when the file does not say.
 const WORKSPACES: &str = "symphony_workspaces";
 
+/// Where older files have the adapter's keys, whatever the adapter.
+const OLDER_PLACES: [&str; 4] = [
+    "tracker.api_key",
+    "tracker.project_slug",
+    "tracker.endpoint",
+    "tracker.assignee",
+];
+
 /// The settings of a file, with a default in the place of whatever is wrong, and every problem.
 pub(crate) fn read(root: &Map, cx: &WorkflowContext<'_>) -> (Settings, Vec<Problem>) {
     let mut reader = Reader::new(root);
@@ -116,24 +124,14 @@ fn listed<'k>(known: impl Iterator<Item = &'k &'k str>, what: &str) -> String {
 fn provider(r: &mut Reader<'_>, profile: Option<&TrackerProfile>) -> Provider {
     let mut raw: Object<String, Value> = r.or("tracker.provider", Object::new());
     raw.retain(|_, value| !value.is_null());
-    let older: [Option<Value>; 4] = [
-        r.read("tracker.api_key"),
-        r.read("tracker.project_slug"),
-        r.read("tracker.endpoint"),
-        r.read("tracker.assignee"),
-    ];
-    let names = ["api_key", "project_slug", "endpoint", "assignee"];
-    for (name, value) in names.into_iter().zip(older) {
-        if let Some(value) = value {
-            raw.entry(name).or_insert(value);
+    for path in OLDER_PLACES {
+        if let Some(value) = r.read::<Value>(path) {
+            raw.entry(keys::leaf(path)).or_insert(value);
         }
     }
     for name in profile.map_or(&[][..], |profile| &profile.provider_keys) {
         let path = format!("tracker.{name}");
-        if keys::find(&path).is_none()
-            && let Some(entry) = r.map("tracker").and_then(|map| map.entry(name))
-            && !entry.value.is_null()
-        {
+        if let (None, Some(entry)) = (keys::find(&path), r.entry(&path)) {
             raw.entry(*name).or_insert_with(|| entry.value.to_json());
         }
     }
