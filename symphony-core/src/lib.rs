@@ -9,6 +9,7 @@ pub mod agent;
 pub mod budget;
 pub mod env;
 pub mod failure;
+mod front_matter;
 pub mod hooks;
 pub mod issue;
 pub mod orchestrator;
