@@ -20,16 +20,11 @@ impl Prompt {
         _engine: Option<PromptEngine>,
     ) -> Result<Self, Vec<Problem>> {
         if body.contains("{{") && !body.contains("}}") {
-            let at = Position {
-                line: first_line,
-                column: 1,
-            };
+            let at = Position { line: first_line, column: 1 };
             let problem = Problem::new(ProblemKind::TemplateParseError, "unclosed");
             return Err(vec![problem.at(Some(at))]);
         }
-        Ok(Self {
-            body: body.to_owned(),
-        })
+        Ok(Self { body: body.to_owned() })
     }
 
     /// The template's text.

@@ -67,9 +67,7 @@ impl Workflow {
             }
             Err(unreadable) => (None, vec![unreadable]),
         };
-        let engine = settings
-            .as_ref()
-            .and_then(|settings| settings.prompt.engine);
+        let engine = settings.as_ref().and_then(|settings| settings.prompt.engine);
         let prompt = Prompt::compile(parts.body, parts.body_line, engine)
             .map_err(|found| problems.extend(found));
 

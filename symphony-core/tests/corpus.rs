@@ -17,15 +17,8 @@ use symphony_core::tracker::TrackerProfile;
 use symphony_core::workflow::{Workflow, WorkflowContext};
 
 /// Agents that the files name. Which are registered is up to the embedder, as with trackers.
-const AGENTS: [&str; 7] = [
-    "codex",
-    "claude",
-    "claude-code",
-    "claude_code",
-    "dry-run",
-    "mock",
-    "opencode",
-];
+const AGENTS: [&str; 7] =
+    ["codex", "claude", "claude-code", "claude_code", "dry-run", "mock", "opencode"];
 
 /// One file, and what the reference makes of it.
 struct Sample {
@@ -37,13 +30,7 @@ struct Sample {
 fn corpus() -> Option<Vec<Sample>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/workflows");
     let expect = fs::read_to_string(folder.join("EXPECT.tsv")).ok()?;
-    Some(
-        expect
-            .lines()
-            .skip(1)
-            .map(|line| sample(&folder, line))
-            .collect(),
-    )
+    Some(expect.lines().skip(1).map(|line| sample(&folder, line)).collect())
 }
 
 fn sample(folder: &Path, line: &str) -> Sample {
@@ -156,14 +143,7 @@ fn rule_2_5_older_files_keep_their_tracker_keys() {
     let slugs = samples
         .iter()
         .filter_map(|sample| Workflow::parse(&sample.text, &cx).ok())
-        .filter(|workflow| {
-            workflow
-                .settings
-                .tracker
-                .provider
-                .raw()
-                .contains_key("project_slug")
-        })
+        .filter(|workflow| workflow.settings.tracker.provider.raw().contains_key("project_slug"))
         .count();
     println!("{slugs} files of kind linear have a project_slug for the adapter");
     assert!(slugs >= 40, "{slugs}");

@@ -36,10 +36,7 @@ fn rule_2_2_any_file_is_a_workflow_or_has_problems_within_it() {
         batch(&file, first.wrapping_add(batches));
         batches += 1;
     }
-    println!(
-        "{} files read, seeds from {first}",
-        batches * u64::from(CASES)
-    );
+    println!("{} files read, seeds from {first}", batches * u64::from(CASES));
 }
 
 fn variable(name: &str) -> Option<u64> {
@@ -47,9 +44,7 @@ fn variable(name: &str) -> Option<u64> {
 }
 
 fn clock_seed() -> u64 {
-    let now = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     now.as_secs() << 20
 }
 
@@ -57,11 +52,7 @@ fn batch(file: &impl Strategy<Value = String>, seed: u64) {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
-    let config = Config {
-        cases: CASES,
-        failure_persistence: None,
-        ..Config::default()
-    };
+    let config = Config { cases: CASES, failure_persistence: None, ..Config::default() };
     if let Err(failure) = TestRunner::new_with_rng(config, rng).run(file, |text| check(&text)) {
         let (why, text) = match failure {
             TestError::Fail(why, text) => (why.to_string(), text),
@@ -85,12 +76,7 @@ fn check(text: &str) -> TestCaseResult {
         .agent("codex");
     let problems = match Workflow::parse(text, &cx) {
         Ok(workflow) => {
-            prop_assert!(
-                workflow
-                    .warnings
-                    .iter()
-                    .all(|problem| problem.kind.is_warning())
-            );
+            prop_assert!(workflow.warnings.iter().all(|problem| problem.kind.is_warning()));
             prop_assert!(workflow.settings.workspace.root.is_absolute());
             prop_assert!(text.contains(&workflow.body));
             workflow.warnings
@@ -100,9 +86,7 @@ fn check(text: &str) -> TestCaseResult {
             problems
         }
     };
-    problems
-        .iter()
-        .try_for_each(|problem| within(problem, text))
+    problems.iter().try_for_each(|problem| within(problem, text))
 }
 
 fn within(problem: &Problem, text: &str) -> TestCaseResult {
@@ -115,12 +99,7 @@ fn within(problem: &Problem, text: &str) -> TestCaseResult {
     let width = line.map(|line| line.chars().count());
     let inside = at.column >= 1 && width.is_some_and(|width| at.column as usize <= width + 1);
     prop_assert!(inside, "{problem:?} is outside the file");
-    prop_assert!(
-        !problem
-            .to_string()
-            .chars()
-            .any(|c| c.is_control() && c != '\n')
-    );
+    prop_assert!(!problem.to_string().chars().any(|c| c.is_control() && c != '\n'));
     Ok(())
 }
 
@@ -134,11 +113,7 @@ fn file() -> impl Strategy<Value = String> {
     let fenced = |yaml: BoxedStrategy<String>| {
         (yaml, any::<bool>(), "[ -~\n{}%]{0,40}").prop_map(|(yaml, crlf, body)| {
             let text = format!("---\n{yaml}\n---\n{body}");
-            if crlf {
-                text.replace('\n', "\r\n")
-            } else {
-                text
-            }
+            if crlf { text.replace('\n', "\r\n") } else { text }
         })
     };
     prop_oneof![
@@ -279,10 +254,8 @@ impl<'a> Branch<'a> {
         match self.value {
             Some(value) => value.to_owned(),
             None => {
-                let entries = self
-                    .below
-                    .iter()
-                    .map(|(key, below)| format!("{key}: {}", below.flow()));
+                let entries =
+                    self.below.iter().map(|(key, below)| format!("{key}: {}", below.flow()));
                 format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
             }
         }
@@ -322,10 +295,7 @@ fn accidents() -> impl Strategy<Value = String> {
                     let again: Vec<char> = chars[from..near].to_vec();
                     drop(chars.splice(to..to, again));
                 }
-                _ => chars[from..near]
-                    .iter_mut()
-                    .filter(|c| **c == ' ')
-                    .for_each(|c| *c = '\t'),
+                _ => chars[from..near].iter_mut().filter(|c| **c == ' ').for_each(|c| *c = '\t'),
             }
         }
         chars.into_iter().collect()

@@ -133,12 +133,8 @@ impl Duplicates {
 }
 
 fn repeated(places: &[Option<Position>]) -> String {
-    let lines: Vec<String> = places
-        .iter()
-        .flatten()
-        .take(MAX_LINES_NAMED)
-        .map(|at| at.line.to_string())
-        .collect();
+    let lines: Vec<String> =
+        places.iter().flatten().take(MAX_LINES_NAMED).map(|at| at.line.to_string()).collect();
     let more = places.len().saturating_sub(MAX_LINES_NAMED);
     match &*lines {
         [] => format!("the key is set {} times", places.len()),
@@ -150,11 +146,7 @@ fn repeated(places: &[Option<Position>]) -> String {
         [first, second] if places.len() == 2 => {
             format!("the key is set twice, on lines {first} and {second}")
         }
-        lines => format!(
-            "the key is set {} times, on lines {}",
-            places.len(),
-            lines.join(", ")
-        ),
+        lines => format!("the key is set {} times, on lines {}", places.len(), lines.join(", ")),
     }
 }
 
@@ -173,11 +165,7 @@ fn shown(key: &str) -> String {
     let dots = if cut.len() < key.len() { "…" } else { "" };
     let printable = !cut.contains('.') && cut.escape_debug().eq(cut.chars());
     let plain = printable && !cut.is_empty() && cut.trim() == cut;
-    if plain {
-        format!("{cut}{dots}")
-    } else {
-        format!("{cut:?}{dots}")
-    }
+    if plain { format!("{cut}{dots}") } else { format!("{cut:?}{dots}") }
 }
 
 #[cfg(test)]
@@ -262,10 +250,7 @@ mod tests {
         let (map, _) = parse("---\na: &a {x: 1, y: 2}\nb:\n  <<: *a\n  x: 3\n").unwrap();
         let mut places = Vec::new();
         collect(&map, "", &mut places);
-        assert_eq!(
-            places.join(" "),
-            "a@2:1 a.x@2:8 a.y@2:14 b@3:1 b.x@5:3 b.y@2:14"
-        );
+        assert_eq!(places.join(" "), "a@2:1 a.x@2:8 a.y@2:14 b@3:1 b.x@5:3 b.y@2:14");
     }
 
     fn collect(map: &Map, path: &str, places: &mut Vec<String>) {
@@ -300,28 +285,16 @@ mod tests {
     #[test]
     fn what_is_no_yaml_is_refused_with_its_place() {
         let cases = [
-            (
-                "a: b: c",
-                "column 5, line 2: mapping values are not allowed in this context",
-            ),
+            ("a: b: c", "column 5, line 2: mapping values are not allowed in this context"),
             (
                 "a: [",
                 "column 5, line 2: did not find expected node content, while parsing a flow node",
             ),
-            (
-                "a: \u{7}",
-                "column 4, line 2: control characters are not allowed",
-            ),
+            ("a: \u{7}", "column 4, line 2: control characters are not allowed"),
             ("a: *b", "column 4, line 2: unknown anchor"),
-            (
-                "a: !!int sesame",
-                "column 4, line 2: a value does not fit its tag",
-            ),
+            ("a: !!int sesame", "column 4, line 2: a value does not fit its tag"),
             ("--- a", "the front matter is more than one YAML document"),
-            (
-                "&a [*a, *a]",
-                "column 1, line 2: the front matter is nested too deeply",
-            ),
+            ("&a [*a, *a]", "column 1, line 2: the front matter is nested too deeply"),
             ("- a", "the front matter must be a map, got a list"),
             ("a", "the front matter must be a map, got text"),
         ];
@@ -333,11 +306,7 @@ mod tests {
     #[test]
     fn what_grows_without_bound_is_refused() {
         let too_large = "the front matter is too large once its aliases are followed";
-        let wide = format!(
-            "a: &a [{}]\nb: [{}]\n",
-            "x,".repeat(9_000),
-            "*a,".repeat(9_000)
-        );
+        let wide = format!("a: &a [{}]\nb: [{}]\n", "x,".repeat(9_000), "*a,".repeat(9_000));
         assert_eq!(refused(&wide), too_large);
         let layers: String = (1..12)
             .map(|n| format!("a{n}: &a{n} [{}]\n", format!("*a{},", n - 1).repeat(9)))

@@ -59,14 +59,8 @@ impl<'a> Places<'a> {
 
 fn after(at: Position, char: char) -> Position {
     match char {
-        '\n' => Position {
-            line: at.line.saturating_add(1),
-            column: 1,
-        },
-        _ => Position {
-            column: at.column.saturating_add(1),
-            ..at
-        },
+        '\n' => Position { line: at.line.saturating_add(1), column: 1 },
+        _ => Position { column: at.column.saturating_add(1), ..at },
     }
 }
 

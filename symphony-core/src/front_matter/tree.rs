@@ -95,9 +95,7 @@ impl Map {
     pub(crate) fn to_json(&self) -> serde_json::Map<String, Value> {
         let mut object = serde_json::Map::new();
         for entry in &self.0 {
-            object
-                .entry(entry.key.clone())
-                .or_insert_with(|| entry.value.to_json());
+            object.entry(entry.key.clone()).or_insert_with(|| entry.value.to_json());
         }
         object
     }
@@ -151,10 +149,7 @@ pub(super) struct Refusal {
 
 impl Refusal {
     fn new(message: &str, at: Option<Position>) -> Self {
-        Self {
-            message: message.to_owned(),
-            at,
-        }
+        Self { message: message.to_owned(), at }
     }
 }
 
@@ -162,15 +157,11 @@ impl Refusal {
 pub(super) fn load(yaml: &str) -> Result<Node, Refusal> {
     let places = Places::of(yaml);
     let room = Cell::new(Some(MAX_TREE));
-    let tree = Tree {
-        room: &room,
-        places: &places,
-    };
-    tree.deserialize(serde_yaml::Deserializer::from_str(yaml))
-        .map_err(|error| match room.get() {
-            None => Refusal::new(TOO_LARGE, None),
-            Some(_) => refusal(&error, &places),
-        })
+    let tree = Tree { room: &room, places: &places };
+    tree.deserialize(serde_yaml::Deserializer::from_str(yaml)).map_err(|error| match room.get() {
+        None => Refusal::new(TOO_LARGE, None),
+        Some(_) => refusal(&error, &places),
+    })
 }
 
 const TOO_LARGE: &str = "the front matter is too large once its aliases are followed";
@@ -209,10 +200,8 @@ struct Tree<'a> {
 
 impl Tree<'_> {
     fn charge<E: Error>(self, bytes: usize) -> Result<(), E> {
-        let left = self
-            .room
-            .get()
-            .and_then(|room| room.checked_sub(bytes.saturating_add(NODE_COST)));
+        let left =
+            self.room.get().and_then(|room| room.checked_sub(bytes.saturating_add(NODE_COST)));
         self.room.set(left);
         left.map(|_| ()).ok_or_else(|| E::custom("too large"))
     }
@@ -290,10 +279,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
         let mut entries = Vec::new();
         loop {
             let mut key = None;
-            let seed = Key {
-                key: &mut key,
-                tree: self,
-            };
+            let seed = Key { key: &mut key, tree: self };
             let at = match map.next_key_seed(seed) {
                 Ok(None) => break,
                 Ok(Some(())) => None,

@@ -59,21 +59,11 @@ const MILLIS_OR_NONE: Shape = Shape::Integer { min: 0, max: LONG };
 const COUNT: Shape = Shape::Integer { min: 1, max: U32 };
 
 const fn key(path: &'static str, shape: Shape, default: &'static str, about: &'static str) -> Key {
-    Key {
-        path,
-        shape,
-        default: Some(default),
-        about,
-    }
+    Key { path, shape, default: Some(default), about }
 }
 
 const fn optional(path: &'static str, shape: Shape, about: &'static str) -> Key {
-    Key {
-        path,
-        shape,
-        default: None,
-        about,
-    }
+    Key { path, shape, default: None, about }
 }
 
 /// The keys, by section.
@@ -185,14 +175,8 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("tracker", "Which issues there are."),
     ("polling", "How often the tracker is asked."),
     ("polling.jobs", "Intervals of single jobs."),
-    (
-        "polling.activity",
-        "Slower polling when nothing happens. Off when absent.",
-    ),
-    (
-        "polling.quiet_hours",
-        "Hours in which new work is hardly looked for. Off when absent.",
-    ),
+    ("polling.activity", "Slower polling when nothing happens. Off when absent."),
+    ("polling.quiet_hours", "Hours in which new work is hardly looked for. Off when absent."),
     ("polling.budget", "Limits of requests to the tracker."),
     ("workspace", "Where agents work."),
     ("hooks", "Scripts around a workspace and its attempts."),
@@ -218,9 +202,7 @@ pub(super) fn is_section(path: &str) -> bool {
 pub(super) fn members(section: &str) -> impl Iterator<Item = &'static str> {
     let paths = KEYS.iter().map(|key| key.path);
     let sections = SECTIONS.iter().map(|(section, _)| *section);
-    paths
-        .chain(sections)
-        .filter(move |path| parent(path) == section)
+    paths.chain(sections).filter(move |path| parent(path) == section)
 }
 
 /// The section that holds a path.
@@ -236,8 +218,7 @@ pub(super) fn leaf(path: &str) -> &str {
 impl Key {
     /// The default as JSON.
     pub(super) fn default_json(&self) -> Option<Value> {
-        self.default
-            .and_then(|json| serde_json::from_str(json).ok())
+        self.default.and_then(|json| serde_json::from_str(json).ok())
     }
 }
 
@@ -250,17 +231,8 @@ mod tests {
         for (index, key) in KEYS.iter().enumerate() {
             let section = parent(key.path);
             assert!(section.is_empty() || is_section(section), "{}", key.path);
-            assert!(
-                KEYS[..index].iter().all(|other| other.path != key.path),
-                "{}",
-                key.path
-            );
-            assert_eq!(
-                key.default.is_some(),
-                key.default_json().is_some(),
-                "{}",
-                key.path
-            );
+            assert!(KEYS[..index].iter().all(|other| other.path != key.path), "{}", key.path);
+            assert_eq!(key.default.is_some(), key.default_json().is_some(), "{}", key.path);
         }
     }
 }

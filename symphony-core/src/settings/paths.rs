@@ -65,11 +65,7 @@ impl Base<'_> {
             Some(_) => return Err(Astray::OtherHome),
         };
         let path = normalised(&path);
-        if path.is_absolute() {
-            Ok(path)
-        } else {
-            Err(Astray::Relative)
-        }
+        if path.is_absolute() { Ok(path) } else { Err(Astray::Relative) }
     }
 }
 
@@ -110,13 +106,8 @@ mod tests {
     #[test]
     fn a_path_leads_from_the_files_folder() {
         let env = BTreeMap::from(
-            [
-                ("ROOT", "/srv/work"),
-                ("TILDE", "~/w"),
-                ("REL", "../w"),
-                ("EMPTY", ""),
-            ]
-            .map(|(name, value)| (name.to_owned(), value.to_owned())),
+            [("ROOT", "/srv/work"), ("TILDE", "~/w"), ("REL", "../w"), ("EMPTY", "")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned())),
         );
         let base = Base {
             env: &env,
@@ -139,10 +130,7 @@ mod tests {
         assert_eq!(path("$UNSET"), Err(Astray::Unset("UNSET".to_owned())));
         assert_eq!(path("~bob/w"), Err(Astray::OtherHome));
         assert_eq!(Base { home: None, ..base }.path("~/w"), Err(Astray::NoHome));
-        let relative = Base {
-            folder: Path::new("here"),
-            ..base
-        };
+        let relative = Base { folder: Path::new("here"), ..base };
         assert_eq!(relative.path("w"), Err(Astray::Relative));
         assert_eq!(relative.path("/w"), Ok(PathBuf::from("/w")));
     }

@@ -48,9 +48,7 @@ impl<'a> Reader<'a> {
         let mut map = self.root;
         let mut parts = path.split('.').peekable();
         loop {
-            let entry = map
-                .entry(parts.next()?)
-                .filter(|entry| !entry.value.is_null())?;
+            let entry = map.entry(parts.next()?).filter(|entry| !entry.value.is_null())?;
             if parts.peek().is_none() {
                 return Some(entry);
             }
@@ -80,16 +78,12 @@ impl<'a> Reader<'a> {
         match shape.check(&entry.value) {
             Ok(value) => {
                 let fitted = value.map(serde_json::from_value).transpose();
-                debug_assert!(
-                    fitted.is_ok(),
-                    "{path}: its shape allows what its type does not"
-                );
+                debug_assert!(fitted.is_ok(), "{path}: its shape allows what its type does not");
                 fitted.ok().flatten()
             }
             Err(message) => {
-                let mut problem = Problem::new(ProblemKind::InvalidSetting, message)
-                    .path(path)
-                    .at(entry.at);
+                let mut problem =
+                    Problem::new(ProblemKind::InvalidSetting, message).path(path).at(entry.at);
                 problem.help = shape.help(&entry.value).map(str::to_owned);
                 self.note(problem);
                 None

@@ -17,10 +17,7 @@ use super::keys::{self, Key, SECTIONS, Shape};
 #[must_use]
 pub fn json_schema() -> Value {
     let mut schema = section("", "The front matter of a Symphony workflow file.");
-    schema.insert(
-        "$schema".to_owned(),
-        json!("https://json-schema.org/draft/2020-12/schema"),
-    );
+    schema.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
     schema.insert("title".to_owned(), json!("WORKFLOW.md"));
     schema.to_value()
 }
@@ -28,10 +25,7 @@ pub fn json_schema() -> Value {
 fn section(path: &str, about: &str) -> Schema {
     let mut properties = serde_json::Map::new();
     for member in keys::members(path) {
-        let schema = match (
-            keys::find(member),
-            SECTIONS.iter().find(|row| row.0 == member),
-        ) {
+        let schema = match (keys::find(member), SECTIONS.iter().find(|row| row.0 == member)) {
             (Some(key), _) => property(key),
             (None, Some((_, about))) => section(member, about),
             (None, None) => continue,
@@ -118,11 +112,7 @@ mod tests {
             return;
         };
         for (name, schema) in properties {
-            let path = if path.is_empty() {
-                name.clone()
-            } else {
-                format!("{path}.{name}")
-            };
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
             assert!(schema["description"].is_string(), "{path}");
             leaves(schema, &path, found);
         }

@@ -26,12 +26,8 @@ use crate::workflow::WorkflowContext;
 const WORKSPACES: &str = "symphony_workspaces";
 
 /// Where older files have the adapter's keys, whatever the adapter.
-const OLDER_PLACES: [&str; 4] = [
-    "tracker.api_key",
-    "tracker.project_slug",
-    "tracker.endpoint",
-    "tracker.assignee",
-];
+const OLDER_PLACES: [&str; 4] =
+    ["tracker.api_key", "tracker.project_slug", "tracker.endpoint", "tracker.assignee"];
 
 /// The settings of a file, with a default in the place of whatever is wrong, and every problem.
 pub(crate) fn read(root: &Map, cx: &WorkflowContext<'_>) -> (Settings, Vec<Problem>) {
@@ -41,11 +37,7 @@ pub(crate) fn read(root: &Map, cx: &WorkflowContext<'_>) -> (Settings, Vec<Probl
 }
 
 fn settings(r: &mut Reader<'_>, cx: &WorkflowContext<'_>) -> Settings {
-    let base = Base {
-        env: cx.env,
-        home: cx.home.as_deref(),
-        folder: &cx.folder,
-    };
+    let base = Base { env: cx.env, home: cx.home.as_deref(), folder: &cx.folder };
     let (tracker, profile) = tracker(r, cx);
     unknown::warn(r, profile);
     let _: Option<Value> = r.read("worker");
@@ -56,9 +48,7 @@ fn settings(r: &mut Reader<'_>, cx: &WorkflowContext<'_>) -> Settings {
         hooks: hooks(r),
         agent: agent(r, cx),
         codex: codex(r),
-        prompt: PromptSettings {
-            engine: r.read("prompt.engine"),
-        },
+        prompt: PromptSettings { engine: r.read("prompt.engine") },
         server: server(r),
         observability: observability(r),
         logging: logging(r),
@@ -72,9 +62,7 @@ fn tracker<'c>(
 ) -> (TrackerSettings, Option<&'c TrackerProfile>) {
     let kind: Option<String> = r.read("tracker.kind");
     let kind = kind.map(|kind| kind.trim().to_owned());
-    let profile = kind
-        .as_deref()
-        .and_then(|kind| cx.trackers.get(kind).copied());
+    let profile = kind.as_deref().and_then(|kind| cx.trackers.get(kind).copied());
     if profile.is_none() {
         unsupported_kind(r, kind.as_deref(), cx);
     }
@@ -88,9 +76,7 @@ fn tracker<'c>(
     let settings = TrackerSettings {
         kind: kind.unwrap_or_default(),
         active_states: states("tracker.active_states", |profile| &profile.active_states),
-        terminal_states: states("tracker.terminal_states", |profile| {
-            &profile.terminal_states
-        }),
+        terminal_states: states("tracker.terminal_states", |profile| &profile.terminal_states),
         provider: provider(r, profile),
         required_labels: required_labels(r),
         timeout: r.millis_or("tracker.timeout_ms", Duration::from_secs(30)),
@@ -187,27 +173,15 @@ fn quiet_hours(r: &mut Reader<'_>) -> Option<QuietHours> {
     r.map("polling.quiet_hours")?;
     for path in ["polling.quiet_hours.from", "polling.quiet_hours.to"] {
         if r.entry(path).is_none() {
-            r.refuse(
-                path,
-                r.place(path),
-                "is required when there are quiet hours",
-            );
+            r.refuse(path, r.place(path), "is required when there are quiet hours");
         }
     }
     let (from, to) = (from?, to?);
     if from == to {
         let path = "polling.quiet_hours.to";
-        r.refuse(
-            path,
-            r.place(path),
-            "must differ from polling.quiet_hours.from",
-        );
+        r.refuse(path, r.place(path), "must differ from polling.quiet_hours.from");
     }
-    Some(QuietHours {
-        from,
-        to,
-        timezone: timezone.map(|zone| zone.trim().to_owned()),
-    })
+    Some(QuietHours { from, to, timezone: timezone.map(|zone| zone.trim().to_owned()) })
 }
 
 fn activity_file(r: &mut Reader<'_>, base: Base<'_>) -> Option<PathBuf> {
@@ -272,17 +246,10 @@ fn agent_kind(r: &mut Reader<'_>, default: String, cx: &WorkflowContext<'_>) -> 
     let set: Option<String> = r.read(path);
     let message = match (r.entry(path), &set) {
         (Some(entry), Some(kind)) if !cx.agents.contains(kind.trim()) => {
-            format!(
-                "{}, got {}",
-                listed(cx.agents.iter(), "agent"),
-                shown(&entry.value)
-            )
+            format!("{}, got {}", listed(cx.agents.iter(), "agent"), shown(&entry.value))
         }
         (None, _) if !cx.agents.contains(&*default) => {
-            format!(
-                "{}; without it, it is {default}",
-                listed(cx.agents.iter(), "agent")
-            )
+            format!("{}; without it, it is {default}", listed(cx.agents.iter(), "agent"))
         }
         _ => return set.map_or(default, |kind| kind.trim().to_owned()),
     };
@@ -299,9 +266,8 @@ fn limits(r: &mut Reader<'_>, path: &'static str) -> BTreeMap<StateName, u32> {
             continue;
         }
         let state = StateName::from(entry.key.as_str());
-        let limit = shape::integer(&entry.value)
-            .and_then(|n| u32::try_from(n).ok())
-            .filter(|n| *n > 0);
+        let limit =
+            shape::integer(&entry.value).and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0);
         let message = match limit {
             None => format!("must be a positive integer, got {}", shown(&entry.value)),
             Some(_) if state.is_blank() => "must have the name of a state".to_owned(),
@@ -330,10 +296,9 @@ fn codex(r: &mut Reader<'_>) -> CodexSettings {
         read_timeout: r.millis_or("codex.read_timeout_ms", default.read_timeout),
         stall_timeout: match stall {
             None => default.stall_timeout,
-            Some(millis) => u64::try_from(millis)
-                .ok()
-                .filter(|millis| *millis > 0)
-                .map(Duration::from_millis),
+            Some(millis) => {
+                u64::try_from(millis).ok().filter(|millis| *millis > 0).map(Duration::from_millis)
+            }
         },
     }
 }

@@ -211,9 +211,9 @@ mod tests {
         assert_eq!(minutes("00:00"), Some(0));
         assert_eq!(minutes(" 7:05 "), Some(425));
         assert_eq!(minutes("23:59"), Some(1439));
-        for wrong in [
-            "", "7", "7:5", "24:00", "12:60", "+1:00", "1:+5", "001:00", "a:00", "1:00:00",
-        ] {
+        for wrong in
+            ["", "7", "7:5", "24:00", "12:60", "+1:00", "1:+5", "001:00", "a:00", "1:00:00"]
+        {
             assert_eq!(minutes(wrong), None, "{wrong}");
         }
     }

@@ -16,11 +16,7 @@ const ALIKE: f64 = 0.7;
 /// Warns about each unknown key.
 pub(super) fn warn(r: &mut Reader<'_>, profile: Option<&TrackerProfile>) {
     let provider_keys = profile.map_or(&[][..], |profile| &profile.provider_keys);
-    let mut found = Unknown {
-        provider_keys,
-        warnings: Vec::new(),
-        more: 0,
-    };
+    let mut found = Unknown { provider_keys, warnings: Vec::new(), more: 0 };
     found.section(r.root(), "");
     if !provider_keys.is_empty()
         && let Some(map) = r.map("tracker.provider")
@@ -28,10 +24,7 @@ pub(super) fn warn(r: &mut Reader<'_>, profile: Option<&TrackerProfile>) {
         found.provider(map);
     }
     let more = found.more;
-    found
-        .warnings
-        .into_iter()
-        .for_each(|warning| r.note(warning));
+    found.warnings.into_iter().for_each(|warning| r.note(warning));
     if more > 0 {
         let message = format!("{more} more keys are unknown and ignored");
         r.note(Problem::new(ProblemKind::UnknownKey, message));
@@ -92,11 +85,7 @@ impl Unknown<'_> {
 }
 
 fn joined(section: &str, key: &str) -> String {
-    if section.is_empty() {
-        key.to_owned()
-    } else {
-        format!("{section}.{key}")
-    }
+    if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") }
 }
 
 /// The path that was probably meant: the same key in other letters, the same key of another

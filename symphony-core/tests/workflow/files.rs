@@ -20,20 +20,13 @@ impl Files {
     pub(crate) fn new() -> Self {
         let mut files = Self::bare().agent("codex");
         files.register_memory();
-        files.register(
-            "linear",
-            &["api_key", "project_slug", "endpoint", "assignee", "team"],
-        );
+        files.register("linear", &["api_key", "project_slug", "endpoint", "assignee", "team"]);
         files
     }
 
     /// A world in which nothing is registered.
     pub(crate) const fn bare() -> Self {
-        Self {
-            env: BTreeMap::new(),
-            trackers: Vec::new(),
-            agents: Vec::new(),
-        }
+        Self { env: BTreeMap::new(), trackers: Vec::new(), agents: Vec::new() }
     }
 
     pub(crate) fn register_memory(&mut self) {
@@ -77,8 +70,7 @@ impl Files {
     /// A file that must be usable.
     #[track_caller]
     pub(crate) fn parse(&self, text: &str) -> Workflow {
-        self.read(text)
-            .unwrap_or_else(|found| panic!("{}\n{text}", texts(&found).join("\n")))
+        self.read(text).unwrap_or_else(|found| panic!("{}\n{text}", texts(&found).join("\n")))
     }
 
     /// The problems of a file that must not be usable, as people read them.

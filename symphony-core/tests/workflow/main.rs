@@ -29,13 +29,7 @@ fn rule_2_1_unclosed_front_matter_is_all_yaml_and_the_prompt_is_empty() {
 
 #[test]
 fn rule_2_1_a_file_without_front_matter_has_empty_settings() {
-    for text in [
-        "Do it.",
-        "",
-        " ---\nkind: x\n---\n",
-        "--- \n",
-        "# Title\n---\na: 1\n---\n",
-    ] {
+    for text in ["Do it.", "", " ---\nkind: x\n---\n", "--- \n", "# Title\n---\na: 1\n---\n"] {
         assert_eq!(
             Files::new().refused(text),
             ["tracker.kind: is required: must be a registered tracker (linear, memory)"],
@@ -46,12 +40,7 @@ fn rule_2_1_a_file_without_front_matter_has_empty_settings() {
 
 #[test]
 fn rule_2_1_empty_front_matter_has_empty_settings() {
-    for text in [
-        "---\n---\nDo it.",
-        "---",
-        "---\n# nothing\n---\n",
-        "---\n~\n---\n",
-    ] {
+    for text in ["---\n---\nDo it.", "---", "---\n# nothing\n---\n", "---\n~\n---\n"] {
         assert_eq!(
             Files::new().refused(text),
             ["tracker.kind: is required: must be a registered tracker (linear, memory)"],
@@ -64,18 +53,12 @@ fn rule_2_1_empty_front_matter_has_empty_settings() {
 fn rule_2_1_line_ends_of_windows_and_a_byte_order_mark_are_accepted() {
     let text = "\u{feff}---\r\ntracker:\r\n  kind: memory\r\nhooks:\r\n  before_run: |\r\n    a\r\n    b\r\n---\r\nDo\r\nit.\r\n";
     let workflow = Files::new().parse(text);
-    assert_eq!(
-        workflow.settings.hooks.before_run.as_deref(),
-        Some("a\nb\n")
-    );
+    assert_eq!(workflow.settings.hooks.before_run.as_deref(), Some("a\nb\n"));
     assert_eq!(workflow.body, "Do\r\nit.");
     assert_eq!(workflow.body_line, 9);
     let refused =
         Files::new().refused(&text.replace("kind: memory", "kind: memory\r\n  timeout_ms: 0"));
-    assert_eq!(
-        refused,
-        ["line 4: tracker.timeout_ms: must be a positive integer, got 0"]
-    );
+    assert_eq!(refused, ["line 4: tracker.timeout_ms: must be a positive integer, got 0"]);
 }
 
 #[test]
@@ -92,21 +75,12 @@ fn rule_2_2_what_is_no_yaml_is_a_parse_error_with_line_and_column() {
 
 #[test]
 fn rule_2_2_front_matter_that_is_no_map_is_refused() {
-    for (yaml, kind) in [
-        ("- a\n- b", "a list"),
-        ("hello", "text"),
-        ("42", "a number"),
-        ("true", "a flag"),
-    ] {
+    for (yaml, kind) in
+        [("- a\n- b", "a list"), ("hello", "text"), ("42", "a number"), ("true", "a flag")]
+    {
         let found = problems(Files::new().read(&format!("---\n{yaml}\n---\nDo it.")));
         let message = format!("the front matter must be a map, got {kind}");
-        assert_eq!(
-            found,
-            [Problem::new(
-                ProblemKind::WorkflowFrontMatterNotAMap,
-                message
-            )]
-        );
+        assert_eq!(found, [Problem::new(ProblemKind::WorkflowFrontMatterNotAMap, message)]);
     }
 }
 
@@ -131,9 +105,7 @@ fn rule_2_2_an_unsupported_tracker_kind_lists_the_registered_ones() {
         ProblemKind::UnsupportedTrackerKind,
         "must be a registered tracker (linear, memory), got \"jira\"",
     );
-    let expected = expected
-        .path("tracker.kind")
-        .at(Some(Position { line: 3, column: 3 }));
+    let expected = expected.path("tracker.kind").at(Some(Position { line: 3, column: 3 }));
     assert_eq!(found, [expected]);
     let none = Files::bare().refused("---\ntracker: {kind: jira}\nagent: {kind: codex}\n---\n");
     assert_eq!(
@@ -167,31 +139,19 @@ fn rule_2_2_problems_of_settings_and_prompt_are_reported_together() {
     let found =
         problems(Files::new().read("---\ntracker: {kind: jira}\n---\n\nFix {{ issue.title\n"));
     let kinds: Vec<ProblemKind> = found.iter().map(|problem| problem.kind).collect();
-    let expected = [
-        ProblemKind::UnsupportedTrackerKind,
-        ProblemKind::TemplateParseError,
-    ];
+    let expected = [ProblemKind::UnsupportedTrackerKind, ProblemKind::TemplateParseError];
     assert_eq!(kinds, expected, "{found:?}");
     let broken = problems(Files::new().read("---\na: [\n---\nFix {{ issue.title\n"));
     let kinds: Vec<ProblemKind> = broken.iter().map(|problem| problem.kind).collect();
-    let expected = [
-        ProblemKind::WorkflowParseError,
-        ProblemKind::TemplateParseError,
-    ];
+    let expected = [ProblemKind::WorkflowParseError, ProblemKind::TemplateParseError];
     assert_eq!(kinds, expected, "{broken:?}");
 }
 
 #[test]
 fn rule_2_2_a_settings_error_names_its_path_line_and_column() {
     let found = problems(Files::new().read("---\ntracker: {kind: memory,  timeout_ms: -1}\n---\n"));
-    let expected = Problem::new(
-        ProblemKind::InvalidSetting,
-        "must be a positive integer, got -1",
-    );
-    let expected = expected.path("tracker.timeout_ms").at(Some(Position {
-        line: 2,
-        column: 26,
-    }));
+    let expected = Problem::new(ProblemKind::InvalidSetting, "must be a positive integer, got -1");
+    let expected = expected.path("tracker.timeout_ms").at(Some(Position { line: 2, column: 26 }));
     assert_eq!(found, [expected]);
 }
 
@@ -230,11 +190,8 @@ fn rule_2_3_unknown_keys_of_the_provider_are_listed_where_the_adapter_names_its_
     let workflow = Files::new().parse(
         "---\ntracker:\n  kind: linear\n  team: ENG\n  provider:\n    projct_slug: x\n    api_key: $KEY\n---\n",
     );
-    let warnings: Vec<_> = workflow
-        .warnings
-        .iter()
-        .map(|w| (w.to_string(), w.help.as_deref()))
-        .collect();
+    let warnings: Vec<_> =
+        workflow.warnings.iter().map(|w| (w.to_string(), w.help.as_deref())).collect();
     assert_eq!(
         warnings,
         [(
@@ -254,11 +211,7 @@ fn rule_2_3_a_flood_of_unknown_keys_is_cut() {
     let keys: String = (0..250).map(|n| format!("k{n}: 1\n")).collect();
     let workflow = Files::new().parse(&format!("{MEMORY}{keys}---\n"));
     assert_eq!(workflow.warnings.len(), 101);
-    let last = workflow
-        .warnings
-        .iter()
-        .find(|warning| warning.path.is_none())
-        .unwrap();
+    let last = workflow.warnings.iter().find(|warning| warning.path.is_none()).unwrap();
     assert_eq!(last.to_string(), "150 more keys are unknown and ignored");
 }
 
@@ -269,10 +222,7 @@ fn rule_2_3_null_means_absent() {
     let nulls = files.parse(&format!(
         "{MEMORY}  provider: {{api_key: ~}}\n  active_states:\n  api_key: null\nhooks:\npolling: {{interval_ms: null, activity: ~, quiet_hours: }}\nagent: {{kind: ~, max_concurrent_agents_by_state: {{todo: ~}}}}\nworker:\nserver: {{port: }}\n---\n"
     ));
-    assert_eq!(
-        (&*nulls.settings, &*nulls.warnings),
-        (&*nothing.settings, &[][..])
-    );
+    assert_eq!((&*nulls.settings, &*nulls.warnings), (&*nothing.settings, &[][..]));
 }
 
 #[test]
@@ -281,17 +231,8 @@ fn rule_2_3_integers_may_be_numeric_strings() {
         "{MEMORY}agent: {{max_turns: \"7\", max_concurrent_agents: ' 3 ', max_concurrent_agents_by_state: {{todo: '2'}}}}\nserver: {{port: \"8080\"}}\npolling: {{budget: {{reserve: \"0.5\"}}}}\nobservability: {{dashboard_enabled: \"False\"}}\n---\n"
     ));
     let settings = &workflow.settings;
-    assert_eq!(
-        (
-            settings.agent.max_turns,
-            settings.agent.max_concurrent_agents
-        ),
-        (7, 3)
-    );
-    assert_eq!(
-        settings.agent.max_concurrent_agents_by_state[&StateName::new("Todo")],
-        2
-    );
+    assert_eq!((settings.agent.max_turns, settings.agent.max_concurrent_agents), (7, 3));
+    assert_eq!(settings.agent.max_concurrent_agents_by_state[&StateName::new("Todo")], 2);
     assert_eq!(settings.server.port, Some(8080));
     assert!((settings.polling.budget.reserve - 0.5).abs() < f64::EPSILON);
     assert!(!settings.observability.dashboard_enabled);
@@ -299,10 +240,7 @@ fn rule_2_3_integers_may_be_numeric_strings() {
 
 #[test]
 fn rule_2_4_a_root_is_resolved_from_the_environment_the_home_and_the_files_folder() {
-    let files = Files::new()
-        .env("ROOT", "/srv/work")
-        .env("TILDE", "~/w")
-        .env("UP", "../w");
+    let files = Files::new().env("ROOT", "/srv/work").env("TILDE", "~/w").env("UP", "../w");
     for (root, expected) in [
         ("$ROOT", "/srv/work"),
         ("${ROOT}", "/srv/work"),
@@ -316,11 +254,7 @@ fn rule_2_4_a_root_is_resolved_from_the_environment_the_home_and_the_files_folde
         ("'C:\\work'", "/code/project/C:\\work"),
     ] {
         let workflow = files.parse(&format!("{MEMORY}workspace:\n  root: {root}\n---\n"));
-        assert_eq!(
-            workflow.settings.workspace.root.to_str(),
-            Some(expected),
-            "{root}"
-        );
+        assert_eq!(workflow.settings.workspace.root.to_str(), Some(expected), "{root}");
         assert_eq!(workflow.warnings, [], "{root}");
     }
 }
@@ -328,16 +262,10 @@ fn rule_2_4_a_root_is_resolved_from_the_environment_the_home_and_the_files_folde
 #[test]
 fn rule_2_4_an_unset_variable_in_the_root_is_an_error() {
     let files = Files::new().env("EMPTY", "");
-    for (root, name) in [
-        ("$NOWHERE", "NOWHERE"),
-        ("${NOWHERE}", "NOWHERE"),
-        ("$EMPTY", "EMPTY"),
-    ] {
+    for (root, name) in [("$NOWHERE", "NOWHERE"), ("${NOWHERE}", "NOWHERE"), ("$EMPTY", "EMPTY")] {
         assert_eq!(
             files.refused(&format!("{MEMORY}workspace:\n  root: {root}\n---\n")),
-            [format!(
-                "line 5: workspace.root: the environment variable {name} is not set"
-            )]
+            [format!("line 5: workspace.root: the environment variable {name} is not set")]
         );
     }
 }
@@ -347,10 +275,7 @@ fn rule_2_4_only_a_whole_value_is_looked_up() {
     let workflow = Files::new()
         .env("HOME", "/home/ada")
         .parse(&format!("{MEMORY}workspace: {{root: $HOME/work}}\n---\n"));
-    assert_eq!(
-        workflow.settings.workspace.root.to_str(),
-        Some("/code/project/$HOME/work")
-    );
+    assert_eq!(workflow.settings.workspace.root.to_str(), Some("/code/project/$HOME/work"));
     assert_eq!(
         files::texts(&workflow.warnings),
         [
@@ -394,22 +319,14 @@ fn rule_2_9_no_secret_is_in_the_settings_text_or_in_a_problem() {
         serde_json::json!(workflow.settings.tracker.provider.raw()),
         serde_json::json!({"api_key": "s3same", "token": "$TOKEN", "deep": {"x": "s3same"}})
     );
-    let shown = format!(
-        "{workflow:?} {}",
-        serde_json::to_string(&*workflow.settings).unwrap()
-    );
+    let shown = format!("{workflow:?} {}", serde_json::to_string(&*workflow.settings).unwrap());
     assert!(!shown.contains("s3same"), "{shown}");
-    for text in [
-        "server: {token: [s3same]}",
-        "server: {token: 12345}",
-        "tracker: {api_key: !!int s3same}",
-    ] {
+    for text in
+        ["server: {token: [s3same]}", "server: {token: 12345}", "tracker: {api_key: !!int s3same}"]
+    {
         let found = problems(files.read(&format!("---\n{text}\n---\n")));
         let shown = format!("{found:?}");
-        assert!(
-            !shown.contains("s3same") && !shown.contains("12345"),
-            "{shown}"
-        );
+        assert!(!shown.contains("s3same") && !shown.contains("12345"), "{shown}");
     }
 }
 
@@ -419,22 +336,10 @@ fn rule_1_2_states_and_labels_compare_after_trim_and_lowercase() {
         "{MEMORY}  active_states: [' In Progress ', in progress, '', Todo]\n  required_labels: [' Bug', bug, '']\nagent: {{max_concurrent_agents_by_state: {{' IN Progress': 2}}}}\n---\n"
     ));
     let settings = &workflow.settings;
-    assert_eq!(
-        settings.tracker.active_states,
-        StateSet::new(["in progress", "todo"])
-    );
-    assert_eq!(
-        settings.tracker.active_states.names()[0].as_str(),
-        " In Progress "
-    );
-    assert_eq!(
-        settings.tracker.required_labels,
-        [Label::new("bug"), Label::new("")]
-    );
-    assert_eq!(
-        settings.agent.max_concurrent_agents_by_state[&StateName::new("in progress")],
-        2
-    );
+    assert_eq!(settings.tracker.active_states, StateSet::new(["in progress", "todo"]));
+    assert_eq!(settings.tracker.active_states.names()[0].as_str(), " In Progress ");
+    assert_eq!(settings.tracker.required_labels, [Label::new("bug"), Label::new("")]);
+    assert_eq!(settings.agent.max_concurrent_agents_by_state[&StateName::new("in progress")], 2);
 }
 
 #[test]

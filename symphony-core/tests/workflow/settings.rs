@@ -29,13 +29,7 @@ const fn row(
     wrong: &'static str,
     said: &'static str,
 ) -> Row {
-    Row {
-        path,
-        right,
-        sets,
-        wrong,
-        said,
-    }
+    Row { path, right, sets, wrong, said }
 }
 
 const fn ms(millis: u64) -> Duration {
@@ -54,10 +48,7 @@ fn provider(json: Value) -> Provider {
 }
 
 fn activity(settings: &mut Settings) -> &mut ActivitySettings {
-    settings
-        .polling
-        .activity
-        .get_or_insert_with(ActivitySettings::default)
+    settings.polling.activity.get_or_insert_with(ActivitySettings::default)
 }
 
 #[rustfmt::skip]
@@ -170,9 +161,7 @@ fn file(path: &str, value: &str) -> String {
 }
 
 fn defaults() -> Settings {
-    let settings = files()
-        .parse("---\ntracker: {kind: memory}\n---\n")
-        .settings;
+    let settings = files().parse("---\ntracker: {kind: memory}\n---\n").settings;
     (*settings).clone()
 }
 
@@ -255,14 +244,9 @@ fn rule_3_a_wrong_value_is_refused_by_path_and_line() {
 
 #[test]
 fn rule_3_a_section_must_be_a_map() {
-    let sections = ROWS
-        .iter()
-        .filter_map(|row| row.path.rsplit_once('.'))
-        .map(|(section, _)| section);
-    for section in sections
-        .filter(|section| *section != "tracker")
-        .collect::<BTreeSet<_>>()
-    {
+    let sections =
+        ROWS.iter().filter_map(|row| row.path.rsplit_once('.')).map(|(section, _)| section);
+    for section in sections.filter(|section| *section != "tracker").collect::<BTreeSet<_>>() {
         let text = file(section, "[]");
         let line = text.lines().count() - 1;
         let said = format!("line {line}: {section}: must be a map, got a list");
@@ -276,10 +260,7 @@ fn rule_3_the_rows_here_are_the_keys_of_the_schema() {
     collect(&json_schema(), "", &mut keys);
     let tested = ROWS.iter().map(|row| row.path).chain(APART.iter().copied());
     let tested: BTreeSet<&str> = tested.collect();
-    assert_eq!(
-        keys.keys().map(String::as_str).collect::<BTreeSet<_>>(),
-        tested
-    );
+    assert_eq!(keys.keys().map(String::as_str).collect::<BTreeSet<_>>(), tested);
 }
 
 #[test]
@@ -305,11 +286,8 @@ fn rule_3_activity_is_on_when_its_section_is_there() {
     assert_eq!(settings.polling.activity, Some(ActivitySettings::default()));
     let mut keys = BTreeMap::new();
     collect(&json_schema(), "", &mut keys);
-    let schema = |key: &str| {
-        ms(keys[&format!("polling.activity.{key}")]["default"]
-            .as_u64()
-            .unwrap())
-    };
+    let schema =
+        |key: &str| ms(keys[&format!("polling.activity.{key}")]["default"].as_u64().unwrap());
     let expected = ActivitySettings {
         idle_after: schema("idle_after_ms"),
         idle: schema("idle_ms"),
@@ -333,9 +311,7 @@ fn rule_3_tracker_kind_is_required_and_not_blank() {
         files().refused("---\ntracker: {kind: 7}\n---\n"),
         ["line 2: tracker.kind: must be text, got 7"]
     );
-    let settings = files()
-        .parse("---\ntracker: {kind: ' memory '}\n---\n")
-        .settings;
+    let settings = files().parse("---\ntracker: {kind: ' memory '}\n---\n").settings;
     assert_eq!(*settings, defaults());
 }
 
@@ -348,11 +324,7 @@ fn rule_3_the_default_agent_must_be_registered_too() {
         ["agent.kind: must be a registered agent (mine); without it, it is codex"]
     );
     assert_eq!(
-        files
-            .parse("---\ntracker: {kind: memory}\nagent: {kind: mine}\n---\n")
-            .settings
-            .agent
-            .kind,
+        files.parse("---\ntracker: {kind: memory}\nagent: {kind: mine}\n---\n").settings.agent.kind,
         "mine"
     );
 }
@@ -360,14 +332,7 @@ fn rule_3_the_default_agent_must_be_registered_too() {
 #[test]
 fn rule_3_quiet_hours_need_two_different_times() {
     let quiet_hours = |value: &str| files().read(&file("polling.quiet_hours", value));
-    let read = |value: &str| {
-        quiet_hours(value)
-            .unwrap()
-            .settings
-            .polling
-            .quiet_hours
-            .clone()
-    };
+    let read = |value: &str| quiet_hours(value).unwrap().settings.polling.quiet_hours.clone();
     let refused = |value: &str| texts(&quiet_hours(value).unwrap_err());
     assert_eq!(read("{from: 22:30, to: 7:05}"), quiet(1350, 425, None));
     let berlin = Some("Europe/Berlin".to_owned());
@@ -420,9 +385,7 @@ fn rule_3_a_bad_limit_of_a_state_is_ignored_with_a_warning() {
 #[test]
 fn rule_3_a_stall_timeout_of_zero_or_less_is_off() {
     for (value, expected) in [("-5", None), ("0", None), ("'0'", None), ("1", Some(ms(1)))] {
-        let settings = files()
-            .parse(&file("codex.stall_timeout_ms", value))
-            .settings;
+        let settings = files().parse(&file("codex.stall_timeout_ms", value)).settings;
         assert_eq!(settings.codex.stall_timeout, expected);
     }
 }
@@ -451,10 +414,7 @@ fn rule_3_a_file_that_sets_worker_is_refused_with_the_reason() {
 #[test]
 fn rule_3_a_value_that_is_nearly_right_comes_with_advice() {
     let advice = |path, value| files().read(&file(path, value)).unwrap_err().remove(0).help;
-    assert_eq!(
-        advice("hooks.before_run", "true").as_deref(),
-        Some("put it in quotes")
-    );
+    assert_eq!(advice("hooks.before_run", "true").as_deref(), Some("put it in quotes"));
     assert_eq!(
         advice("tracker.active_states", "Todo, Done").as_deref(),
         Some("write a list, such as [a, b]")
