@@ -59,6 +59,11 @@ fn rule_12_6_points_are_limited_like_requests() {
     world.budget.learn(world.now, permit, &charged(700));
     assert_eq!(world.ask_for(&REFRESH, 1).unwrap_err().limit, Limit::Points);
     assert!(world.ask(&REFRESH).is_ok(), "costs no points");
+    // Of 100 in debt, 27001 an hour pay back 98 in 13 seconds.
+    world.pass(13_000);
+    assert!(world.ask_for(&REFRESH, 1).is_err());
+    world.pass(1000);
+    assert!(world.ask_for(&REFRESH, 1).is_ok());
 }
 
 #[test]
@@ -72,8 +77,10 @@ fn rule_12_6_a_request_dearer_than_the_burst_goes_when_the_bucket_is_full() {
     };
     world.budget.learn(world.now, permit, &reported);
     assert!(world.ask_for(&CANDIDATES, 400).is_ok());
+    // 901 an hour, and 300 in debt.
+    world.pass(HOUR / 4);
     assert!(world.ask_for(&REFRESH, 1).is_err());
-    world.pass(HOUR);
+    world.pass(HOUR / 4);
     assert!(world.ask_for(&CANDIDATES, 400).is_ok());
 }
 
@@ -114,6 +121,21 @@ fn rule_12_6_the_trackers_retry_time_binds_everyone_and_ends_without_a_burst() {
     world.pass(100_000);
     // A tenth at once leaves 2251 an hour: one in 1600 ms.
     assert_eq!(world.drain(&REFRESH), 62);
+}
+
+#[test]
+fn rule_12_6_news_during_a_hold_does_not_end_it_with_a_burst() {
+    let mut world = World::new(BudgetSettings::default());
+    let first = world.ask(&REFRESH).expect("nothing known");
+    world.learn(first, 2500, 2499);
+    let second = world.ask(&REFRESH).expect("plenty left");
+    world
+        .budget
+        .refused(world.now, Some(Duration::from_secs(600)));
+    // An answer that was on its way says that the limit is another one.
+    world.learn(second, 2400, 2300);
+    world.pass(601_000);
+    assert_eq!(world.drain(&REFRESH), 1);
 }
 
 #[test]
