@@ -2,7 +2,7 @@
 //!
 //! The author implements a small fixture, which seeds the adapter's world and looks into it, and
 //! writes one line. The line expands to one `#[test]` per rule, named by the rule, so failures
-//! show one by one. A rule that a fixture cannot set up says `NOT RUN` and why.
+//! show one by one. A rule that a fixture cannot set up is skipped, and its output says why.
 //!
 //! - [`tracker_conformance!`](crate::tracker_conformance) with a [`TrackerFixture`]
 //! - [`agent_conformance!`](crate::agent_conformance) with an [`AgentFixture`]
@@ -32,7 +32,7 @@ pub use agent::AgentFixture;
 pub use hooks::HooksFixture;
 pub use tracker::TrackerFixture;
 
-/// What a fixture cannot set up, and why: the rules that need it are not run.
+/// What a fixture cannot set up, and why: the rules that need it are skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unable(pub &'static str);
 
@@ -49,7 +49,7 @@ pub type Verdict = Result<(), Deviation>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deviation {
     /// The fixture cannot set it up.
-    NotRun(Unable),
+    Skipped(Unable),
     /// The adapter does something else.
     Broken(Broken),
 }
@@ -67,7 +67,7 @@ impl fmt::Debug for Broken {
 
 impl From<Unable> for Deviation {
     fn from(unable: Unable) -> Self {
-        Self::NotRun(unable)
+        Self::Skipped(unable)
     }
 }
 
@@ -139,8 +139,8 @@ macro_rules! __conformance_tests {
                 match $crate::conformance::$kit::$rule(&$fixture) {
                     Ok(()) => Ok(()),
                     Err(Deviation::Broken(broken)) => Err(broken),
-                    Err(Deviation::NotRun(unable)) => {
-                        println!("NOT RUN: {}: {}", stringify!($rule), unable.0);
+                    Err(Deviation::Skipped(unable)) => {
+                        println!("skipped {}: {}", stringify!($rule), unable.0);
                         Ok(())
                     }
                 }

@@ -25,7 +25,7 @@ pub use tools::*;
 /// A tracker with a world around it that tests can set up and look into.
 ///
 /// Each rule gets a fresh one with an empty world. What it cannot do it says with
-/// [`Unable`](super::Unable); the rules that need it are then not run, and say so.
+/// [`Unable`](super::Unable); the rules that need it are then skipped, and say so.
 pub trait TrackerFixture {
     /// Runs a future to its end. With a time limit, an adapter that hangs fails instead.
     fn block_on<F: Future>(&self, future: F) -> F::Output;
@@ -269,6 +269,7 @@ macro_rules! __tracker_rules {
     ($then:ident, $($args:tt)*) => {
         $crate::$then! { $($args)*;
             rule_1_1_an_issue_comes_back_as_it_was_put,
+            rule_1_1_priority_and_creation_time_come_back,
             rule_1_1_labels_are_trimmed_lowercased_and_without_duplicates,
             rule_1_1_blockers_are_named,
             rule_1_1_an_issue_that_is_not_dispatchable_is_read_and_says_so,

@@ -43,6 +43,7 @@ pub(crate) enum Mistake {
     ListsABadRecord,
     OmitsABadRecord,
     ChangesTheTitle,
+    ForgetsThePriority,
     AnswersFromACache,
     LeaksDroppedCalls,
     SharesABuffer,
@@ -238,7 +239,8 @@ impl Board {
             &seed.title,
             seed.state.as_str(),
         )?;
-        issue.priority = seed.priority;
+        let forgets = self.makes(Mistake::ForgetsThePriority);
+        issue.priority = seed.priority.filter(|_| !forgets);
         if self.makes(Mistake::ChangesTheTitle) {
             issue.title = issue.title.replace('"', "'");
         }

@@ -48,7 +48,7 @@ pub fn rule_10_7_wrong_arguments_are_a_failure_result<F: TrackerFixture>(fixture
 
 fn tools<F: TrackerFixture>(fixture: &F) -> Result<Arc<dyn AgentTools>, Deviation> {
     let tools = fixture.tracker().tools();
-    tools.ok_or(Deviation::NotRun(Unable("the tracker has no tools")))
+    tools.ok_or(Deviation::Skipped(Unable("the tracker has no tools")))
 }
 
 fn call<F: TrackerFixture>(
