@@ -8,16 +8,79 @@
 //! - [`agent_conformance!`](crate::agent_conformance) with an [`AgentFixture`]
 //! - [`hooks_conformance!`](crate::hooks_conformance) with a [`HooksFixture`]
 //!
-//! Put the line into a module of its own in a test of your crate:
+//! The core has no runtime, so a fixture also says how to run a future; with tokio that is
+//! `self.runtime.block_on(future)`. The folder `tests/outside` of Symphony's repository is a crate
+//! that runs all three kits with nothing but `symphony-core`.
 //!
-//! ```ignore
+//! # Example
+//!
+//! ```
+//! use std::future::Future;
+//! use std::path::PathBuf;
+//! use std::pin::pin;
+//! use std::sync::Arc;
+//! use std::task::{Context, Poll, Waker};
+//! use symphony_core::conformance::hooks::{self, Script};
+//! use symphony_core::conformance::{Able, Deviation, HooksFixture, Unable};
+//! use symphony_core::hooks::{Hook, HookContext, HookError, WorkspaceHooks};
+//! use symphony_core::{Issue, Settings, StateSet};
+//!
+//! /// The adapter: hooks that do nothing.
+//! #[derive(Debug)]
+//! struct NoHooks;
+//!
+//! #[async_trait::async_trait]
+//! impl WorkspaceHooks for NoHooks {
+//!     async fn run(&self, _: Hook, _: &HookContext) -> Result<(), HookError> {
+//!         Ok(())
+//!     }
+//! }
+//!
+//! /// Its fixture.
+//! struct Fixture;
+//!
+//! impl HooksFixture for Fixture {
+//!     fn block_on<F: Future>(&self, future: F) -> F::Output {
+//!         let mut future = pin!(future);
+//!         loop {
+//!             let mut cx = Context::from_waker(Waker::noop());
+//!             if let Poll::Ready(output) = future.as_mut().poll(&mut cx) {
+//!                 return output;
+//!             }
+//!         }
+//!     }
+//!     fn hooks(&self) -> Arc<dyn WorkspaceHooks> {
+//!         Arc::new(NoHooks)
+//!     }
+//!     fn context(&self) -> HookContext {
+//!         let issue = Issue::new("id-1", "MT-1", "Mend the gate", "Todo").unwrap();
+//!         let root = PathBuf::from("/workspaces");
+//!         let states = StateSet::default();
+//!         let settings = Settings::new("memory", states.clone(), states, root.clone());
+//!         HookContext::new(Arc::new(issue), root.join("MT-1"), Arc::new(settings))
+//!     }
+//!     fn configure(&self, _: Hook, _: Script) -> Able {
+//!         Err(Unable("these hooks do nothing"))
+//!     }
+//!     fn begun(&self) -> Vec<Hook> {
+//!         Vec::new()
+//!     }
+//!     fn alive(&self) -> usize {
+//!         0
+//!     }
+//! }
+//!
+//! // In a test file, this line is all that is left to write. It makes one test per rule.
 //! mod conformance {
-//!     symphony_core::tracker_conformance!(super::MyFixture::new());
+//!     symphony_core::hooks_conformance!(super::Fixture);
+//! }
+//!
+//! // The same rules, one by one.
+//! for (name, check) in hooks::rules() {
+//!     let broken = matches!(check(&Fixture), Err(Deviation::Broken(_)));
+//!     assert!(!broken, "{name}");
 //! }
 //! ```
-//!
-//! The core has no runtime, so a fixture also says how to run a future; with tokio that is
-//! `self.runtime.block_on(future)`.
 
 pub mod agent;
 pub mod hooks;

@@ -250,12 +250,8 @@ pub fn rules<F: TrackerFixture>() -> Vec<Rule<F>> {
 
 /// One test per rule for a tracker adapter.
 ///
-/// The argument is an expression that makes a fresh [`TrackerFixture`]
-/// (`conformance::TrackerFixture`); it is evaluated once per test.
-///
-/// ```ignore
-/// symphony_core::tracker_conformance!(MyFixture::new());
-/// ```
+/// The argument is an expression that makes a fresh `conformance::TrackerFixture`; it is evaluated
+/// once per test.
 #[macro_export]
 macro_rules! tracker_conformance {
     ($fixture:expr $(,)?) => {
