@@ -385,6 +385,15 @@ fn rule_15_1_names_of_other_implementations_are_null_in_liquid_and_warned_of() {
 }
 
 #[test]
+fn rule_2_8_a_compiled_prompt_is_shared_between_threads() {
+    fn shared<T: Clone + PartialEq + Send + Sync + 'static>(_: &T) {}
+    let prompt = compile("{{ issue.title }}");
+    shared(&prompt);
+    assert_eq!(prompt, prompt.clone());
+    assert_ne!(prompt, compile("{{ issue.id }}"));
+}
+
+#[test]
 fn rule_15_1_an_empty_body_means_a_short_default_prompt() {
     for engine in [None, Some(PromptEngine::Liquid)] {
         let prompt = Prompt::compile(" \n", 5, engine).unwrap();

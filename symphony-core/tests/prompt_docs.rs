@@ -62,7 +62,7 @@ fn outcome(words: &str, body: &str) -> String {
 fn every_example_in_the_document_is_true() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/prompts.md");
     let blocks = blocks(&fs::read_to_string(path).unwrap());
-    assert_eq!(blocks.len(), 10);
+    assert_eq!(blocks.len(), 12);
     for pair in blocks.chunks(2) {
         let [(words, body), (kind, expected)] = pair else {
             unreachable!("an even number of blocks");

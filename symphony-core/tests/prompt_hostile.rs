@@ -223,133 +223,24 @@ fn rule_15_2_issue_text_stays_data_behind_variables_and_filters() {
     });
 }
 
+fn words(text: &'static str) -> Vec<&'static str> {
+    text.split_whitespace().collect()
+}
+
 /// Templates of the words of both languages, in any order.
 fn template() -> impl Strategy<Value = String> {
-    let words = [
-        "{{",
-        "}}",
-        "{%",
-        "%}",
-        "{{-",
-        "-}}",
-        "{%-",
-        "-%}",
-        "{#",
-        "#}",
-        " ",
-        "\n",
-        "if",
-        "elif",
-        "elsif",
-        "else",
-        "endif",
-        "unless",
-        "endunless",
-        "for",
-        "in",
-        "endfor",
-        "set",
-        "assign",
-        "capture",
-        "endcapture",
-        "case",
-        "when",
-        "endcase",
-        "break",
-        "continue",
-        "raw",
-        "endraw",
-        "comment",
-        "endcomment",
-        "set_global",
-        "reversed",
-        "limit:",
-        "offset:",
-        "x",
-        "y",
-        "issue",
-        ".",
-        "title",
-        "labels",
-        "blocked_by",
-        "description",
-        "native_ref",
-        "attempt",
-        "turn",
-        "loop",
-        "forloop",
-        "last",
-        "size",
-        "|",
-        "join",
-        "(sep=",
-        ":",
-        "upper",
-        "upcase",
-        "length",
-        "default",
-        "(value=",
-        ")",
-        "(",
-        "[",
-        "]",
-        "{",
-        "}",
-        "\"",
-        "'",
-        "`",
-        "a",
-        "1",
-        "0",
-        "-1",
-        "1.5",
-        "99999999999999999999",
-        "9223372036854775807",
-        "..",
-        "...",
-        ",",
-        "=",
-        "==",
-        "!=",
-        "<",
-        ">",
-        "<=",
-        "~",
-        "+",
-        "-",
-        "*",
-        "/",
-        "//",
-        "**",
-        "%",
-        "and",
-        "or",
-        "not",
-        "is",
-        "in",
-        "contains",
-        "defined",
-        "none",
-        "nil",
-        "true",
-        "empty",
-        "blank",
-        "range",
-        "(end=",
-        "split",
-        "(pat=",
-        "slice",
-        "divided_by",
-        "modulo",
-        "times",
-        "abs",
-        "round",
-        "date",
-        "\"%Q\"",
-        "é",
-        "\u{0}",
-        "\\",
-    ];
+    let mut word_list = words(
+        "{{ }} {% %} {{- -}} {%- -%} {# #} if elif elsif else endif unless endunless \
+         for in endfor set assign capture endcapture case when endcase break continue \
+         raw endraw comment endcomment set_global reversed limit: offset: x y issue . \
+         title labels blocked_by description native_ref attempt turn loop forloop last \
+         size | join (sep= : upper upcase length default (value= ) ( [ ] { } \" ' ` a 1 \
+         0 -1 1.5 99999999999999999999 9223372036854775807 .. ... , = == != < > <= ~ + \
+         - * / // ** % and or not is in contains defined none nil true empty blank \
+         range (end= split (pat= slice divided_by modulo times abs round date \"%Q\" é \
+         \\",
+    );
+    word_list.extend([" ", "\n", "\u{0}"]);
     let whole = [
         "{{ issue.title }}",
         "{{ issue.labels | join: \", \" }}",
@@ -379,30 +270,28 @@ fn template() -> impl Strategy<Value = String> {
         "text",
     ];
     let repeated = (
-        select(vec![
-            "(",
-            "[",
-            "{",
-            "not ",
-            "-",
-            ".a",
-            "[x]",
-            " ~ x",
-            " | upper",
-            " and x",
-            "{% if x %}",
-            "{{",
-            "{%",
-            "{% elif x %}",
-            "{% elsif x %}",
-            " ** 2",
-            " if x else x",
-        ]),
+        select(
+            [
+                words("( [ { - .a [x] {{ {%"),
+                vec![
+                    "not ",
+                    " ~ x",
+                    " | upper",
+                    " and x",
+                    "{% if x %}",
+                    "{% elif x %}",
+                    "{% elsif x %}",
+                    " ** 2",
+                    " if x else x",
+                ],
+            ]
+            .concat(),
+        ),
         1..600_usize,
     );
     let part = prop_oneof![
-        20 => select(words.to_vec()).prop_map(|word| format!("{word} ")),
-        8 => select(words.to_vec()).prop_map(str::to_owned),
+        20 => select(word_list.clone()).prop_map(|word| format!("{word} ")),
+        8 => select(word_list).prop_map(str::to_owned),
         20 => select(whole.to_vec()).prop_map(str::to_owned),
         1 => repeated.prop_map(|(word, times)| word.repeat(times)),
         1 => any::<String>(),
@@ -412,86 +301,49 @@ fn template() -> impl Strategy<Value = String> {
 
 /// Values of Tera, most of them sensible.
 fn tera_value() -> impl Strategy<Value = String> {
-    let atom = select(vec![
-        "issue.title",
-        "issue.description",
-        "issue.labels",
-        "issue.blocked_by",
-        "issue.priority",
-        "issue.native_ref",
-        "issue.native_ref.a",
-        "issue",
-        "attempt",
-        "turn",
-        "x",
-        "\"a b\"",
-        "'é'",
-        "1",
-        "0",
-        "-7",
-        "1.5",
-        "9223372036854775807",
-        "none",
-        "true",
-        "[1, \"a\", none]",
-        "[]",
-        "{\"a\": 1}",
-        "range(end=50)",
-        "issue.labels[0]",
-        "issue.title[1:3]",
-        "issue?.title",
-    ]);
-    let filter = select(vec![
-        "upper",
-        "length",
-        "first",
-        "last",
-        "reverse",
-        "sort",
-        "unique",
-        "join(sep=\", \")",
-        "default(value=1)",
-        "trim",
-        "split(pat=\"\")",
-        "split(pat=\" \")",
-        "str",
-        "int",
-        "float",
-        "round(precision=2)",
-        "abs",
-        "truncate(length=2)",
-        "indent(width=9)",
-        "nth(n=1)",
-        "title",
-        "replace(from=\"\", to=\"{{\")",
-        "wordcount",
-        "capitalize",
-        "get(key=\"a\")",
-        "keys",
-        "values",
-        "pairs",
-        "group_by(attribute=\"a\")",
-        "sort(attribute=\"id\")",
-        "pluralize",
-        "escape",
-        "safe",
-        "int(base=40)",
-        "round(method=\"up\")",
-        "trim(pat=\"a\")",
-    ]);
-    let sign = select(vec![
-        "+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", ">=", "and", "or", "in",
-        "not in",
-    ]);
-    let test = select(vec![
-        "defined",
-        "string",
-        "odd",
-        "divisible_by(divisor=0)",
-        "iterable",
-        "containing(pat=\"a\")",
-        "not number",
-    ]);
+    let atom = select(
+        [
+            words(
+                "issue.title issue.description issue.labels issue.blocked_by issue.priority \
+         issue.native_ref issue.native_ref.a issue attempt turn x 'é' 1 0 -7 1.5 \
+         9223372036854775807 none true [] range(end=50) issue.labels[0] \
+         issue.title[1:3] issue?.title",
+            ),
+            vec!["\"a b\"", "[1, \"a\", none]", "{\"a\": 1}"],
+        ]
+        .concat(),
+    );
+    let filter = select(
+        [
+            words(
+                "upper length first last reverse sort unique default(value=1) trim \
+         split(pat=\"\") str int float round(precision=2) abs truncate(length=2) \
+         indent(width=9) nth(n=1) title wordcount capitalize get(key=\"a\") keys values \
+         pairs group_by(attribute=\"a\") sort(attribute=\"id\") pluralize escape safe \
+         int(base=40) round(method=\"up\") trim(pat=\"a\")",
+            ),
+            vec![
+                "join(sep=\", \")",
+                "split(pat=\" \")",
+                "replace(from=\"\", to=\"{{\")",
+            ],
+        ]
+        .concat(),
+    );
+    let sign = select(
+        [
+            words("+ - * / // % ** ~ == != < >= and or in"),
+            vec!["not in"],
+        ]
+        .concat(),
+    );
+    let test = select(
+        [
+            words("defined string odd divisible_by(divisor=0) iterable containing(pat=\"a\")"),
+            vec!["not number"],
+        ]
+        .concat(),
+    );
     atom.prop_map(str::to_owned)
         .prop_recursive(3, 12, 3, move |inner| {
             prop_oneof![
@@ -514,81 +366,26 @@ fn tera_value() -> impl Strategy<Value = String> {
 /// Values of Liquid, most of them sensible.
 fn liquid_value() -> impl Strategy<Value = String> {
     let atom = || {
-        select(vec![
-            "issue.title",
-            "issue.description",
-            "issue.labels",
-            "issue.blocked_by",
-            "turn",
-            "x",
-            "issue.priority",
-            "issue.native_ref",
-            "issue.native_ref.a",
-            "issue",
-            "attempt",
-            "nil",
-            "\"a b\"",
-            "'é'",
-            "1",
-            "0",
-            "-7",
-            "1.5",
-            "9223372036854775807",
-            "true",
-            "empty",
-            "blank",
-            "(1..9)",
-            "(9..1)",
-            "(1..9223372036854775807)",
-            "issue.labels.first",
-            "issue.labels[-1]",
-            "issue.labels[turn]",
-            "issue.title.size",
-            "forloop.index",
-        ])
+        select(
+            [
+                words(
+                    "issue.title issue.description issue.labels issue.blocked_by turn x \
+         issue.priority issue.native_ref issue.native_ref.a issue attempt nil 'é' 1 0 \
+         -7 1.5 9223372036854775807 true empty blank (1..9) (9..1) \
+         (1..9223372036854775807) issue.labels.first issue.labels[-1] \
+         issue.labels[turn] issue.title.size",
+                ),
+                vec!["\"a b\""],
+            ]
+            .concat(),
+        )
     };
-    let filter = select(vec![
-        "upcase",
-        "capitalize",
-        "size",
-        "first",
-        "last",
-        "reverse",
-        "sort",
-        "uniq",
-        "compact",
-        "join",
-        "default",
-        "strip",
-        "split",
-        "append",
-        "prepend",
-        "replace",
-        "remove",
-        "slice",
-        "truncate",
-        "truncatewords",
-        "map",
-        "where",
-        "concat",
-        "plus",
-        "minus",
-        "times",
-        "divided_by",
-        "modulo",
-        "abs",
-        "round",
-        "ceil",
-        "floor",
-        "at_least",
-        "at_most",
-        "date",
-        "escape",
-        "url_encode",
-        "sort_natural",
-        "replace_first",
-        "strip_newlines",
-    ]);
+    let filter = select(words(
+        "upcase capitalize size first last reverse sort uniq compact join default strip \
+         split append prepend replace remove slice truncate truncatewords map where \
+         concat plus minus times divided_by modulo abs round ceil floor at_least \
+         at_most date escape url_encode sort_natural replace_first strip_newlines",
+    ));
     let call = (filter, prop::collection::vec(atom(), 0..3)).prop_map(|(filter, args)| {
         let colon = if args.is_empty() { "" } else { ": " };
         format!(" | {filter}{colon}{}", args.join(", "))

@@ -3,11 +3,13 @@
 //! A [`Prompt`] is compiled once, when the workflow file is loaded, and rendered for every first
 //! turn of a run. `docs/prompts.md` describes the language to those who write prompts.
 
+mod choice;
 mod hints;
 mod liquid;
 mod marks;
 mod meter;
 mod names;
+mod source;
 mod tera;
 mod variables;
 
@@ -17,10 +19,12 @@ use std::sync::Arc;
 use crate::failure::{Failure, FailureKind};
 use crate::issue::Issue;
 use crate::problem::{Position, Problem, ProblemKind};
-use crate::prompt::marks::Fault;
 use crate::prompt::meter::{MAX_BODY, Meter};
-use crate::prompt::variables::{Sample, variables};
+use crate::prompt::source::{Broken, Source};
+use crate::prompt::variables::{text_bytes, variables};
 use crate::settings::PromptEngine;
+
+pub use choice::{Choice, Why};
 
 /// What an agent is told when the workflow file has no prompt. It reads the same in both
 /// languages.
@@ -71,47 +75,6 @@ pub struct PromptInput<'a> {
     pub max_turns: u32,
 }
 
-/// Which language renders a prompt, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
-    /// The language.
-    pub engine: PromptEngine,
-    /// The reason.
-    pub why: Why,
-}
-
-/// Why a language was chosen (contract 15.1).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// The body is empty, so the default prompt is used.
-    EmptyBody,
-    /// `prompt.engine` says so.
-    Pinned,
-    /// Tera is the prompt language, and it renders the body.
-    PromptLanguage,
-    /// Liquid renders the body and Tera does not, for this reason.
-    OnlyLiquid(Box<Problem>),
-}
-
-impl fmt::Display for Choice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let engine = engine_name(self.engine);
-        match &self.why {
-            Why::EmptyBody => write!(f, "{engine}: the body is empty, the default prompt is used"),
-            Why::Pinned => write!(f, "{engine}: set by prompt.engine"),
-            Why::PromptLanguage => write!(f, "{engine}: the prompt language"),
-            Why::OnlyLiquid(tera) => write!(f, "{engine}: Tera cannot render it ({tera})"),
-        }
-    }
-}
-
-fn engine_name(engine: PromptEngine) -> &'static str {
-    match engine {
-        PromptEngine::Tera => "tera",
-        PromptEngine::Liquid => "liquid",
-    }
-}
-
 /// A prompt could not be rendered for one issue: the attempt fails (contract 15.1).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct PromptError {
@@ -142,30 +105,6 @@ impl From<PromptError> for Failure {
     }
 }
 
-/// What an engine makes of a body that it can read.
-struct Compiled<T> {
-    template: T,
-    warnings: Vec<Fault>,
-}
-
-/// Why a rendering ended, with its offset in the body.
-#[derive(Debug)]
-struct Broken {
-    at: Option<usize>,
-    name: Option<String>,
-    message: String,
-}
-
-impl Broken {
-    fn new(at: Option<usize>, message: impl Into<String>) -> Self {
-        Self {
-            at,
-            name: None,
-            message: message.into(),
-        }
-    }
-}
-
 impl Prompt {
     /// Compiles the body of a workflow file. `first_line` is the line of the file on which it
     /// begins, and `engine` is `prompt.engine`.
@@ -187,43 +126,19 @@ impl Prompt {
             return Err(vec![Problem::new(ProblemKind::TemplateParseError, message)]);
         }
         let pinned = engine.or(empty.then_some(PromptEngine::Tera));
-        if let Some(engine) = pinned {
-            let why = if empty { Why::EmptyBody } else { Why::Pinned };
-            return match Trial::run(&source, engine) {
-                Trial::Renders(draft) | Trial::RendersFull(draft) => {
-                    Ok(draft.finish(source, Choice { engine, why }))
-                }
-                Trial::Fails(problems) => Err(problems),
-            };
-        }
-        Self::choose(source)
-    }
-
-    /// Tera before Liquid, and what renders both samples before what renders only the full one.
-    fn choose(source: Source) -> Result<Self, Vec<Problem>> {
-        let tera = match Trial::run(&source, PromptEngine::Tera) {
-            Trial::Renders(draft) => return Ok(draft.finish(source, Choice::tera())),
-            other => other,
+        let (draft, choice) = match pinned {
+            Some(engine) => {
+                let why = if empty { Why::EmptyBody } else { Why::Pinned };
+                (choice::pinned(&source, engine)?, Choice { engine, why })
+            }
+            None => choice::choose(&source)?,
         };
-        let liquid = Trial::run(&source, PromptEngine::Liquid);
-        let reason = tera.reason();
-        match (tera, liquid) {
-            (_, Trial::Renders(draft)) | (Trial::Fails(_), Trial::RendersFull(draft)) => {
-                Ok(draft.finish(source, Choice::only_liquid(reason)))
-            }
-            (Trial::Renders(draft) | Trial::RendersFull(draft), _) => {
-                Ok(draft.finish(source, Choice::tera()))
-            }
-            (Trial::Fails(tera), Trial::Fails(liquid)) => {
-                if let Some(fault) = hints::other_language(&source.body) {
-                    return Err(vec![source.problem(fault, ProblemKind::TemplateParseError)]);
-                }
-                Err(match hints::likely_engine(&source.body) {
-                    PromptEngine::Tera => tera,
-                    PromptEngine::Liquid => liquid,
-                })
-            }
-        }
+        Ok(Self {
+            source,
+            template: draft.template,
+            choice,
+            warnings: draft.warnings,
+        })
     }
 
     /// The language that renders it.
@@ -254,168 +169,21 @@ impl Prompt {
     }
 }
 
+/// Prompts of the same text in the same place are equal.
+impl PartialEq for Prompt {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source && self.choice == other.choice
+    }
+}
+
 impl Template {
     fn render(&self, input: &PromptInput<'_>) -> Result<String, Broken> {
-        let meter = Meter::new(text_len(input.issue));
+        let variables = variables(input);
+        let meter = Meter::new(text_bytes(&variables));
         match self {
-            Self::Tera(template) => template.render(variables(input), meter),
-            Self::Liquid(template) => template.render(variables(input), &meter),
+            Self::Tera(template) => template.render(variables, meter),
+            Self::Liquid(template) => template.render(variables, &meter),
         }
-    }
-}
-
-/// How much text an issue has. The rest of it is short.
-fn text_len(issue: &Issue) -> usize {
-    let description = issue.description.as_deref().map_or(0, str::len);
-    issue.title.len() + description
-}
-
-impl Choice {
-    fn tera() -> Self {
-        Self {
-            engine: PromptEngine::Tera,
-            why: Why::PromptLanguage,
-        }
-    }
-
-    fn only_liquid(reason: Option<Problem>) -> Self {
-        let unknown = || Problem::new(ProblemKind::TemplateRenderError, "no reason was given");
-        Self {
-            engine: PromptEngine::Liquid,
-            why: Why::OnlyLiquid(Box::new(reason.unwrap_or_else(unknown))),
-        }
-    }
-}
-
-/// A compiled body that waits for the choice.
-struct Draft {
-    template: Template,
-    warnings: Vec<Problem>,
-}
-
-impl Draft {
-    fn finish(self, source: Source, choice: Choice) -> Prompt {
-        Prompt {
-            source,
-            template: self.template,
-            choice,
-            warnings: self.warnings,
-        }
-    }
-}
-
-/// What one engine makes of a body and the two sample issues.
-enum Trial {
-    Renders(Draft),
-    /// The sparse sample fails: with some issues the attempt will.
-    RendersFull(Draft),
-    Fails(Vec<Problem>),
-}
-
-impl Trial {
-    fn run(source: &Source, engine: PromptEngine) -> Self {
-        let compiled = match engine {
-            PromptEngine::Tera => tera::compile(&source.body).map(|compiled| Compiled {
-                template: Template::Tera(Arc::new(compiled.template)),
-                warnings: compiled.warnings,
-            }),
-            PromptEngine::Liquid => liquid::compile(&source.body).map(|compiled| Compiled {
-                template: Template::Liquid(compiled.template),
-                warnings: compiled.warnings,
-            }),
-        };
-        let problem = |fault| source.problem(fault, ProblemKind::TemplateParseError);
-        let compiled = match compiled {
-            Ok(compiled) => compiled,
-            Err(faults) => return Self::Fails(faults.into_iter().map(problem).collect()),
-        };
-        let warning = |fault| source.problem(fault, ProblemKind::TemplateWarning);
-        let mut draft = Draft {
-            template: compiled.template,
-            warnings: compiled.warnings.into_iter().map(warning).collect(),
-        };
-        match source.fails(&draft.template, Sample::full()) {
-            None => {}
-            Some(broken) if source.is_native(&broken) => {}
-            Some(broken) => {
-                let problem = source.render_problem(broken, ProblemKind::TemplateRenderError);
-                return Self::Fails(vec![problem]);
-            }
-        }
-        match source.fails(&draft.template, Sample::sparse()) {
-            None => Self::Renders(draft),
-            Some(broken) => {
-                let problem = source.render_problem(broken, ProblemKind::TemplateWarning);
-                draft
-                    .warnings
-                    .push(problem.help("it fails for an issue without this"));
-                Self::RendersFull(draft)
-            }
-        }
-    }
-
-    /// Why a language is not chosen.
-    fn reason(&self) -> Option<Problem> {
-        match self {
-            Self::Renders(_) => None,
-            Self::RendersFull(draft) => draft.warnings.last().cloned(),
-            Self::Fails(problems) => problems.first().cloned(),
-        }
-    }
-}
-
-/// The body, and where it stands in the file.
-#[derive(Clone, Debug)]
-struct Source {
-    body: Arc<str>,
-    first_line: u32,
-}
-
-impl Source {
-    fn fails(&self, template: &Template, sample: Option<Sample>) -> Option<Broken> {
-        template.render(&sample?.input()).err()
-    }
-
-    /// What a tracker puts into `native_ref` is known only when an issue is there.
-    fn is_native(&self, broken: &Broken) -> bool {
-        let name = broken.name.as_deref().unwrap_or_default();
-        name.contains("native_ref")
-    }
-
-    fn position(&self, at: usize) -> Position {
-        let before = self.body.get(..at).unwrap_or(&self.body);
-        let line = before.rsplit('\n').next().unwrap_or_default();
-        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let lines = count(before.matches('\n').count());
-        Position {
-            line: self.first_line.saturating_add(lines),
-            column: count(line.chars().count()).saturating_add(1),
-        }
-    }
-
-    fn problem(&self, fault: Fault, kind: ProblemKind) -> Problem {
-        let problem = Problem::new(kind, fault.message).at(Some(self.position(fault.at)));
-        Problem {
-            help: fault.help,
-            ..problem
-        }
-    }
-
-    fn error(&self, broken: Broken) -> PromptError {
-        PromptError {
-            at: broken.at.map(|at| self.position(at)),
-            name: broken.name,
-            message: broken.message,
-        }
-    }
-
-    fn render_problem(&self, broken: Broken, kind: ProblemKind) -> Problem {
-        let error = self.error(broken);
-        let message = match &error.name {
-            Some(name) => format!("`{name}`: {}", error.message),
-            None => error.message,
-        };
-        Problem::new(kind, message).at(error.at)
     }
 }
 

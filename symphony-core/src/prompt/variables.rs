@@ -16,6 +16,21 @@ pub(super) fn variables(input: &PromptInput<'_>) -> Map<String, Value> {
     variables
 }
 
+/// How much text the variables hold.
+pub(super) fn text_bytes(variables: &Map<String, Value>) -> usize {
+    let mut bytes = 0;
+    let mut open: Vec<&Value> = variables.values().collect();
+    while let Some(value) = open.pop() {
+        match value {
+            Value::String(text) => bytes += text.len(),
+            Value::Array(items) => open.extend(items),
+            Value::Object(fields) => open.extend(fields.values()),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    bytes
+}
+
 fn issue(issue: &Issue) -> Value {
     let labels: Vec<&str> = issue.labels.iter().map(|label| label.as_str()).collect();
     let blockers: Vec<Value> = issue.blocked_by.iter().map(blocker).collect();

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::prompt::liquid::parse::{Chain, Comparison, Condition, Loop, Node, Operand, Path, Step};
+use crate::prompt::liquid::tree::{Chain, Comparison, Condition, Loop, Node, Operand, Path, Step};
 use crate::prompt::liquid::value::Value;
 use crate::prompt::meter::{MAX_STEPS, MAX_TEXT, Meter, Spent};
 

@@ -16,8 +16,8 @@ use serde_json::{Map, Value as Json};
 
 use crate::prompt::marks::{Fault, cut};
 use crate::prompt::meter::{MAX_TEXT, Meter, Spent};
+use crate::prompt::source::{Broken, Compiled};
 use crate::prompt::tera::inspect::{Inspection, Measure, Probe, inspect, screen};
-use crate::prompt::{Broken, Compiled};
 use crate::settings::PromptEngine;
 
 const NAME: &str = "prompt";
@@ -230,13 +230,13 @@ fn syntax(body: &str, report: &ReportError) -> Fault {
     fault
 }
 
-/// One line of a message: the library may quote an issue's whole text.
+/// The beginning of a message: the library may quote an issue's whole text.
 fn clip(message: &str) -> String {
     const MOST: usize = 300;
-    if message.chars().count() <= MOST {
-        return message.to_owned();
-    }
-    message.chars().take(MOST).chain(['…']).collect()
+    let cut = message.chars().count() > MOST;
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let kept = message.chars().take(MOST).map(plain);
+    kept.chain(cut.then_some('…')).collect()
 }
 
 /// How long a value is when written out; `None` when that is too long or too deep.
