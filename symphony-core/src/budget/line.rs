@@ -49,10 +49,8 @@ impl Wait {
 
 /// Where in the line somebody stands.
 pub(super) struct Place {
-    /// What all those before it take, for an estimate.
+    /// What those before it take: it is left for them.
     pub(super) ahead: Cost,
-    /// What those of them take who are expected now: it is left for them.
-    pub(super) expected: Cost,
     /// Whether it is the first of its rank: only that one's patience can end.
     first: bool,
     /// How long until its patience ends.
@@ -92,12 +90,8 @@ impl Line {
     pub(super) fn place(&self, spender: &Spender, now: Mono, step: Duration) -> Place {
         let since = self.waiting.get(spender).map_or(now, |wait| wait.since);
         let own = self.turn(spender, since, step);
-        // Whoever is next comes back within an interval and its jitter: other ranks wait for no
-        // more than that.
-        let soon = now + step.saturating_mul(2);
         let mut place = Place {
             ahead: Cost::default(),
-            expected: Cost::default(),
             first: true,
             patience: now.until(own.0),
         };
@@ -109,9 +103,6 @@ impl Line {
             }
             place.first &= !peer;
             place.ahead = place.ahead.and(wait.cost);
-            if peer || wait.due <= soon {
-                place.expected = place.expected.and(wait.cost);
-            }
         }
         place
     }
