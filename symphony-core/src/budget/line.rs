@@ -85,8 +85,7 @@ impl Line {
     }
 
     /// The order is that of the ends of patience: one order over all ranks, so nobody waits for
-    /// each other, and later comers cannot push in for ever. Those of other ranks count once
-    /// their patience has ended.
+    /// each other, and later comers cannot push in for ever.
     pub(super) fn place(&self, spender: &Spender, now: Mono, step: Duration) -> Place {
         let since = self.waiting.get(spender).map_or(now, |wait| wait.since);
         let own = self.turn(spender, since, step);
@@ -97,12 +96,10 @@ impl Line {
         };
         for (other, wait) in &self.waiting {
             let turn = self.turn(other, wait.since, step);
-            let peer = other.rank() == spender.rank();
-            if other == spender || turn >= own || !(peer || turn.0 <= now) {
-                continue;
+            if other != spender && turn < own {
+                place.first &= other.rank() != spender.rank();
+                place.ahead = place.ahead.and(wait.cost);
             }
-            place.first &= !peer;
-            place.ahead = place.ahead.and(wait.cost);
         }
         place
     }
