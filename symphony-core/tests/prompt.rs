@@ -180,8 +180,11 @@ fn rule_15_1_a_default_stands_in_for_null() {
     )
     .unwrap();
     let liquid = pinned("{{ issue.url | default: \"none\" }}", PromptEngine::Liquid).unwrap();
+    let mut empty = sparse();
+    empty.url = Some(String::new());
     for prompt in [tera, liquid] {
         assert_eq!(render(&prompt, &sparse()).unwrap(), "none");
+        assert_eq!(render(&prompt, &empty).unwrap(), "none");
         assert_eq!(
             render(&prompt, &full()).unwrap(),
             "https://tracker.example/MT-7"
@@ -516,6 +519,21 @@ fn rule_15_2_rendering_is_bounded() {
             Err(problems) => problems[0].message.clone(),
         };
         assert!(found.ends_with(message), "{body}: {found}");
+    }
+}
+
+#[test]
+fn rule_15_2_a_step_costs_more_where_there_is_much_text() {
+    // Each round copies a million bytes: 17 for the step, and 15 for the copy.
+    let tera = "{% for i in range(end=400) %}{% set x = issue.description ~ \"\" %}{% endfor %}";
+    let liquid = "{% for i in (1..400) %}{% assign x = issue.description | upcase %}{% endfor %}";
+    for (body, engine) in [tera, liquid].into_iter().zip(ENGINES) {
+        let prompt = pinned(body, engine).unwrap();
+        let mut issue = full();
+        assert_eq!(render(&prompt, &issue).unwrap(), "");
+        issue.description = Some("x".repeat(1_000_000));
+        let message = render(&prompt, &issue).unwrap_err().message;
+        assert!(message.contains("go round too often"), "{message}");
     }
 }
 
