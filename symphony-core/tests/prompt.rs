@@ -469,55 +469,67 @@ fn rule_15_2_a_prompt_reads_no_file_no_environment_and_no_clock() {
 
 #[test]
 fn rule_15_2_rendering_is_bounded() {
+    use PromptEngine::{Liquid, Tera};
     let nested = |over: &str| {
         let open = format!("{{% for a in {over} %}}{{% for b in {over} %}}");
         format!("{open}{{% for c in {over} %}}{{% endfor %}}{{% endfor %}}{{% endfor %}}")
     };
-    let doubling = |set: &str| format!("{{% {set} x = \"ab\" %}}");
+    let often = |start: &str, rest: &str| start.to_owned() + &rest.repeat(40);
+    let set = "{% set x = \"ab\" %}";
+    let assign = "{% assign x = \"ab\" %}";
     let spent = "the loops of this prompt go round too often for the size of the issue";
     let range = "a range may have at most 10000 numbers";
-    for (body, message) in [
-        (nested("range(end=1000)"), spent),
-        (nested("(1..1000)"), spent),
-        (nested("issue.title"), spent),
+    let value = "this value is too large";
+    let result = "the result is too large";
+    let long = "the prompt is longer than 4194304 bytes";
+    for (engine, body, message) in [
+        (Tera, &*nested("range(end=1000)"), spent),
+        (Tera, &nested("issue.title"), spent),
+        (Liquid, &nested("(1..1000)"), spent),
         (
-            "{% for i in range(end=10000000000) %}{% endfor %}".to_owned(),
+            Tera,
+            "{% for i in range(end=10000000000) %}{% endfor %}",
             range,
         ),
+        (Liquid, "{% for i in (1..10000000000) %}{% endfor %}", range),
+        (Tera, &often(set, "{% set x = x ~ x %}"), value),
+        (Tera, &often(set, "{% set x = [x, x] %}"), value),
         (
-            "{% for i in (1..10000000000) %}{% endfor %}".to_owned(),
-            range,
+            Liquid,
+            &often(assign, "{% assign x = x | append: x %}"),
+            result,
         ),
         (
-            doubling("set") + &"{% set x = x ~ x %}".repeat(40),
-            "this value is too large",
+            Liquid,
+            &often(assign, "{% assign x = x | replace: 'b', x %}"),
+            result,
         ),
         (
-            doubling("set") + &"{% set x = [x, x] %}".repeat(40),
-            "this value is too large",
+            Liquid,
+            &often(assign, "{% capture x %}{{ x }}{{ x }}{% endcapture %}"),
+            long,
         ),
         (
-            doubling("assign") + &"{% assign x = x | append: x %}".repeat(40),
-            "the result is too large",
+            Tera,
+            "{{ issue.description | replace(from='x', to=issue.title) }}",
+            result,
         ),
+        (Tera, "{{ issue.description | split(pat='x') }}", result),
+        (Liquid, "{{ issue.description | split: 'x' }}", result),
         (
-            doubling("assign") + &"{% capture x %}{{ x }}{{ x }}{% endcapture %}".repeat(40),
-            "the prompt is longer than 4194304 bytes",
-        ),
-        (
-            "{% for i in range(end=9000) %}{{ issue.description }}{% endfor %}".to_owned(),
-            "the prompt is longer than 4194304 bytes",
+            Tera,
+            "{% for i in range(end=9000) %}{{ issue.description }}{% endfor %}",
+            long,
         ),
     ] {
-        let tera = body.contains("range(") || body.contains("set ") || body.contains("in issue");
-        let engine = ENGINES[usize::from(!tera)];
         let mut issue = full();
         issue.title = "x".repeat(1000);
-        issue.description = Some("x".repeat(10_000));
-        let found = match pinned(&body, engine) {
-            Ok(prompt) => render(&prompt, &issue).unwrap_err().message,
-            Err(problems) => problems[0].message.clone(),
+        issue.description = Some("x".repeat(20_000));
+        let found = match pinned(body, engine) {
+            Ok(prompt) => render(&prompt, &issue).err().map(|error| error.message),
+            Err(problems) => Some(problems[0].message.clone()),
         };
+        let found = found.unwrap_or_default();
         assert!(found.ends_with(message), "{body}: {found}");
     }
 }

@@ -336,6 +336,10 @@ mod tests {
                 "{{ 'a\nb' | indent(width=1, first=true, indentation='>') }}",
                 ">a\n>b",
             ),
+            (
+                "{{ 'a,b' | split(pat=',') }}{{ 'ab' | split(pat='') | length }}",
+                "[\"a\", \"b\"]4",
+            ),
             ("{{ ['a', 1, 'a', 1] | unique }}", "[\"a\", 1]"),
             (
                 "{{ range(end=3) }}{{ range(start=5, end=1, step_by=-2) }}",
