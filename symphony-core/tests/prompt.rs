@@ -154,9 +154,15 @@ fn rule_15_1_null_is_false_and_prints_nothing() {
 fn rule_15_1_a_default_stands_in_for_null() {
     let tera = pinned("{{ issue.url | default(value=\"none\") }}", PromptEngine::Tera).unwrap();
     let liquid = pinned("{{ issue.url | default: \"none\" }}", PromptEngine::Liquid).unwrap();
+    let mut empty = sparse();
+    empty.url = Some(String::new());
     for prompt in [tera, liquid] {
         assert_eq!(render(&prompt, &sparse()).unwrap(), "none");
-        assert_eq!(render(&prompt, &full()).unwrap(), "https://tracker.example/MT-7");
+        assert_eq!(render(&prompt, &empty).unwrap(), "none");
+        assert_eq!(
+            render(&prompt, &full()).unwrap(),
+            "https://tracker.example/MT-7"
+        );
     }
 }
 
@@ -399,44 +405,83 @@ fn rule_15_2_a_prompt_reads_no_file_no_environment_and_no_clock() {
 
 #[test]
 fn rule_15_2_rendering_is_bounded() {
+    use PromptEngine::{Liquid, Tera};
     let nested = |over: &str| {
         let open = format!("{{% for a in {over} %}}{{% for b in {over} %}}");
         format!("{open}{{% for c in {over} %}}{{% endfor %}}{{% endfor %}}{{% endfor %}}")
     };
-    let doubling = |set: &str| format!("{{% {set} x = \"ab\" %}}");
+    let often = |start: &str, rest: &str| start.to_owned() + &rest.repeat(40);
+    let set = "{% set x = \"ab\" %}";
+    let assign = "{% assign x = \"ab\" %}";
     let spent = "the loops of this prompt go round too often for the size of the issue";
     let range = "a range may have at most 10000 numbers";
-    for (body, message) in [
-        (nested("range(end=1000)"), spent),
-        (nested("(1..1000)"), spent),
-        (nested("issue.title"), spent),
-        ("{% for i in range(end=10000000000) %}{% endfor %}".to_owned(), range),
-        ("{% for i in (1..10000000000) %}{% endfor %}".to_owned(), range),
-        (doubling("set") + &"{% set x = x ~ x %}".repeat(40), "this value is too large"),
-        (doubling("set") + &"{% set x = [x, x] %}".repeat(40), "this value is too large"),
+    let value = "this value is too large";
+    let result = "the result is too large";
+    let long = "the prompt is longer than 4194304 bytes";
+    for (engine, body, message) in [
+        (Tera, &*nested("range(end=1000)"), spent),
+        (Tera, &nested("issue.title"), spent),
+        (Liquid, &nested("(1..1000)"), spent),
         (
-            doubling("assign") + &"{% assign x = x | append: x %}".repeat(40),
-            "the result is too large",
+            Tera,
+            "{% for i in range(end=10000000000) %}{% endfor %}",
+            range,
+        ),
+        (Liquid, "{% for i in (1..10000000000) %}{% endfor %}", range),
+        (Tera, &often(set, "{% set x = x ~ x %}"), value),
+        (Tera, &often(set, "{% set x = [x, x] %}"), value),
+        (
+            Liquid,
+            &often(assign, "{% assign x = x | append: x %}"),
+            result,
         ),
         (
-            doubling("assign") + &"{% capture x %}{{ x }}{{ x }}{% endcapture %}".repeat(40),
-            "the prompt is longer than 4194304 bytes",
+            Liquid,
+            &often(assign, "{% assign x = x | replace: 'b', x %}"),
+            result,
         ),
         (
-            "{% for i in range(end=9000) %}{{ issue.description }}{% endfor %}".to_owned(),
-            "the prompt is longer than 4194304 bytes",
+            Liquid,
+            &often(assign, "{% capture x %}{{ x }}{{ x }}{% endcapture %}"),
+            long,
+        ),
+        (
+            Tera,
+            "{{ issue.description | replace(from='x', to=issue.title) }}",
+            result,
+        ),
+        (Tera, "{{ issue.description | split(pat='x') }}", result),
+        (Liquid, "{{ issue.description | split: 'x' }}", result),
+        (
+            Tera,
+            "{% for i in range(end=9000) %}{{ issue.description }}{% endfor %}",
+            long,
         ),
     ] {
-        let tera = body.contains("range(") || body.contains("set ") || body.contains("in issue");
-        let engine = ENGINES[usize::from(!tera)];
         let mut issue = full();
         issue.title = "x".repeat(1000);
-        issue.description = Some("x".repeat(10_000));
-        let found = match pinned(&body, engine) {
-            Ok(prompt) => render(&prompt, &issue).unwrap_err().message,
-            Err(problems) => problems[0].message.clone(),
+        issue.description = Some("x".repeat(20_000));
+        let found = match pinned(body, engine) {
+            Ok(prompt) => render(&prompt, &issue).err().map(|error| error.message),
+            Err(problems) => Some(problems[0].message.clone()),
         };
+        let found = found.unwrap_or_default();
         assert!(found.ends_with(message), "{body}: {found}");
+    }
+}
+
+#[test]
+fn rule_15_2_a_step_costs_more_where_there_is_much_text() {
+    // Each round copies a million bytes: 17 for the step, and 15 for the copy.
+    let tera = "{% for i in range(end=400) %}{% set x = issue.description ~ \"\" %}{% endfor %}";
+    let liquid = "{% for i in (1..400) %}{% assign x = issue.description | upcase %}{% endfor %}";
+    for (body, engine) in [tera, liquid].into_iter().zip(ENGINES) {
+        let prompt = pinned(body, engine).unwrap();
+        let mut issue = full();
+        assert_eq!(render(&prompt, &issue).unwrap(), "");
+        issue.description = Some("x".repeat(1_000_000));
+        let message = render(&prompt, &issue).unwrap_err().message;
+        assert!(message.contains("go round too often"), "{message}");
     }
 }
 

@@ -2,7 +2,8 @@
 //! be wrong in any way.
 //!
 //! Each test runs for its share of `SYMPHONY_FUZZ_SECONDS` (10 by default). A failure prints the
-//! seed of its case; `SYMPHONY_FUZZ_SEED` begins with it.
+//! seed of its case; `SYMPHONY_FUZZ_SEED` begins with it. For a case that ends the process,
+//! `SYMPHONY_FUZZ_TRACE` prints every seed before it is used.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_macros,
@@ -37,6 +38,9 @@ fn fuzz<S: Strategy>(name: &str, strategy: &S, check: impl Fn(S::Value)) {
     let mut slowest = Duration::ZERO;
     while cases == 0 || started.elapsed() < budget {
         let seed = first.wrapping_add(cases);
+        if env::var_os("SYMPHONY_FUZZ_TRACE").is_some() {
+            eprintln!("{name}: seed {seed}");
+        }
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         let config = Config { cases: 1, failure_persistence: None, ..Config::default() };

@@ -9,6 +9,8 @@ pub(super) const MAX_BODY: usize = 256 * 1024;
 pub(super) const MAX_TEXT: usize = 4 * 1024 * 1024;
 /// How often all loops together may go round.
 pub(super) const MAX_STEPS: u64 = 10_000;
+/// How many items a range or a split text may have.
+pub(super) const MAX_ITEMS: usize = 10_000;
 /// How deep blocks may stand in each other.
 pub(super) const MAX_DEPTH: usize = 32;
 

@@ -10,7 +10,7 @@ use crate::prompt::liquid::numbers::{
 };
 use crate::prompt::liquid::value::Value;
 use crate::prompt::marks::Fault;
-use crate::prompt::meter::{MAX_STEPS, MAX_TEXT};
+use crate::prompt::meter::{MAX_ITEMS, MAX_TEXT};
 
 /// A filter: its name, how many arguments it takes, and what it does.
 pub(super) struct Filter {
@@ -182,8 +182,7 @@ fn items(value: &Value) -> Result<Vec<Value>, String> {
         Value::List(items) => Ok(items.to_vec()),
         Value::Null => Ok(Vec::new()),
         Value::Range(first, last) => {
-            let steps = u64::try_from(value.size()).unwrap_or(u64::MAX);
-            if steps > MAX_STEPS {
+            if value.size() > MAX_ITEMS {
                 return Err(too_large());
             }
             Ok((*first..=*last).map(Value::Int).collect())
@@ -223,8 +222,7 @@ fn replaced(value: &Value, from: &Value, to: &Value, times: usize) -> Result<Val
 
 /// Without a separator, into characters.
 fn split(text: &str, separator: &str) -> Result<Value, String> {
-    const MAX_PARTS: usize = 100_000;
-    if text.matches(separator).count() > MAX_PARTS {
+    if text.matches(separator).count() > MAX_ITEMS {
         return Err(too_large());
     }
     let parts: Vec<Value> = match separator {

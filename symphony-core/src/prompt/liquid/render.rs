@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::prompt::liquid::tree::{Chain, Comparison, Condition, Loop, Node, Operand, Path, Step};
 use crate::prompt::liquid::value::Value;
-use crate::prompt::meter::{MAX_STEPS, MAX_TEXT, Meter, Spent};
+use crate::prompt::meter::{MAX_ITEMS, MAX_TEXT, Meter, Spent};
 
 /// What stopped a rendering, and where.
 #[derive(Debug)]
@@ -141,11 +141,10 @@ impl<'a> Renderer<'a> {
             Value::List(items) => Ok(items.to_vec()),
             Value::Null | Value::Empty | Value::Blank => Ok(Vec::new()),
             Value::Range(first, last) => {
-                let steps = u64::try_from(over.size()).unwrap_or(u64::MAX);
-                if steps > MAX_STEPS {
+                if over.size() > MAX_ITEMS {
                     return Err(Failed::new(
                         each.at,
-                        format!("a range may have at most {MAX_STEPS} numbers"),
+                        format!("a range may have at most {MAX_ITEMS} numbers"),
                     ));
                 }
                 Ok((first..=last).map(Value::Int).collect())

@@ -3,12 +3,13 @@
 
 use ::tera::{Error, Kwargs, State, Tera, TeraResult, Value};
 
-use crate::prompt::meter::{MAX_STEPS, MAX_TEXT};
+use crate::prompt::meter::{MAX_ITEMS, MAX_TEXT};
 
 pub(super) fn register(tera: &mut Tera) {
     tera.register_filter("default", default);
     tera.register_filter("replace", replace);
     tera.register_filter("join", join);
+    tera.register_filter("split", split);
     tera.register_filter("indent", indent);
     tera.register_filter("unique", unique);
     tera.register_function("range", range);
@@ -57,6 +58,15 @@ fn join(items: &[Value], kwargs: Kwargs, _: &State<'_>) -> TeraResult<String> {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the library's signature")]
+fn split(text: &str, kwargs: Kwargs, _: &State<'_>) -> TeraResult<Vec<Value>> {
+    let separator = kwargs.must_get::<&str>("pat")?;
+    if text.matches(separator).count() > MAX_ITEMS {
+        return Err(too_large());
+    }
+    Ok(text.split(separator).map(Value::from).collect())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the library's signature")]
 fn indent(text: &str, kwargs: Kwargs, _: &State<'_>) -> TeraResult<String> {
     let width = kwargs.get::<usize>("width")?.unwrap_or(4).min(1000);
     let first = kwargs.get::<bool>("first")?.unwrap_or(false);
@@ -79,8 +89,8 @@ fn indent(text: &str, kwargs: Kwargs, _: &State<'_>) -> TeraResult<String> {
 
 /// Compares every item with every other.
 fn unique(items: &[Value], _: Kwargs, _: &State<'_>) -> TeraResult<Vec<Value>> {
-    const MAX_ITEMS: usize = 1000;
-    if items.len() > MAX_ITEMS {
+    const MOST: usize = 1000;
+    if items.len() > MOST {
         return Err(too_large());
     }
     let mut kept: Vec<Value> = Vec::new();
@@ -97,7 +107,6 @@ fn range(kwargs: Kwargs, _: &State<'_>) -> TeraResult<Vec<i64>> {
     let start = kwargs.get::<i64>("start")?.unwrap_or(0);
     let end = kwargs.must_get::<i64>("end")?;
     let step = kwargs.get::<i64>("step_by")?.unwrap_or(1);
-    let most = usize::try_from(MAX_STEPS).unwrap_or(usize::MAX);
     if step == 0 {
         return Err(Error::message("`step_by` must not be 0"));
     }
@@ -107,9 +116,9 @@ fn range(kwargs: Kwargs, _: &State<'_>) -> TeraResult<Vec<i64>> {
     let numbers = std::iter::successors(Some(start).filter(ahead), |number| {
         number.checked_add(step).filter(ahead)
     });
-    let numbers: Vec<i64> = numbers.take(most + 1).collect();
-    if numbers.len() > most {
-        let message = format!("a range may have at most {MAX_STEPS} numbers");
+    let numbers: Vec<i64> = numbers.take(MAX_ITEMS + 1).collect();
+    if numbers.len() > MAX_ITEMS {
+        let message = format!("a range may have at most {MAX_ITEMS} numbers");
         return Err(Error::message(message));
     }
     Ok(numbers)
