@@ -159,10 +159,7 @@ fn rule_15_1_a_default_stands_in_for_null() {
     for prompt in [tera, liquid] {
         assert_eq!(render(&prompt, &sparse()).unwrap(), "none");
         assert_eq!(render(&prompt, &empty).unwrap(), "none");
-        assert_eq!(
-            render(&prompt, &full()).unwrap(),
-            "https://tracker.example/MT-7"
-        );
+        assert_eq!(render(&prompt, &full()).unwrap(), "https://tracker.example/MT-7");
     }
 }
 
@@ -422,41 +419,17 @@ fn rule_15_2_rendering_is_bounded() {
         (Tera, &*nested("range(end=1000)"), spent),
         (Tera, &nested("issue.title"), spent),
         (Liquid, &nested("(1..1000)"), spent),
-        (
-            Tera,
-            "{% for i in range(end=10000000000) %}{% endfor %}",
-            range,
-        ),
+        (Tera, "{% for i in range(end=10000000000) %}{% endfor %}", range),
         (Liquid, "{% for i in (1..10000000000) %}{% endfor %}", range),
         (Tera, &often(set, "{% set x = x ~ x %}"), value),
         (Tera, &often(set, "{% set x = [x, x] %}"), value),
-        (
-            Liquid,
-            &often(assign, "{% assign x = x | append: x %}"),
-            result,
-        ),
-        (
-            Liquid,
-            &often(assign, "{% assign x = x | replace: 'b', x %}"),
-            result,
-        ),
-        (
-            Liquid,
-            &often(assign, "{% capture x %}{{ x }}{{ x }}{% endcapture %}"),
-            long,
-        ),
-        (
-            Tera,
-            "{{ issue.description | replace(from='x', to=issue.title) }}",
-            result,
-        ),
+        (Liquid, &often(assign, "{% assign x = x | append: x %}"), result),
+        (Liquid, &often(assign, "{% assign x = x | replace: 'b', x %}"), result),
+        (Liquid, &often(assign, "{% capture x %}{{ x }}{{ x }}{% endcapture %}"), long),
+        (Tera, "{{ issue.description | replace(from='x', to=issue.title) }}", result),
         (Tera, "{{ issue.description | split(pat='x') }}", result),
         (Liquid, "{{ issue.description | split: 'x' }}", result),
-        (
-            Tera,
-            "{% for i in range(end=9000) %}{{ issue.description }}{% endfor %}",
-            long,
-        ),
+        (Tera, "{% for i in range(end=9000) %}{{ issue.description }}{% endfor %}", long),
     ] {
         let mut issue = full();
         issue.title = "x".repeat(1000);

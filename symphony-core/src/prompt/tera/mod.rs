@@ -311,14 +311,8 @@ mod tests {
             ("{{ 'a b' | replace(from=' ', to='-') }}", "a-b"),
             ("{{ issue.labels | join(sep='/') }}{{ [1, none, 2] | join }}", "bug/ui12"),
             ("{{ 'a\nb\n\nc' | indent(width=2) }}", "a\n  b\n\n  c"),
-            (
-                "{{ 'a\nb' | indent(width=1, first=true, indentation='>') }}",
-                ">a\n>b",
-            ),
-            (
-                "{{ 'a,b' | split(pat=',') }}{{ 'ab' | split(pat='') | length }}",
-                "[\"a\", \"b\"]4",
-            ),
+            ("{{ 'a\nb' | indent(width=1, first=true, indentation='>') }}", ">a\n>b"),
+            ("{{ 'a,b' | split(pat=',') }}{{ 'ab' | split(pat='') | length }}", "[\"a\", \"b\"]4"),
             ("{{ ['a', 1, 'a', 1] | unique }}", "[\"a\", 1]"),
             ("{{ range(end=3) }}{{ range(start=5, end=1, step_by=-2) }}", "[0, 1, 2][5, 3]"),
             ("{{ none | default(value=1) }}{{ 0 | default(value=2) }}", "10"),
