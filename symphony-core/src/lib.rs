@@ -7,8 +7,11 @@
 
 pub mod agent;
 pub mod budget;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod env;
 pub mod failure;
+mod front_matter;
 pub mod hooks;
 pub mod issue;
 pub mod orchestrator;

@@ -192,6 +192,8 @@ pub struct Polling {
     pub jobs: Vec<JobRow>,
     /// Requests today, by what they were for.
     pub requests_today: BTreeMap<String, u64>,
+    /// How many requests the whole day will take if it goes on as now.
+    pub projected_today: u64,
     /// What is left of the tracker's budget.
     pub budget: Option<BudgetView>,
 }
@@ -216,7 +218,8 @@ pub struct JobRow {
     pub job: Job,
     /// Whether its read is open.
     pub in_progress: bool,
-    /// When it is due next; `None` while there is nothing for it to do.
+    /// When it is due next; `None` while its read is open, for candidates while no slot is free,
+    /// and for the refresh while nothing is claimed.
     pub next: Option<Mono>,
     /// When it last ran.
     pub last_run: Option<Wall>,

@@ -9,7 +9,8 @@
     clippy::disallowed_methods,
     clippy::disallowed_types,
     clippy::disallowed_macros,
-    reason = "a test reads the clock and prints"
+    clippy::expect_used,
+    reason = "a test reads the clock, prints and panics"
 )]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use crate::settings::ActivitySettings;
 use crate::snapshot::Mode;
-use crate::time::Mono;
+use crate::time::{Mono, Now, millis};
 
-use super::{Happened, Job, Orchestrator};
+use super::{Happened, Job, Orchestrator, Purpose};
 
 /// A tracker's wish for its next poll is honoured up to this many intervals.
 const LONGEST_WISH: u32 = 10;
@@ -82,6 +82,24 @@ impl Orchestrator {
     pub(super) fn bounded_wish(&self, wish: Duration) -> Duration {
         let base = self.interval(&Job::Candidates);
         wish.clamp(base, base.saturating_mul(LONGEST_WISH))
+    }
+
+    /// How many requests the day will take: what is spent, polls at this pace for the rest of it,
+    /// and reads before starts and after turns as often as so far (contract 12.7).
+    pub(super) fn projected_day(&self, now: Now) -> u64 {
+        const DAY: u64 = 86_400_000;
+        const HOUR: u64 = 3_600_000;
+        let passed = now.wall.as_unix_millis().rem_euclid(86_400_000).unsigned_abs();
+        let left = DAY - passed;
+        let count = |purpose: Purpose| self.spent.requests.get(purpose.as_str()).copied();
+        let spent: u64 = self.spent.requests.values().sum();
+        let reads = count(Purpose::Check).unwrap_or(0) + count(Purpose::Turn).unwrap_or(0);
+        let mut pace = self.interval(&Job::Candidates);
+        if !self.claims.is_empty() {
+            pace = pace.min(self.interval(&Job::Refresh));
+        }
+        let polls = left / millis(pace).max(1);
+        spent.saturating_add(polls).saturating_add(reads.saturating_mul(left) / passed.max(HOUR))
     }
 
     /// Tells when the mode changed.

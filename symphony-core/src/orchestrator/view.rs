@@ -32,6 +32,7 @@ impl Orchestrator {
                 quiet: self.pace.quiet,
                 jobs: self.job_rows(),
                 requests_today: self.spent.requests.clone(),
+                projected_today: self.projected_day(now),
                 budget: self.budget.clone(),
             },
             candidates: self.candidates_view(),

@@ -3,6 +3,14 @@
 //! Settings are parsed once per change and shared; reading one costs nothing (2.8). They hold no
 //! secret: `tracker.provider` stays raw until an adapter's factory resolves it (2.9).
 
+mod keys;
+mod paths;
+mod read;
+mod schema;
+mod sections;
+mod shape;
+mod unknown;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -13,6 +21,10 @@ use serde_json::{Map, Value};
 
 use crate::issue::{Label, StateName};
 use crate::workspace::HostId;
+
+pub use paths::resolve;
+pub use schema::json_schema;
+pub(crate) use sections::read;
 
 /// Everything that a workflow file can set, with defaults filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

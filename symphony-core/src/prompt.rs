@@ -1,1 +1,0 @@
-//! The prompt layer (contract section 15).

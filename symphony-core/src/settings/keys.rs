@@ -1,0 +1,238 @@
+//! Every key of the front matter: one table for reading, for unknown keys and for the schema.
+
+use serde_json::Value;
+
+/// One key (contract section 3).
+#[derive(Debug)]
+pub(super) struct Key {
+    /// Its YAML path.
+    pub(super) path: &'static str,
+    /// What it may be.
+    pub(super) shape: Shape,
+    /// What it is when absent, as JSON, where that is one value.
+    pub(super) default: Option<&'static str>,
+    /// What it decides, for people.
+    pub(super) about: &'static str,
+}
+
+/// What a value may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Shape {
+    /// A whole number; a numeric text will do.
+    Integer { min: i64, max: i64 },
+    /// A number; a numeric text will do.
+    Number { min: f64, max: f64 },
+    /// True or false.
+    Flag,
+    /// A text that is not blank.
+    Text,
+    /// A text; a blank one counts as absent.
+    OptionalText,
+    /// A text that no message may show.
+    Secret,
+    /// A path; a blank one counts as absent.
+    Path,
+    /// A time of day.
+    Time,
+    /// One of a few words.
+    Choice(&'static [&'static str]),
+    /// A list of texts.
+    Texts,
+    /// A map of limits by state.
+    Limits,
+    /// What is passed on as it is: a text or a map.
+    TextOrMap,
+    /// A map that someone else reads.
+    Map,
+    /// A tracker key at its older place, read by the adapter.
+    Older,
+    /// A section that cannot be set yet.
+    NotYet,
+}
+
+/// A hundred years in milliseconds: beyond any use, and no sum of times overflows.
+const LONG: i64 = 100 * 365 * 24 * 3600 * 1000;
+const U32: i64 = u32::MAX as i64;
+
+const MILLIS: Shape = Shape::Integer { min: 1, max: LONG };
+const MILLIS_OR_NONE: Shape = Shape::Integer { min: 0, max: LONG };
+const COUNT: Shape = Shape::Integer { min: 1, max: U32 };
+
+const fn key(path: &'static str, shape: Shape, default: &'static str, about: &'static str) -> Key {
+    Key { path, shape, default: Some(default), about }
+}
+
+const fn optional(path: &'static str, shape: Shape, about: &'static str) -> Key {
+    Key { path, shape, default: None, about }
+}
+
+/// The keys, by section.
+#[rustfmt::skip]
+pub(super) const KEYS: &[Key] = &[
+    optional("tracker.kind", Shape::Text,
+        "Which registered adapter reads the tracker. Required."),
+    key("tracker.provider", Shape::Map, "{}",
+        "The adapter's own settings. A whole value `$NAME` is read from the environment by the adapter."),
+    optional("tracker.api_key", Shape::Older, "The older place of `tracker.provider.api_key`."),
+    optional("tracker.project_slug", Shape::Older, "The older place of `tracker.provider.project_slug`."),
+    optional("tracker.endpoint", Shape::Older, "The older place of `tracker.provider.endpoint`."),
+    optional("tracker.assignee", Shape::Older, "The older place of `tracker.provider.assignee`."),
+    key("tracker.required_labels", Shape::Texts, "[]",
+        "Labels that an issue must all have. A blank one matches nothing."),
+    optional("tracker.active_states", Shape::Texts,
+        "States in which an issue is worked on. The adapter's own when absent."),
+    optional("tracker.terminal_states", Shape::Texts,
+        "States in which an issue is over and its workspace is removed. The adapter's own when absent."),
+    key("tracker.timeout_ms", MILLIS, "30000", "How long one read of the tracker may take."),
+
+    key("polling.interval_ms", MILLIS, "30000", "How often the tracker is read."),
+    optional("polling.jobs.candidates_ms", MILLIS,
+        "How often new work is looked for. `polling.interval_ms` when absent."),
+    optional("polling.jobs.refresh_ms", MILLIS,
+        "How often issues that are being worked on are read again. `polling.interval_ms` when absent."),
+    key("polling.jobs.sweep_ms", MILLIS, "3600000",
+        "How often workspaces of finished issues are looked for."),
+    key("polling.activity.idle_after_ms", MILLIS, "600000",
+        "Without activity for this long, polling is idle."),
+    key("polling.activity.idle_ms", MILLIS, "120000", "The interval while idle."),
+    key("polling.activity.dormant_after_ms", MILLIS, "3600000",
+        "Without activity for this long, polling is dormant."),
+    key("polling.activity.dormant_ms", MILLIS, "300000", "The interval while dormant."),
+    optional("polling.quiet_hours.from", Shape::Time, "When quiet hours begin, such as `22:30`."),
+    optional("polling.quiet_hours.to", Shape::Time,
+        "When quiet hours end; a time before `from` is on the next day."),
+    optional("polling.quiet_hours.timezone", Shape::Text,
+        "The IANA time zone of both times. The machine's own when absent."),
+    optional("polling.budget.per_hour", COUNT,
+        "Requests to the tracker in an hour. Learned from the tracker when absent."),
+    optional("polling.budget.per_day", COUNT, "Requests to the tracker in a day. No limit when absent."),
+    key("polling.budget.reserve", Shape::Number { min: 0.0, max: 1.0 }, "0.2",
+        "The share of the budget that is kept for issues being worked on and for agents' tools."),
+    optional("polling.activity_file", Shape::Path, "A file whose touch counts as activity."),
+
+    optional("workspace.root", Shape::Path,
+        "The folder that holds every workspace. `symphony_workspaces` in the folder for temporary files when absent."),
+
+    optional("hooks.after_create", Shape::OptionalText, "A shell script that runs once in a new workspace."),
+    optional("hooks.before_run", Shape::OptionalText, "A shell script that runs before each attempt."),
+    optional("hooks.after_run", Shape::OptionalText, "A shell script that runs after each attempt."),
+    optional("hooks.before_remove", Shape::OptionalText,
+        "A shell script that runs before a workspace is removed."),
+    key("hooks.timeout_ms", MILLIS, "60000", "How long one hook may take."),
+    key("hooks.env", Shape::Texts, "[]",
+        "Names of removed environment variables that hooks may see all the same."),
+
+    key("agent.kind", Shape::Text, "\"codex\"", "Which registered backend runs the agent."),
+    key("agent.max_concurrent_agents", COUNT, "10", "How many agents may live at once."),
+    key("agent.max_concurrent_agents_by_state", Shape::Limits, "{}",
+        "How many agents may live at once for issues in a state."),
+    key("agent.max_turns", COUNT, "20", "How many turns one run may have."),
+    key("agent.max_retry_backoff_ms", MILLIS, "300000", "The longest wait between two attempts."),
+    key("agent.stop_grace_ms", MILLIS_OR_NONE, "5000",
+        "How long an agent has between SIGTERM and SIGKILL."),
+
+    key("codex.command", Shape::Text, "\"codex app-server\"",
+        "What starts the agent. Run by `bash -lc`, which expands variables."),
+    key("codex.approval_policy", Shape::TextOrMap, "\"never\"", "Passed on to Codex."),
+    key("codex.thread_sandbox", Shape::TextOrMap, "\"workspace-write\"", "Passed on to Codex."),
+    optional("codex.turn_sandbox_policy", Shape::TextOrMap,
+        "Passed on to Codex. Writing in the workspace without network when absent."),
+    key("codex.approvals", Shape::Choice(&["accept", "decline", "block"]), "\"decline\"",
+        "What is answered when the agent asks for approval."),
+    key("codex.turn_timeout_ms", MILLIS, "3600000", "How long a turn may be silent."),
+    key("codex.read_timeout_ms", MILLIS, "5000",
+        "How long a response may take; ten times that while a session starts."),
+    key("codex.stall_timeout_ms", Shape::Integer { min: i64::MIN, max: LONG }, "300000",
+        "How long a run may be without a sign of life. Off when zero or less."),
+
+    optional("prompt.engine", Shape::Choice(&["tera", "liquid"]),
+        "The template language of the prompt. Chosen on load when absent."),
+
+    optional("server.port", Shape::Integer { min: 0, max: u16::MAX as i64 },
+        "The port of the HTTP server; 0 takes any free one. No server when absent."),
+    key("server.host", Shape::Text, "\"127.0.0.1\"", "The address of the HTTP server."),
+    optional("server.token", Shape::Secret,
+        "The access token, or `$NAME` of the variable that holds it. Needed on any address but loopback."),
+    key("server.allowed_hosts", Shape::Texts, "[]",
+        "Host names that are answered besides the address itself."),
+
+    key("observability.dashboard_enabled", Shape::Flag, "true", "Whether a terminal shows the dashboard."),
+    key("observability.refresh_ms", MILLIS, "1000", "How often the dashboard reads what is going on."),
+    key("observability.render_interval_ms", MILLIS, "100", "How often the dashboard may draw."),
+
+    key("logging.format", Shape::Choice(&["text", "json"]), "\"text\"", "How log lines are written."),
+    key("logging.level", Shape::Choice(&["error", "warn", "info", "debug", "trace"]), "\"info\"",
+        "The least severe level that is written."),
+    key("logging.max_bytes", Shape::Integer { min: 1, max: i64::MAX }, "10485760",
+        "The size at which a log file is rotated."),
+    key("logging.max_files", Shape::Integer { min: 0, max: U32 }, "5", "How many rotated files are kept."),
+
+    optional("worker", Shape::NotYet, "Remote hosts. Cannot be set yet."),
+];
+
+/// The maps that hold the keys.
+pub(super) const SECTIONS: &[(&str, &str)] = &[
+    ("tracker", "Which issues there are."),
+    ("polling", "How often the tracker is asked."),
+    ("polling.jobs", "Intervals of single jobs."),
+    ("polling.activity", "Slower polling when nothing happens. Off when absent."),
+    ("polling.quiet_hours", "Hours in which new work is hardly looked for. Off when absent."),
+    ("polling.budget", "Limits of requests to the tracker."),
+    ("workspace", "Where agents work."),
+    ("hooks", "Scripts around a workspace and its attempts."),
+    ("agent", "How many agents work, and for how long."),
+    ("codex", "How the Codex agent is run."),
+    ("prompt", "How the prompt is rendered."),
+    ("server", "The HTTP server."),
+    ("observability", "The terminal dashboard."),
+    ("logging", "The log."),
+];
+
+/// The row of a path.
+pub(super) fn find(path: &str) -> Option<&'static Key> {
+    KEYS.iter().find(|key| key.path == path)
+}
+
+/// Whether a path is a map of keys.
+pub(super) fn is_section(path: &str) -> bool {
+    SECTIONS.iter().any(|(section, _)| *section == path)
+}
+
+/// The full paths of what a section holds; the empty path is the whole front matter.
+pub(super) fn members(section: &str) -> impl Iterator<Item = &'static str> {
+    let paths = KEYS.iter().map(|key| key.path);
+    let sections = SECTIONS.iter().map(|(section, _)| *section);
+    paths.chain(sections).filter(move |path| parent(path) == section)
+}
+
+/// The section that holds a path.
+pub(super) fn parent(path: &str) -> &str {
+    path.rsplit_once('.').map_or("", |(section, _)| section)
+}
+
+/// The last part of a path.
+pub(super) fn leaf(path: &str) -> &str {
+    path.rsplit_once('.').map_or(path, |(_, leaf)| leaf)
+}
+
+impl Key {
+    /// The default as JSON.
+    pub(super) fn default_json(&self) -> Option<Value> {
+        self.default.and_then(|json| serde_json::from_str(json).ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_stands_once_in_a_known_section() {
+        for (index, key) in KEYS.iter().enumerate() {
+            let section = parent(key.path);
+            assert!(section.is_empty() || is_section(section), "{}", key.path);
+            assert!(KEYS[..index].iter().all(|other| other.path != key.path), "{}", key.path);
+            assert_eq!(key.default.is_some(), key.default_json().is_some(), "{}", key.path);
+        }
+    }
+}

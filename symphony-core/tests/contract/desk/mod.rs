@@ -1,0 +1,171 @@
+//! The test bench: an orchestrator, virtual time, a board for a tracker, and everything that is
+//! still open. It knows what no rule may break ([`sense`]) and checks it after every step.
+
+mod answers;
+mod board;
+mod people;
+mod run;
+mod sense;
+mod setup;
+mod shown;
+mod wanted;
+mod work;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use symphony_core::Issue;
+use symphony_core::orchestrator::{
+    Configuration, Effect, Event, Notice, Orchestrator, Query, ReadId, Removal, RemovalId,
+    Restored, RunId, Start, Step,
+};
+use symphony_core::time::{Mono, Now, Wall};
+
+pub(crate) use board::{Draft, id, issue, name};
+pub(crate) use run::Run;
+pub(crate) use setup::{Setup, record};
+
+/// What a list of names is compared with when it must be empty.
+pub(crate) const NONE: [&str; 0] = [];
+
+/// `2026-02-18T09:30:00Z`, which is mono 1,000,000 here.
+const OPENING: Wall = Wall::from_unix_millis(1_771_407_000_000);
+
+pub(crate) struct Desk {
+    orchestrator: Orchestrator,
+    configuration: Configuration,
+    boot: u64,
+    now: Now,
+    board: BTreeMap<String, Issue>,
+    unreadable: Vec<String>,
+    reads: BTreeMap<ReadId, Query>,
+    runs: BTreeMap<RunId, Live>,
+    names: BTreeMap<RunId, String>,
+    removals: BTreeMap<RemovalId, (Issue, Removal)>,
+    jobs: Vec<String>,
+    last_read: Option<ReadId>,
+    last_run: Option<RunId>,
+    paused: bool,
+    broken: bool,
+    closing: bool,
+    effects: Vec<Effect>,
+    notices: Vec<Notice>,
+}
+
+/// A run that has started and not ended.
+#[derive(Debug)]
+struct Live {
+    start: Start,
+    turns: u32,
+    owed: bool,
+    finishing: bool,
+    stopped: bool,
+}
+
+/// Where an issue is (contract 6.1).
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+pub(crate) enum Place {
+    Unclaimed,
+    Checking,
+    Running,
+    Stopping,
+    Waiting,
+    Blocked,
+    Cleaning,
+}
+
+impl Desk {
+    /// A desk with every default, its first poll asked.
+    pub(crate) fn new() -> Self {
+        Self::with(|_| ())
+    }
+
+    /// A desk that differs from the defaults.
+    pub(crate) fn with(differ: impl FnOnce(&mut Setup)) -> Self {
+        let mut setup = Setup::default();
+        differ(&mut setup);
+        let (configuration, restored) = setup.parts();
+        Self::open(configuration, restored)
+    }
+
+    fn open(configuration: Configuration, restored: Restored) -> Self {
+        let now = Now { mono: Mono::from_millis(1_000_000), wall: OPENING };
+        let boot = restored.boot;
+        let (orchestrator, step) = Orchestrator::new(configuration.clone(), restored, now);
+        let mut desk = Self {
+            orchestrator,
+            configuration,
+            boot,
+            now,
+            board: BTreeMap::new(),
+            unreadable: Vec::new(),
+            reads: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            names: BTreeMap::new(),
+            removals: BTreeMap::new(),
+            jobs: Vec::new(),
+            last_read: None,
+            last_run: None,
+            paused: false,
+            broken: false,
+            closing: false,
+            effects: Vec::new(),
+            notices: Vec::new(),
+        };
+        desk.absorb(step);
+        desk
+    }
+
+    /// Hands one event to the orchestrator, at the present time.
+    pub(crate) fn event(&mut self, event: Event) {
+        let step = self.orchestrator.handle(self.now, event);
+        self.absorb(step);
+    }
+
+    fn absorb(&mut self, step: Step) {
+        for effect in step.effects {
+            self.take_in(&effect);
+            self.effects.push(effect);
+        }
+        self.notices.extend(step.notices);
+        self.check_sense();
+    }
+
+    // Time.
+
+    /// Time passes; the orchestrator is woken only when it said so. Reads stay open.
+    pub(crate) fn advance(&mut self, millis: u64) {
+        let end = self.now.mono + Duration::from_millis(millis);
+        self.pass_until(end, |_| ());
+    }
+
+    /// Time passes and the tracker answers every read at once.
+    pub(crate) fn live(&mut self, millis: u64) {
+        let end = self.now.mono + Duration::from_millis(millis);
+        self.settle();
+        self.pass_until(end, Self::settle);
+    }
+
+    fn pass_until(&mut self, end: Mono, after_each: impl Fn(&mut Self)) {
+        while let Some(at) = self.orchestrator.next_wakeup().filter(|at| *at <= end) {
+            self.set_clock(at);
+            self.event(Event::Wake);
+            after_each(self);
+        }
+        self.set_clock(end);
+    }
+
+    fn set_clock(&mut self, at: Mono) {
+        let passed = at.since(self.now.mono);
+        self.now = Now { mono: self.now.mono + passed, wall: self.now.wall + passed };
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        self.now
+    }
+
+    /// The moment that lies so many milliseconds ahead.
+    pub(crate) fn after(&self, millis: u64) -> Mono {
+        self.now.mono + Duration::from_millis(millis)
+    }
+}

@@ -1,0 +1,154 @@
+//! One live run, as its worker reports it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use symphony_core::agent::{AgentErrorKind, AgentUpdate, ThreadId, Tokens};
+use symphony_core::orchestrator::{Effect, Event, Phase, RunEnd, RunId, RunNews};
+use symphony_core::{Failure, FailureKind, WorkspaceRecord};
+
+use super::{Desk, id};
+
+pub(crate) struct Run<'a> {
+    desk: &'a mut Desk,
+    run: RunId,
+}
+
+impl<'a> Run<'a> {
+    pub(super) fn of(desk: &'a mut Desk, name: &str) -> Self {
+        let issue = id(name);
+        let live = desk.runs.iter().find(|(_, run)| run.start.issue.id == issue);
+        let run = *live.unwrap_or_else(|| panic!("{name} does not run")).0;
+        Self { desk, run }
+    }
+
+    pub(crate) fn id(&self) -> RunId {
+        self.run
+    }
+
+    /// The conversation that [`works`](Self::works) opens: a new one, unless it was to go on.
+    pub(crate) fn thread(&self) -> ThreadId {
+        let resumed = self.desk.runs[&self.run].start.resume.clone();
+        resumed.unwrap_or_else(|| ThreadId::from(format!("thread-{}", self.run.number)))
+    }
+
+    pub(super) fn is_at_work(&self) -> bool {
+        self.desk.runs[&self.run].turns > 0
+    }
+
+    fn news(self, news: RunNews) -> Self {
+        self.desk.event(Event::Run { run: self.run, news });
+        self
+    }
+
+    pub(crate) fn enters(self, phase: Phase) -> Self {
+        self.news(RunNews::Phase(phase))
+    }
+
+    /// Its workspace exists.
+    pub(crate) fn has_workspace(self) -> Self {
+        let start = &self.desk.runs[&self.run].start;
+        let record = start.record.clone().unwrap_or_else(|| WorkspaceRecord {
+            issue: start.issue.id.clone(),
+            identifier: start.issue.identifier.clone(),
+            scope: self.desk.configuration.scope.clone(),
+            host: start.host.clone(),
+            key: start.key.clone(),
+            path: format!("/symphony/{}", start.key).into(),
+        });
+        self.news(RunNews::Workspace(record))
+    }
+
+    /// It goes through all phases up to its first turn.
+    pub(crate) fn works(self) -> Self {
+        let session = AgentUpdate::Session {
+            thread: self.thread(),
+            session_id: format!("{}-1", self.thread()).into(),
+            pid: Some(4242),
+        };
+        let run = self
+            .enters(Phase::PreparingWorkspace)
+            .has_workspace()
+            .enters(Phase::BuildingPrompt)
+            .enters(Phase::LaunchingAgent)
+            .enters(Phase::InitializingSession)
+            .says(session)
+            .enters(Phase::StreamingTurn);
+        if let Some(live) = run.desk.runs.get_mut(&run.run) {
+            live.turns = 1;
+        }
+        run
+    }
+
+    pub(crate) fn says(self, update: AgentUpdate) -> Self {
+        self.news(RunNews::Agent(update))
+    }
+
+    /// The conversation has used so many tokens in all.
+    pub(crate) fn has_used(self, thread: &str, tokens: u64) -> Self {
+        let total = Tokens { input: tokens, total: tokens, ..Tokens::default() };
+        self.says(AgentUpdate::Usage { thread: thread.into(), total })
+    }
+
+    pub(crate) fn turn_ends(self) -> Self {
+        self.desk.runs.get_mut(&self.run).expect("live").owed = true;
+        self.news(RunNews::TurnEnded)
+    }
+
+    /// It ends as it was told to.
+    pub(crate) fn ends_well(self) {
+        let live = &self.desk.runs[&self.run];
+        assert!(live.finishing, "only a run that was told to finish can");
+        self.ends(RunEnd::Succeeded);
+    }
+
+    /// It stops as it was told to.
+    pub(crate) fn stops(self) {
+        let live = &self.desk.runs[&self.run];
+        assert!(live.stopped, "only a run that was told to stop does");
+        self.ends(RunEnd::Cancelled);
+    }
+
+    /// Its agent's process ends.
+    pub(crate) fn fails(self) {
+        self.fails_as(AgentErrorKind::ProcessExit, None);
+    }
+
+    pub(crate) fn fails_as(self, kind: AgentErrorKind, retry_after_ms: Option<u64>) {
+        let failure = Failure::new(FailureKind::Agent(kind), "it broke")
+            .retry_after(retry_after_ms.map(Duration::from_millis));
+        self.ends(RunEnd::Failed(failure));
+    }
+
+    /// It ends with a question.
+    pub(crate) fn asks(self, question: &str) {
+        let question = question.to_owned();
+        self.ends(RunEnd::InputRequired { question });
+    }
+
+    pub(crate) fn ends(self, end: RunEnd) {
+        self.desk.runs.remove(&self.run);
+        self.news(RunNews::Ended(end));
+    }
+}
+
+/// The run that an effect is for.
+pub(super) fn addressee(effect: &Effect) -> Option<RunId> {
+    match effect {
+        Effect::NextTurn { run, .. } | Effect::Finish { run } | Effect::Stop { run, .. } => {
+            Some(*run)
+        }
+        _ => None,
+    }
+}
+
+/// What an effect tells a run, in a few words; `None` for other effects.
+pub(super) fn spell(effect: &Effect, names: &BTreeMap<RunId, String>) -> Option<String> {
+    let name = &names[&addressee(effect)?];
+    match effect {
+        Effect::NextTurn { turn, .. } => Some(format!("next turn {name}: {turn}")),
+        Effect::Finish { .. } => Some(format!("finish {name}")),
+        Effect::Stop { why, .. } => Some(format!("stop {name}: {why:?}")),
+        _ => None,
+    }
+}

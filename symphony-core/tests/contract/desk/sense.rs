@@ -1,0 +1,167 @@
+//! What no rule may break, checked with every effect and after every step.
+
+use std::collections::BTreeMap;
+
+use symphony_core::IssueId;
+use symphony_core::orchestrator::{Effect, Query, Removal, RunId, Start};
+use symphony_core::snapshot::Snapshot;
+
+use super::{Desk, Live, Place, run};
+
+impl Desk {
+    /// Takes note of an effect, which must make sense now.
+    pub(super) fn take_in(&mut self, effect: &Effect) {
+        if let Some(run) = run::addressee(effect) {
+            assert!(self.runs.contains_key(&run), "not a live run: {effect:?}");
+        }
+        match effect {
+            Effect::Read { read, generation, query } => {
+                assert!(Some(*read) > self.last_read, "{read:?} is not new");
+                assert_eq!(*generation, self.configuration.generation);
+                assert_asks_something_once(query);
+                self.last_read = Some(*read);
+                self.reads.insert(*read, query.clone());
+            }
+            Effect::Start(start) => self.take_in_start(start),
+            Effect::NextTurn { run, turn, .. } => {
+                let live = self.awaiting(*run, effect);
+                live.turns += 1;
+                assert_eq!(*turn, live.turns);
+                assert!(*turn <= live.start.max_turns, "too many turns");
+            }
+            Effect::Finish { run } => self.awaiting(*run, effect).finishing = true,
+            Effect::Stop { run, .. } => {
+                let live = self.runs.get_mut(run).expect("live");
+                assert!(!live.stopped, "stopped twice: {effect:?}");
+                live.stopped = true;
+                live.owed = false;
+            }
+            Effect::Remove { removal, issue, workspace } => {
+                let folder = folder(workspace);
+                assert!(!self.in_use(&folder), "{folder} is removed while in use");
+                let issue = (**issue).clone();
+                let open = self.removals.insert(*removal, (issue, workspace.clone()));
+                assert_eq!(open, None, "{removal:?} is not new");
+            }
+            Effect::RunJob { name } => {
+                assert!(!self.jobs.contains(&name.to_string()), "{name} runs");
+                self.jobs.push(name.to_string());
+            }
+            Effect::RecheckWorkflow | Effect::Save(_) => (),
+        }
+    }
+
+    fn take_in_start(&mut self, start: &Start) {
+        let barred = self.paused || self.broken || self.closing;
+        assert!(!barred, "nothing may start now: {start:?}");
+        assert_eq!(start.run.boot, self.boot);
+        assert!(Some(start.run) > self.last_run, "{} is not new", start.run);
+        let folder = start.key.folded();
+        assert!(!self.in_use(&folder), "{folder} is already in use");
+        let twin = self.runs.values().find(|live| live.start.issue.id == start.issue.id);
+        assert!(twin.is_none(), "two runs of {}", start.issue.id);
+        self.last_run = Some(start.run);
+        self.names.insert(start.run, super::name(&start.issue.id));
+        let live =
+            Live { start: start.clone(), turns: 0, owed: false, finishing: false, stopped: false };
+        self.runs.insert(start.run, live);
+        let limit = self.configuration.settings.agent.max_concurrent_agents as usize;
+        assert!(self.runs.len() <= limit, "more than {limit} runs");
+    }
+
+    /// A run whose turn ended and that was not answered yet.
+    fn awaiting(&mut self, run: RunId, effect: &Effect) -> &mut Live {
+        let live = self.runs.get_mut(&run).expect("live");
+        assert!(live.owed, "no turn ended: {effect:?}");
+        live.owed = false;
+        live
+    }
+
+    fn in_use(&self, wanted: &str) -> bool {
+        let live = self.runs.values().map(|live| live.start.key.folded());
+        let removed = self.removals.values().map(|(_, removal)| folder(removal));
+        live.chain(removed).any(|folder| folder == wanted)
+    }
+
+    /// What must be true after every step.
+    pub(super) fn check_sense(&self) {
+        let wakeup = self.orchestrator.next_wakeup();
+        assert!(
+            wakeup.is_none_or(|at| at > self.now.mono),
+            "a deadline is left over: {wakeup:?} at {:?}",
+            self.now.mono
+        );
+
+        let snapshot = self.snapshot();
+        let shown: Vec<_> = snapshot.running.iter().map(|row| row.run).collect();
+        let mut live: Vec<_> = self.runs.values().map(|live| &live.start).collect();
+        live.sort_by(|a, b| a.issue.id.cmp(&b.issue.id));
+        assert_eq!(shown, live.iter().map(|start| start.run).collect::<Vec<_>>());
+        assert_eq!(snapshot.slots.used as usize, live.len());
+
+        let places = places(&snapshot);
+        let rows = snapshot.running.len()
+            + snapshot.waiting.len()
+            + snapshot.blocked.len()
+            + snapshot.checking.len()
+            + snapshot.cleaning.len();
+        assert_eq!(places.len(), rows, "an issue is in two places");
+
+        let explained = self.orchestrator.explain(self.now).unstarted;
+        let mut counts = BTreeMap::new();
+        for row in &explained {
+            *counts.entry(row.reason.as_str().to_owned()).or_default() += 1;
+        }
+        assert_eq!(snapshot.candidates.reasons, counts);
+        let first = explained.len().min(200);
+        assert_eq!(snapshot.candidates.first, explained[..first]);
+    }
+}
+
+fn assert_asks_something_once(query: &Query) {
+    let ids = match query {
+        Query::Poll(poll) => {
+            assert!(poll.candidates.is_some() || !poll.ids.is_empty());
+            &poll.ids
+        }
+        Query::ByIds(ids) => {
+            assert!(!ids.is_empty());
+            ids
+        }
+        Query::ByStates(states) => {
+            assert!(!states.is_empty());
+            return;
+        }
+    };
+    let mut once = ids.clone();
+    once.sort();
+    once.dedup();
+    assert_eq!(once.len(), ids.len(), "asked twice: {ids:?}");
+}
+
+fn folder(removal: &Removal) -> String {
+    match removal {
+        Removal::Recorded(record) => record.key.folded(),
+        Removal::Stray(key) => key.folded(),
+    }
+}
+
+/// Where each claimed issue is.
+pub(super) fn places(snapshot: &Snapshot) -> BTreeMap<IssueId, Place> {
+    let mut places = BTreeMap::new();
+    for row in &snapshot.running {
+        let place = match row.stopping {
+            None => Place::Running,
+            Some(_) => Place::Stopping,
+        };
+        places.insert(row.issue.id.clone(), place);
+    }
+    let waiting = snapshot.waiting.iter().map(|row| (&row.issue, Place::Waiting));
+    let blocked = snapshot.blocked.iter().map(|row| (&row.issue, Place::Blocked));
+    let checking = snapshot.checking.iter().map(|row| (&row.issue, Place::Checking));
+    let cleaning = snapshot.cleaning.iter().map(|row| (&row.issue, Place::Cleaning));
+    for (issue, place) in waiting.chain(blocked).chain(checking).chain(cleaning) {
+        places.insert(issue.id.clone(), place);
+    }
+    places
+}

@@ -1,0 +1,431 @@
+//! Contract section 12: polling economy, as decisions.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use symphony_core::budget::BudgetView;
+use symphony_core::orchestrator::{Command, Event, Happened, Job, Saved, Spent};
+use symphony_core::settings::ActivitySettings;
+use symphony_core::snapshot::Mode;
+use symphony_core::tracker::TrackerErrorKind;
+use symphony_core::{Failure, FailureKind};
+
+use crate::desk::{Desk, Draft, NONE, Place, issue, record};
+
+const MINUTE: u64 = 60_000;
+
+/// Active every 30 s, idle after 10 minutes every 2, dormant after an hour every 5.
+fn with_activity() -> Desk {
+    Desk::with(|setup| {
+        setup.settings.polling.activity = Some(ActivitySettings::default());
+        setup.settings.codex.stall_timeout = None;
+    })
+}
+
+/// How many reads go out in this time, all answered at once.
+fn reads_in(millis: u64, desk: &mut Desk) -> usize {
+    desk.asked();
+    desk.live(millis);
+    desk.asked().len()
+}
+
+fn mode(desk: &Desk) -> Mode {
+    desk.snapshot().polling.mode
+}
+
+// 12.1
+
+#[test]
+fn rule_12_1_each_job_has_its_own_interval() {
+    let mut desk = Desk::with(|setup| {
+        setup.settings.polling.jobs.candidates = Some(Duration::from_secs(10));
+        setup.settings.polling.jobs.refresh = Some(Duration::from_secs(25));
+    });
+    desk.works_on([issue("MT-1")]);
+    desk.live(50_000);
+    let asked = desk.asked();
+    let polls = asked.iter().filter(|read| read.starts_with("poll")).count();
+    let refreshes = asked.iter().filter(|read| read.contains("MT-1")).count();
+    assert_eq!((polls, refreshes), (5, 2), "{asked:?}");
+}
+
+#[test]
+fn rule_12_1_without_claims_there_is_nothing_to_refresh() {
+    let mut desk = Desk::with(|setup| {
+        setup.settings.polling.jobs.candidates = Some(Duration::from_secs(60));
+        setup.settings.polling.jobs.refresh = Some(Duration::from_secs(5));
+    });
+    desk.settle();
+    desk.asked();
+    desk.live(59_999);
+    assert_eq!(desk.asked(), NONE);
+    assert_eq!(desk.job(&Job::Refresh).next, None);
+}
+
+#[test]
+fn rule_12_1_an_embedder_adds_a_job() {
+    let mut desk = Desk::new();
+    desk.settle();
+    desk.event(Event::JobAdded { name: "report".into(), interval: Duration::from_secs(60) });
+    desk.live(60_000);
+    assert_eq!(desk.job_runs(), ["report"]);
+    desk.live(600_000);
+    assert_eq!(desk.job_runs(), NONE, "not while it runs");
+    desk.job_ends("report", Ok(()));
+    desk.live(60_000);
+    assert_eq!(desk.job_runs(), ["report"]);
+}
+
+#[test]
+fn rule_12_1_an_embedders_job_may_fail() {
+    let mut desk = Desk::new();
+    desk.event(Event::JobAdded { name: "report".into(), interval: Duration::from_secs(60) });
+    desk.live(60_000);
+    desk.job_runs();
+    let failure = Failure::new(FailureKind::Internal, "printer on fire");
+    desk.job_ends("report", Err(failure.clone()));
+    let job = Job::Custom("report".into());
+    assert_eq!(desk.job(&job).failure, Some(failure.clone()));
+    let told = Happened::JobFailed { job, failure };
+    assert!(desk.notices().contains(&told));
+    desk.live(60_000);
+    assert_eq!(desk.job_runs(), ["report"]);
+}
+
+#[test]
+fn rule_12_1_what_is_local_never_waits_for_a_poll() {
+    let mut desk = Desk::with(|setup| {
+        setup.settings.polling.interval = Duration::from_secs(86_400);
+    });
+    desk.works_on([issue("MT-1"), issue("MT-2")]);
+    desk.run("MT-1").fails();
+    assert_eq!(desk.place("MT-1"), Place::Waiting);
+    desk.live(10_000);
+    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+    desk.live(290_000);
+    assert_eq!(desk.told(), ["stop MT-2: Stalled"]);
+}
+
+// 12.2
+
+#[test]
+fn rule_12_2_without_activity_polling_slows_down_in_two_steps() {
+    let mut desk = with_activity();
+    assert_eq!(mode(&desk), Mode::Active);
+    assert_eq!(reads_in(9 * MINUTE, &mut desk), 18);
+    desk.live(MINUTE);
+    assert_eq!(mode(&desk), Mode::Idle);
+    desk.live(2 * MINUTE);
+    assert_eq!(reads_in(20 * MINUTE, &mut desk), 10);
+    desk.live(28 * MINUTE);
+    assert_eq!(mode(&desk), Mode::Dormant);
+    desk.live(5 * MINUTE);
+    assert_eq!(reads_in(20 * MINUTE, &mut desk), 4);
+    let modes: Vec<_> = desk
+        .notices()
+        .into_iter()
+        .filter(|what| matches!(what, Happened::ModeChanged { .. }))
+        .collect();
+    let changed = |mode| Happened::ModeChanged { mode };
+    assert_eq!(modes, [changed(Mode::Idle), changed(Mode::Dormant)]);
+}
+
+#[test]
+fn rule_12_2_without_the_section_polling_keeps_its_pace() {
+    let mut desk = Desk::new();
+    desk.live(24 * 60 * MINUTE);
+    assert_eq!(mode(&desk), Mode::Active);
+    assert_eq!(reads_in(10 * MINUTE, &mut desk), 20);
+}
+
+/// A desk that has been dormant for long, its last poll just answered.
+fn dormant() -> Desk {
+    let mut desk = with_activity();
+    desk.live(3 * 60 * MINUTE);
+    assert_eq!(mode(&desk), Mode::Dormant);
+    desk.asked();
+    desk
+}
+
+#[test]
+fn rule_12_2_a_sign_from_outside_returns_to_active_at_once() {
+    let mut desk = dormant();
+    desk.event(Event::Activity);
+    assert_eq!(mode(&desk), Mode::Active);
+    assert!(reads_in(30_000, &mut desk) > 0);
+    assert_eq!(reads_in(5 * MINUTE, &mut desk), 10);
+}
+
+#[test]
+fn rule_12_2_an_operators_command_is_activity() {
+    for command in [Command::PollNow, Command::Pause, Command::ClearHolds] {
+        let mut desk = dormant();
+        desk.command(command);
+        assert_eq!(mode(&desk), Mode::Active);
+    }
+}
+
+#[test]
+fn rule_12_2_a_new_candidate_is_activity_also_when_it_cannot_start() {
+    let mut desk = dormant();
+    desk.board([issue("MT-1").undispatchable()]);
+    desk.live(5 * MINUTE);
+    assert_eq!(mode(&desk), Mode::Active);
+    desk.live(20 * MINUTE);
+    assert_eq!(mode(&desk), Mode::Idle, "it is new only once");
+}
+
+#[test]
+fn rule_12_2_a_change_of_state_is_activity() {
+    let mut desk = with_activity();
+    desk.works_on([issue("MT-1")]);
+    desk.live(20 * MINUTE);
+    assert_eq!(mode(&desk), Mode::Idle);
+    desk.board([issue("MT-1").state("In Progress")]);
+    desk.live(30_000);
+    assert_eq!(mode(&desk), Mode::Active);
+}
+
+#[test]
+fn rule_12_2_starts_and_ends_are_activity() {
+    let mut desk = with_activity();
+    desk.works_on([issue("MT-1")]);
+    desk.live(20 * MINUTE);
+    assert_eq!(mode(&desk), Mode::Idle);
+    desk.run("MT-1").fails();
+    assert_eq!(mode(&desk), Mode::Active);
+}
+
+#[test]
+fn rule_12_2_while_a_run_lives_refresh_keeps_the_active_interval() {
+    let mut desk = with_activity();
+    desk.works_on([issue("MT-1")]);
+    desk.live(20 * MINUTE);
+    assert_eq!(mode(&desk), Mode::Idle);
+    desk.asked();
+    desk.live(10 * MINUTE);
+    let asked = desk.asked();
+    let refreshes = asked.iter().filter(|read| read.contains("MT-1")).count();
+    let polls = asked.iter().filter(|read| read.starts_with("poll")).count();
+    assert_eq!((refreshes, polls), (20, 5), "{asked:?}");
+}
+
+// 12.3
+
+#[test]
+fn rule_12_3_quiet_hours_force_dormant() {
+    let mut desk = with_activity();
+    desk.settle();
+    desk.event(Event::QuietHours { on: true });
+    assert_eq!(mode(&desk), Mode::Dormant);
+    assert!(desk.snapshot().polling.quiet);
+    desk.live(10 * MINUTE);
+    assert_eq!(reads_in(10 * MINUTE, &mut desk), 2);
+    desk.event(Event::Activity);
+    assert_eq!(mode(&desk), Mode::Dormant);
+}
+
+#[test]
+fn rule_12_3_a_manual_poll_still_works() {
+    let mut desk = with_activity();
+    desk.settle();
+    desk.event(Event::QuietHours { on: true });
+    desk.board([issue("MT-1")]);
+    desk.command(Command::PollNow);
+    desk.settle();
+    assert_eq!(desk.starts(), ["MT-1"]);
+}
+
+#[test]
+fn rule_12_3_they_end() {
+    let mut desk = with_activity();
+    desk.settle();
+    desk.event(Event::QuietHours { on: true });
+    desk.live(MINUTE);
+    desk.event(Event::QuietHours { on: false });
+    assert_eq!(mode(&desk), Mode::Active);
+    desk.asked();
+    desk.live(30_000);
+    assert_eq!(desk.asked(), ["poll"]);
+}
+
+#[test]
+fn rule_12_3_live_runs_are_refreshed_all_the_same() {
+    let mut desk = with_activity();
+    desk.works_on([issue("MT-1")]);
+    desk.event(Event::QuietHours { on: true });
+    desk.asked();
+    desk.live(10 * MINUTE);
+    let asked = desk.asked();
+    let refreshes = asked.iter().filter(|read| read.contains("MT-1")).count();
+    assert_eq!(refreshes, 20, "{asked:?}");
+}
+
+// 12.4
+
+#[test]
+fn rule_12_4_last_runs_and_counts_are_saved_with_each_read() {
+    let mut desk = Desk::with(|setup| {
+        setup.left_behind(record("MT-1"));
+    });
+    let opened = desk.now().wall;
+    desk.live(30_000);
+    let last_saved = desk.saves().pop().expect("a save");
+    let Saved { scope, last_runs, spent } = last_saved;
+    assert_eq!(scope.as_str(), "board");
+    assert_eq!(last_runs[&Job::Candidates], desk.now().wall);
+    assert_eq!(last_runs[&Job::Sweep], opened);
+    assert_eq!(spent.day, opened.day());
+    assert!(spent.requests["candidates"] >= 1);
+}
+
+#[test]
+fn rule_12_4_the_days_counts_go_on_after_a_restart() {
+    let restarted = |days_ago: i64| {
+        let today = Desk::new().now().wall.day();
+        let mut desk = Desk::with(|setup| {
+            setup.restored.spent = Spent {
+                day: today - days_ago,
+                requests: BTreeMap::from([("candidates".to_owned(), 41)]),
+            };
+        });
+        desk.settle();
+        desk.snapshot().polling.requests_today["candidates"]
+    };
+    assert_eq!(restarted(0), 42);
+    assert_eq!(restarted(1), 1);
+}
+
+#[test]
+fn rule_12_4_a_restart_loop_is_no_request_storm() {
+    let mut reads = 0;
+    for restart in 0..100_u64 {
+        // Each life lasts 50 ms; what is saved says when the last read was.
+        let mut desk = Desk::with(|setup| {
+            let age = Duration::from_millis(restart * 50 % 10_000);
+            if restart > 0 {
+                let jobs = [Job::Candidates, Job::Refresh, Job::Sweep];
+                setup.restored.job_ages = jobs.map(|job| (job, age)).into();
+            }
+            setup.left_behind(record("MT-1"));
+        });
+        desk.live(50);
+        reads += desk.asked().len();
+    }
+    assert_eq!(reads, 1);
+}
+
+// 12.5
+
+#[test]
+fn rule_12_5_an_issue_that_is_claimed_and_has_a_record_is_asked_for_once() {
+    // The desk checks that no read names an issue twice.
+    let mut desk = Desk::with(|setup| {
+        setup.left_behind(record("MT-1")).left_behind(record("MT-2"));
+    });
+    desk.board([issue("MT-2").state("Backlog")]);
+    desk.works_on([issue("MT-1")]);
+    desk.live(3_200_000);
+    desk.asked();
+    desk.live(400_000);
+    assert!(desk.asked().contains(&"poll with MT-1 MT-2".to_owned()));
+}
+
+#[test]
+fn rule_12_5_a_poll_asks_nothing_twice_but_the_one_check_before_a_start() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.board([issue("MT-2")]);
+    desk.live(30_000);
+    assert_eq!(desk.asked(), ["poll with MT-1", "read MT-2"]);
+}
+
+// 12.6, as far as the core decides: the next poll.
+
+fn rate_limited(retry_after_ms: u64) -> Failure {
+    let kind = FailureKind::Tracker(TrackerErrorKind::RateLimited);
+    Failure::new(kind, "slow down").retry_after(Some(Duration::from_millis(retry_after_ms)))
+}
+
+#[test]
+fn rule_12_6_a_poll_that_was_refused_waits_for_its_time() {
+    let mut desk = Desk::new();
+    desk.answer_fails(&rate_limited(90_000));
+    desk.advance(89_999);
+    assert_eq!(desk.reads(), NONE);
+    desk.advance(1);
+    assert_eq!(desk.reads(), ["poll"]);
+}
+
+#[test]
+fn rule_12_6_a_suggested_next_poll_is_honoured() {
+    let mut desk = Desk::new();
+    desk.answer_but(|answer| answer.next_poll = Some(Duration::from_secs(45)));
+    desk.advance(44_999);
+    assert_eq!(desk.reads(), NONE);
+    desk.advance(1);
+    assert_eq!(desk.reads(), ["poll"]);
+}
+
+#[test]
+fn rule_12_6_a_suggested_next_poll_is_bounded() {
+    let mut desk = Desk::new();
+    desk.answer_but(|answer| answer.next_poll = Some(Duration::from_secs(365 * 86_400)));
+    desk.live(24 * 60 * MINUTE);
+    assert!(desk.asked().len() > 1);
+    let mut desk = Desk::new();
+    desk.answer_but(|answer| answer.next_poll = Some(Duration::ZERO));
+    desk.asked();
+    desk.advance(999);
+    assert_eq!(desk.asked(), NONE);
+}
+
+// 12.7
+
+#[test]
+fn rule_12_7_status_shows_the_next_run_of_each_job() {
+    let mut desk = Desk::with(|setup| {
+        setup.left_behind(record("MT-2"));
+    });
+    desk.board([issue("MT-2").state("Backlog")]);
+    let row = desk.job(&Job::Candidates);
+    assert!(row.in_progress);
+    desk.works_on([issue("MT-1")]);
+    desk.advance(10_000);
+    let row = desk.job(&Job::Candidates);
+    assert_eq!((row.in_progress, row.next), (false, Some(desk.after(20_000))));
+    let row = desk.job(&Job::Refresh);
+    assert_eq!((row.in_progress, row.next), (false, Some(desk.after(20_000))));
+    let row = desk.job(&Job::Sweep);
+    assert_eq!((row.in_progress, row.next), (false, Some(desk.after(3_590_000))));
+}
+
+#[test]
+fn rule_12_7_status_shows_requests_by_job_and_what_is_left() {
+    let mut desk = Desk::with(|setup| {
+        setup.turns(1);
+    });
+    desk.works_on([issue("MT-1")]);
+    desk.ends_normally("MT-1");
+    let requests = desk.snapshot().polling.requests_today;
+    let expected = [("candidates", 1), ("check", 1), ("turn", 1)];
+    let expected = expected.map(|(purpose, count)| (purpose.to_owned(), count));
+    assert_eq!(requests, BTreeMap::from(expected));
+
+    let left = BudgetView { requests_left: Some(1_200), ..BudgetView::default() };
+    let copy = left.clone();
+    desk.advance(30_000);
+    let read = desk.reads().remove(0);
+    desk.answer_to_but(&read, |answer| answer.budget = Some(copy));
+    assert_eq!(desk.snapshot().polling.budget, Some(left));
+}
+
+#[test]
+fn rule_12_7_the_counts_begin_anew_each_day() {
+    let mut desk = Desk::new();
+    desk.live(14 * 60 * MINUTE);
+    let yesterday = desk.snapshot().polling.requests_today["candidates"];
+    assert_eq!(yesterday, 14 * 120 + 1);
+    desk.live(60 * MINUTE);
+    assert!(desk.snapshot().polling.requests_today["candidates"] <= 61);
+}

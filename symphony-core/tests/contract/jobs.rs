@@ -1,0 +1,243 @@
+//! Contract section 4: jobs and cycles.
+
+use std::time::Duration;
+
+use symphony_core::orchestrator::{Command, Job};
+
+use crate::desk::{Desk, Draft, NONE, id, issue};
+
+/// Ages with which a restart finds its jobs.
+fn restarted(candidates_ms: u64, interval_ms: u64) -> Desk {
+    Desk::with(|setup| {
+        setup.settings.polling.interval = Duration::from_millis(interval_ms);
+        let age = Duration::from_millis(candidates_ms);
+        let jobs = [Job::Candidates, Job::Refresh, Job::Sweep];
+        setup.restored.job_ages = jobs.into_iter().map(|job| (job, age)).collect();
+    })
+}
+
+// 4.1
+
+#[test]
+fn rule_4_1_the_first_poll_goes_at_once() {
+    let desk = Desk::new();
+    assert_eq!(desk.reads(), ["poll"]);
+}
+
+#[test]
+fn rule_4_1_then_every_interval() {
+    let mut desk = Desk::new();
+    desk.answer();
+    desk.advance(29_999);
+    assert_eq!(desk.reads(), NONE);
+    desk.advance(1);
+    assert_eq!(desk.reads(), ["poll"]);
+}
+
+#[test]
+fn rule_4_1_a_restart_waits_until_the_last_poll_is_ten_seconds_old() {
+    let mut desk = restarted(4_000, 30_000);
+    assert_eq!(desk.reads(), NONE);
+    desk.advance(5_999);
+    assert_eq!(desk.reads(), NONE);
+    desk.advance(1);
+    assert_eq!(desk.reads(), ["poll"]);
+}
+
+#[test]
+fn rule_4_1_a_restart_waits_no_longer_than_the_interval() {
+    let mut desk = restarted(1_000, 3_000);
+    desk.advance(1_999);
+    assert_eq!(desk.reads(), NONE);
+    desk.advance(1);
+    assert_eq!(desk.reads(), ["poll"]);
+}
+
+#[test]
+fn rule_4_1_a_restart_after_a_while_polls_at_once() {
+    let desk = restarted(10_000, 30_000);
+    assert_eq!(desk.reads(), ["poll"]);
+}
+
+// 4.3
+
+#[test]
+fn rule_4_3_a_tracker_that_hangs_delays_nothing_else() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1"), issue("MT-2")]);
+    desk.advance(30_000);
+    let hanging = "poll with MT-1 MT-2";
+    assert_eq!(desk.reads(), [hanging]);
+
+    desk.run("MT-1").fails();
+    desk.advance(10_000);
+    assert_eq!(desk.reads(), [hanging, "read MT-1"], "a retry");
+    desk.answer_to("read MT-1");
+    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+
+    desk.advance(260_000);
+    assert_eq!(desk.told(), ["stop MT-2: Stalled"], "a stall");
+    desk.command(Command::Stop(id("MT-1")));
+    assert_eq!(desk.told(), ["stop MT-1: Operator"], "an operator");
+    desk.reloads(|settings| settings.agent.max_concurrent_agents = 3);
+    assert_eq!(desk.snapshot().slots.limit, 3, "a reload");
+    assert_eq!(desk.reads(), [hanging]);
+}
+
+#[test]
+fn rule_4_3_a_read_that_is_open_is_not_asked_again() {
+    let mut desk = Desk::new();
+    desk.advance(300_000);
+    assert_eq!(desk.asked(), ["poll"]);
+    desk.settle();
+    desk.live(30_000);
+    assert_eq!(desk.asked().last().map(String::as_str), Some("poll"));
+}
+
+#[test]
+fn rule_4_3_each_job_has_its_own_state() {
+    let mut desk = Desk::with(|setup| {
+        setup.settings.polling.jobs.candidates = Some(Duration::from_secs(30));
+        setup.settings.polling.jobs.refresh = Some(Duration::from_secs(45));
+    });
+    desk.works_on([issue("MT-1")]);
+    desk.advance(30_000);
+    assert_eq!(desk.reads(), ["poll"]);
+    desk.advance(15_000);
+    assert_eq!(desk.reads(), ["poll", "refresh MT-1"]);
+}
+
+#[test]
+fn rule_4_3_jobs_due_within_a_tenth_of_their_interval_travel_together() {
+    let mut desk = Desk::with(|setup| {
+        setup.settings.polling.jobs.candidates = Some(Duration::from_secs(30));
+        setup.settings.polling.jobs.refresh = Some(Duration::from_secs(33));
+    });
+    desk.works_on([issue("MT-1")]);
+    desk.live(60_000);
+    assert_eq!(desk.asked(), ["poll with MT-1", "poll with MT-1"]);
+}
+
+// 4.4
+
+#[test]
+fn rule_4_4_stalls_come_before_the_poll() {
+    let mut desk = Desk::with(|setup| {
+        setup.settings.codex.stall_timeout = Some(Duration::from_secs(30));
+    });
+    desk.works_on([issue("MT-1")]);
+    desk.wanted();
+    desk.advance(30_000);
+    let wanted = desk.wanted();
+    assert_eq!(wanted[0], "stop MT-1: Stalled");
+    assert_eq!(wanted.len(), 2, "the poll goes too: {wanted:?}");
+}
+
+#[test]
+fn rule_4_4_the_refresh_is_heard_before_new_issues_are_chosen() {
+    let mut desk = Desk::with(|setup| {
+        setup.state_slots("In Progress", 1);
+    });
+    desk.works_on([issue("MT-1").state("In Progress")]);
+    // The same answer brings a new issue and frees the slot it needs.
+    desk.board([issue("MT-1"), issue("MT-2").state("In Progress")]);
+    desk.live(30_000);
+    assert_eq!(desk.starts(), ["MT-2"]);
+}
+
+#[test]
+fn rule_4_4_with_an_invalid_file_reconciliation_still_runs() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.file_breaks("agent.max_turns");
+    desk.board([issue("MT-1").state("Done"), issue("MT-2")]);
+    desk.advance(30_000);
+    assert_eq!(desk.reads(), ["refresh MT-1"]);
+    desk.answer();
+    assert_eq!(desk.told(), ["stop MT-1: Terminal"]);
+}
+
+// 4.5
+
+#[test]
+fn rule_4_5_with_no_free_slot_candidates_are_not_asked_for() {
+    let mut desk = Desk::with(|setup| {
+        setup.slots(1);
+    });
+    desk.works_on([issue("MT-1")]);
+    desk.live(60_000);
+    assert_eq!(desk.asked(), ["refresh MT-1", "refresh MT-1"]);
+}
+
+#[test]
+fn rule_4_5_a_poll_that_starts_nothing_makes_one_read() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.live(30_000);
+    assert_eq!(desk.asked(), ["poll with MT-1"]);
+}
+
+#[test]
+fn rule_4_5_a_poll_that_starts_some_makes_one_more_for_all_of_them() {
+    let mut desk = Desk::new();
+    desk.board([issue("MT-1"), issue("MT-2"), issue("MT-3")]);
+    desk.settle();
+    assert_eq!(desk.asked(), ["poll", "read MT-1 MT-2 MT-3"]);
+    assert_eq!(desk.starts(), ["MT-1", "MT-2", "MT-3"]);
+}
+
+#[test]
+fn rule_4_5_retries_due_together_are_read_together() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1"), issue("MT-2")]);
+    desk.run("MT-1").fails();
+    desk.run("MT-2").fails();
+    desk.live(10_000);
+    assert_eq!(desk.asked(), ["read MT-1 MT-2"]);
+    assert_eq!(desk.starts(), ["MT-1 attempt 1", "MT-2 attempt 1"]);
+}
+
+#[test]
+fn rule_4_5_turn_ends_within_50_ms_are_read_together() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1"), issue("MT-2"), issue("MT-3")]);
+    desk.run("MT-1").turn_ends();
+    desk.advance(40);
+    desk.run("MT-2").turn_ends();
+    desk.advance(10);
+    assert_eq!(desk.reads(), ["read MT-1 MT-2"]);
+    desk.answer();
+    assert_eq!(desk.told(), ["next turn MT-1: 2", "next turn MT-2: 2"]);
+}
+
+// 4.6
+
+#[test]
+fn rule_4_6_a_freed_slot_is_filled_at_once_from_the_last_list() {
+    let mut desk = Desk::with(|setup| {
+        setup.slots(1);
+    });
+    desk.board([issue("MT-2")]);
+    desk.works_on([issue("MT-1")]);
+    desk.advance(500);
+    desk.run("MT-1").fails();
+    assert_eq!(desk.reads(), ["read MT-2"]);
+    desk.answer();
+    assert_eq!(desk.starts(), ["MT-2"]);
+}
+
+#[test]
+fn rule_4_6_refills_keep_the_trackers_distance() {
+    let mut desk = Desk::with(|setup| {
+        setup.slots(1);
+        setup.min_read_gap = 2_000;
+    });
+    desk.board([issue("MT-2")]);
+    desk.works_on([issue("MT-1")]);
+    desk.advance(500);
+    desk.run("MT-1").fails();
+    desk.advance(1_499);
+    assert_eq!(desk.reads(), NONE);
+    desk.advance(1);
+    assert_eq!(desk.reads(), ["read MT-2"]);
+}

@@ -1,0 +1,26 @@
+//! The orchestrator, rule by rule: each test is named for the rule of `docs/contract.md` it shows.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "the test bench fails its test this way"
+)]
+
+mod desk;
+
+mod answers;
+mod claims;
+mod commands;
+mod economy;
+mod eligibility;
+mod holds;
+mod jobs;
+mod limits;
+mod reconciliation;
+mod reload;
+mod retry;
+mod shutdown;
+mod snapshot;
+mod sweep;
+mod turns;

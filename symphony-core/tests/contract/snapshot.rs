@@ -1,0 +1,276 @@
+//! Contract 13.2 and 5.5: what the orchestrator shows, and why it does nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use symphony_core::agent::{AgentErrorKind, AgentEvent, AgentUpdate, ThreadId, Tokens};
+use symphony_core::orchestrator::{BlockReason, Command, Job, Phase, StopReason};
+use symphony_core::snapshot::{
+    BlockedRow, CheckingRow, CleaningRow, Mode, Reason, RunningRow, Slots, Totals, Verdict,
+    WaitingRow,
+};
+use symphony_core::tracker::TrackerErrorKind;
+use symphony_core::{Failure, FailureKind, HostId, WorkspaceKey};
+
+use crate::desk::{Desk, Draft, NONE, id, issue};
+
+fn unreachable() -> Failure {
+    let kind = FailureKind::Tracker(TrackerErrorKind::Request);
+    Failure::new(kind, "connection refused")
+}
+
+// 13.2
+
+#[test]
+fn rule_13_2_a_running_row_shows_phase_turns_tokens_and_the_last_event() {
+    let mut desk = Desk::new();
+    desk.board([issue("MT-1")]);
+    desk.settle();
+    let started = desk.now();
+    desk.run("MT-1").works();
+    desk.advance(7_000);
+    let event = Arc::new(AgentEvent {
+        name: "notification".to_owned(),
+        summary: "reading the door".to_owned(),
+        at: desk.now().wall,
+    });
+    desk.run("MT-1").says(AgentUpdate::Event(Arc::clone(&event)));
+    desk.run("MT-1").has_used("thread-1", 120);
+    let run = desk.run("MT-1").id();
+    let expected = RunningRow {
+        issue: Arc::new(issue("MT-1")),
+        run,
+        attempt: None,
+        host: HostId::local(),
+        key: WorkspaceKey::derive("MT-1").unwrap(),
+        phase: Phase::StreamingTurn,
+        stopping: None,
+        stop_overdue: false,
+        started,
+        turns: 1,
+        max_turns: 20,
+        thread: Some(ThreadId::from("thread-1")),
+        session_id: Some("thread-1-1".into()),
+        pid: Some(4242),
+        tokens: Tokens { input: 120, total: 120, ..Tokens::default() },
+        last_event: Some(event),
+        last_alive: desk.now().mono,
+    };
+    assert_eq!(desk.snapshot().running, [expected]);
+}
+
+#[test]
+fn rule_13_2_a_run_that_is_being_stopped_says_why() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.command(Command::Stop(id("MT-1")));
+    let row = desk.running("MT-1");
+    assert_eq!(row.stopping, Some(StopReason::Operator));
+}
+
+#[test]
+fn rule_13_2_rows_for_waiting_blocked_checking_and_cleaning() {
+    let mut desk = Desk::with(|setup| {
+        setup.turns(1);
+    });
+    desk.works_on([issue("MT-1"), issue("MT-2"), issue("MT-3")]);
+    desk.run("MT-1").fails();
+    desk.run("MT-2").asks("Which door?");
+    let since = desk.now();
+    let failed_at = desk.now().mono;
+    desk.board([issue("MT-3").state("Done"), issue("MT-4")]);
+    desk.ends_normally("MT-3");
+    desk.command(Command::PollNow);
+    desk.answer();
+
+    let snapshot = desk.snapshot();
+    let kind = FailureKind::Agent(AgentErrorKind::ProcessExit);
+    let waiting = WaitingRow {
+        issue: Arc::new(issue("MT-1")),
+        attempt: 1,
+        until: Some(failed_at + Duration::from_secs(10)),
+        failure: Some(Failure::new(kind, "it broke")),
+        unchanged_ends: 0,
+    };
+    let blocked = BlockedRow {
+        issue: Arc::new(issue("MT-2")),
+        why: BlockReason::Question("Which door?".to_owned()),
+        since,
+    };
+    let cleaning =
+        CleaningRow { issue: Arc::new(issue("MT-3").state("Done")), failures: 0, until: None };
+    let checking = CheckingRow { issue: Arc::new(issue("MT-4")), attempt: None };
+    assert_eq!(snapshot.waiting, [waiting]);
+    assert_eq!(snapshot.blocked, [blocked]);
+    assert_eq!(snapshot.cleaning, [cleaning]);
+    assert_eq!(snapshot.checking, [checking]);
+    assert_eq!(snapshot.now, desk.now());
+}
+
+#[test]
+fn rule_13_2_slots_in_use_and_in_all() {
+    let mut desk = Desk::with(|setup| {
+        setup.slots(5);
+    });
+    desk.works_on([issue("MT-1"), issue("MT-2").state("In Progress"), issue("MT-3")]);
+    let expected = Slots {
+        used: 3,
+        limit: 5,
+        by_state: [("Todo".into(), 2), ("In Progress".into(), 1)].into(),
+        by_host: [(HostId::local(), 3)].into(),
+    };
+    assert_eq!(desk.snapshot().slots, expected);
+}
+
+#[test]
+fn rule_13_2_totals_include_live_runtime() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1"), issue("MT-2")]);
+    desk.run("MT-1").has_used("thread-1", 100);
+    desk.run("MT-2").has_used("thread-2", 20);
+    desk.advance(4_000);
+    desk.run("MT-1").fails();
+    desk.advance(3_000);
+    let expected = Totals {
+        tokens: Tokens { input: 120, total: 120, ..Tokens::default() },
+        runtime: Duration::from_secs(4 + 7),
+        started: 2,
+        failed: 1,
+        ..Totals::default()
+    };
+    assert_eq!(desk.snapshot().totals, expected);
+}
+
+#[test]
+fn rule_13_2_polling_shows_what_is_open_what_is_next_and_the_last_error() {
+    let mut desk = Desk::new();
+    assert!(desk.job(&Job::Candidates).in_progress);
+    desk.answer_fails(&unreachable());
+    let row = desk.job(&Job::Candidates);
+    assert!(!row.in_progress);
+    assert!(row.next > Some(desk.now().mono));
+    assert_eq!(row.last_run, Some(desk.now().wall));
+    assert_eq!(row.failure, Some(unreachable()));
+    desk.live(60_000);
+    assert_eq!(desk.job(&Job::Candidates).failure, None);
+}
+
+#[test]
+fn rule_13_2_a_fresh_desk_shows_nothing() {
+    let snapshot = Desk::new().snapshot();
+    assert_eq!(snapshot.totals, Totals::default());
+    assert_eq!(snapshot.polling.mode, Mode::Active);
+    assert_eq!((snapshot.paused, snapshot.shutting_down), (false, false));
+    assert!(snapshot.problems.is_empty() && snapshot.holds.is_empty());
+    assert_eq!(snapshot.rate_limits, None);
+}
+
+// 5.5: one reason each; those of the issue itself are shown with rule 5.1 and 5.2.
+
+#[test]
+fn rule_5_5_an_issue_that_waits_says_until_when() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.run("MT-1").fails();
+    assert_eq!(desk.reason("MT-1"), Reason::WaitingUntil(desk.after(10_000)));
+}
+
+#[test]
+fn rule_5_5_an_issue_that_runs_needs_no_reason() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.live(30_000);
+    assert_eq!(desk.unstarted("MT-1"), None);
+}
+
+#[test]
+fn rule_5_5_reasons_are_computed_when_asked() {
+    let mut desk = Desk::with(|setup| {
+        setup.slots(1);
+    });
+    desk.board([issue("MT-2")]);
+    desk.works_on([issue("MT-1")]);
+    assert_eq!(desk.reason("MT-2"), Reason::NoSlot);
+    desk.command(Command::Pause);
+    assert_eq!(desk.reason("MT-2"), Reason::Paused);
+    desk.file_breaks("agent.max_turns");
+    assert_eq!(desk.reason("MT-2"), Reason::InvalidWorkflow);
+    desk.command(Command::ShutDown);
+    assert_eq!(desk.reason("MT-2"), Reason::ShuttingDown);
+}
+
+#[test]
+fn rule_5_5_a_failed_check_is_a_reason() {
+    let mut desk = Desk::new();
+    desk.board([issue("MT-1")]);
+    desk.answer();
+    desk.answer_fails(&unreachable());
+    let reason = desk.reason("MT-1");
+    let waits = matches!(reason, Reason::CheckFailed | Reason::WaitingUntil(_));
+    assert!(waits, "{reason:?}");
+}
+
+#[test]
+fn rule_5_5_a_refused_check_is_a_matter_of_budget() {
+    let mut desk = Desk::new();
+    desk.board([issue("MT-1")]);
+    desk.answer();
+    let kind = FailureKind::Tracker(TrackerErrorKind::RateLimited);
+    desk.answer_fails(&Failure::new(kind, "slow down").retry_after(Some(Duration::from_secs(60))));
+    assert_eq!(desk.reason("MT-1"), Reason::Budget);
+    desk.live(59_999);
+    assert_eq!(desk.starts(), NONE);
+    desk.live(60_000);
+    assert_eq!(desk.starts(), ["MT-1"]);
+}
+
+#[test]
+fn rule_5_5_the_snapshot_has_counts_the_first_200_and_the_lists_age() {
+    let mut desk = Desk::with(|setup| {
+        setup.slots(1);
+    });
+    desk.board((0..300).map(|n| issue(&format!("MT-{n}")).created(n)));
+    desk.board([issue("X-1").undispatchable(), issue("X-2").blocked_by("X-1", "Todo")]);
+    desk.settle();
+    let read_at = desk.now().mono;
+    desk.advance(5_000);
+    let view = desk.snapshot().candidates;
+    assert_eq!((view.total, view.more, view.read_at), (302, false, Some(read_at)));
+    assert_eq!(view.first.len(), 200);
+    assert_eq!(view.first[0].id, id("MT-1"), "in dispatch order");
+    let counts = [("blocked_by", 1), ("no_slot", 299), ("not_dispatchable", 1)];
+    let counts = counts.map(|(reason, count)| (reason.to_owned(), count));
+    assert_eq!(view.reasons, counts.into());
+}
+
+#[test]
+fn rule_5_5_nothing_eligible_a_failed_poll_and_a_bad_file_are_three_answers() {
+    let mut desk = Desk::new();
+    assert_eq!(desk.verdict(), Verdict::NotPolledYet);
+    desk.answer_fails(&unreachable());
+    assert_eq!(desk.verdict(), Verdict::PollFailed(unreachable()));
+    desk.live(60_000);
+    assert_eq!(desk.verdict(), Verdict::NoCandidates);
+    desk.board([issue("MT-1").undispatchable()]);
+    desk.live(30_000);
+    assert_eq!(desk.verdict(), Verdict::NothingEligible);
+    desk.file_breaks("agent.max_turns");
+    assert!(matches!(desk.verdict(), Verdict::InvalidWorkflow(problems) if problems.len() == 1));
+    desk.reloads(|_| ());
+    desk.command(Command::Pause);
+    assert_eq!(desk.verdict(), Verdict::Paused);
+    desk.command(Command::ShutDown);
+    assert_eq!(desk.verdict(), Verdict::ShuttingDown);
+}
+
+#[test]
+fn rule_5_5_full_and_about_to_start_are_answers_too() {
+    let mut desk = Desk::with(|setup| {
+        setup.slots(1);
+    });
+    desk.board([issue("MT-1"), issue("MT-2")]);
+    desk.answer();
+    assert_eq!(desk.verdict(), Verdict::Starting);
+    desk.answer();
+    assert_eq!(desk.verdict(), Verdict::Full);
+}

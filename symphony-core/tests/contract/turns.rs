@@ -1,0 +1,308 @@
+//! Contract section 10, as far as the core decides: turns, questions, conversations, tokens.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use symphony_core::agent::{AgentUpdate, RateLimits, Tokens};
+use symphony_core::orchestrator::{BlockReason, Command, Effect, Happened, Purpose};
+use symphony_core::snapshot::Reason;
+use symphony_core::tracker::TrackerErrorKind;
+use symphony_core::{Failure, FailureKind};
+
+use crate::desk::{Desk, Draft, NONE, Place, id, issue};
+
+fn working() -> Desk {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk
+}
+
+fn unreachable(retry_after_ms: Option<u64>) -> Failure {
+    let kind = FailureKind::Tracker(TrackerErrorKind::Request);
+    Failure::new(kind, "connection refused").retry_after(retry_after_ms.map(Duration::from_millis))
+}
+
+// 10.1
+
+#[test]
+fn rule_10_1_after_a_turn_an_active_issue_gets_the_next_turn_with_fresh_news() {
+    let mut desk = working();
+    let moved = issue("MT-1").state("In Progress");
+    desk.board([moved.clone()]);
+    desk.run("MT-1").turn_ends();
+    desk.advance(49);
+    assert_eq!(desk.reads(), NONE);
+    desk.advance(1);
+    assert_eq!(desk.reads(), ["read MT-1"]);
+    desk.answer();
+    let run = desk.run("MT-1").id();
+    let next = Effect::NextTurn { run, turn: 2, issue: Arc::new(moved) };
+    assert!(desk.effects().contains(&next));
+    assert_eq!(desk.running("MT-1").turns, 2);
+}
+
+#[test]
+fn rule_10_1_turns_go_on_up_to_the_limit() {
+    let mut desk = Desk::with(|setup| {
+        setup.turns(3);
+    });
+    desk.works_on([issue("MT-1")]);
+    for expected in ["next turn MT-1: 2", "next turn MT-1: 3", "finish MT-1"] {
+        desk.turn_ends("MT-1");
+        assert_eq!(desk.told(), [expected]);
+    }
+    desk.run("MT-1").ends_well();
+    assert_eq!(desk.wait_of("MT-1"), Some(1_000), "a normal end");
+}
+
+#[test]
+fn rule_10_1_after_a_turn_a_terminal_issue_ends_and_is_cleaned() {
+    let mut desk = working();
+    desk.board([issue("MT-1").state("Done")]);
+    desk.ends_normally("MT-1");
+    assert_eq!(desk.place("MT-1"), Place::Cleaning);
+    assert_eq!(desk.removals(), ["MT-1"]);
+}
+
+#[test]
+fn rule_10_1_after_a_turn_an_issue_that_is_not_active_ends_and_is_released() {
+    let parked = Some(issue("MT-1").state("Human Review"));
+    for found in [parked, Some(issue("MT-1").undispatchable()), None] {
+        let mut desk = working();
+        desk.gone("MT-1");
+        desk.board(found);
+        desk.ends_normally("MT-1");
+        assert_eq!(desk.place("MT-1"), Place::Unclaimed);
+        assert_eq!(desk.removals(), NONE);
+    }
+}
+
+#[test]
+fn rule_10_1_a_failed_read_keeps_the_session_and_is_tried_again() {
+    let mut desk = working();
+    desk.run("MT-1").turn_ends();
+    desk.advance(50);
+    desk.answer_fails(&unreachable(None));
+    assert_eq!(desk.told(), NONE);
+    desk.advance(9_999);
+    assert_eq!(desk.reads(), NONE);
+    desk.advance(1);
+    assert_eq!(desk.reads(), ["read MT-1"]);
+    desk.answer();
+    assert_eq!(desk.told(), ["next turn MT-1: 2"]);
+}
+
+#[test]
+fn rule_10_1_a_failed_read_is_tried_again_when_the_tracker_says() {
+    let mut desk = working();
+    desk.run("MT-1").turn_ends();
+    desk.advance(50);
+    desk.answer_fails(&unreachable(Some(3_000)));
+    desk.advance(2_999);
+    assert_eq!(desk.reads(), NONE);
+    desk.advance(1);
+    assert_eq!(desk.reads(), ["read MT-1"]);
+}
+
+#[test]
+fn rule_10_1_after_three_more_failures_the_attempt_ends_as_failed() {
+    let mut desk = Desk::with(|setup| {
+        // Polls would get in between.
+        setup.settings.polling.interval = Duration::from_secs(3_600);
+    });
+    desk.works_on([issue("MT-1")]);
+    desk.run("MT-1").turn_ends();
+    for wait in [50, 10_000, 20_000, 40_000] {
+        assert_eq!(desk.told(), NONE);
+        desk.advance(wait);
+        assert_eq!(desk.reads(), ["read MT-1"]);
+        desk.answer_fails(&unreachable(None));
+    }
+    assert_eq!(desk.told(), ["finish MT-1"]);
+    desk.run("MT-1").ends_well();
+    let row = desk.waiting("MT-1");
+    assert_eq!(row.attempt, 1);
+    assert!(row.failure.is_some(), "it counts as failed");
+    assert_eq!(desk.wait_of("MT-1"), Some(10_000));
+}
+
+#[test]
+fn rule_10_1_an_unreadable_record_is_a_failed_read() {
+    let mut desk = working();
+    desk.unreadable("MT-1");
+    desk.run("MT-1").turn_ends();
+    desk.advance(50);
+    desk.answer();
+    assert_eq!(desk.told(), NONE);
+    desk.advance(10_000);
+    assert_eq!(desk.reads(), ["read MT-1"]);
+}
+
+#[test]
+fn rule_10_1_a_failed_read_is_told() {
+    let mut desk = working();
+    desk.notices();
+    desk.run("MT-1").turn_ends();
+    desk.advance(50);
+    desk.answer_fails(&unreachable(None));
+    let told = Happened::ReadFailed { purpose: Purpose::Turn, failure: unreachable(None) };
+    assert!(desk.notices().contains(&told));
+}
+
+#[test]
+fn rule_10_1_a_run_that_was_told_to_stop_gets_no_other_answer() {
+    let mut desk = working();
+    desk.run("MT-1").turn_ends();
+    desk.advance(50);
+    desk.command(Command::Stop(id("MT-1")));
+    desk.answer();
+    assert_eq!(desk.told(), ["stop MT-1: Operator"]);
+}
+
+// 10.3
+
+#[test]
+fn rule_10_3_a_conversation_goes_on_after_a_normal_end() {
+    let mut desk = Desk::with(|setup| {
+        setup.turns(1);
+    });
+    desk.works_on([issue("MT-1")]);
+    let thread = desk.run("MT-1").thread();
+    desk.ends_normally("MT-1");
+    desk.live(1_000);
+    assert_eq!(desk.started()[0].resume, Some(thread));
+}
+
+#[test]
+fn rule_10_3_after_a_failure_a_new_one_begins() {
+    let mut desk = working();
+    desk.run("MT-1").fails();
+    desk.live(10_000);
+    assert_eq!(desk.started()[0].resume, None);
+}
+
+// 10.6
+
+fn asked() -> Desk {
+    let mut desk = Desk::with(|setup| {
+        setup.slots(1);
+    });
+    desk.works_on([issue("MT-1")]);
+    desk.run("MT-1").asks("Which door?");
+    desk
+}
+
+#[test]
+fn rule_10_6_a_question_blocks_the_issue_and_is_kept() {
+    let mut desk = asked();
+    let row = desk.blocked("MT-1");
+    let why = BlockReason::Question("Which door?".to_owned());
+    assert_eq!((row.why, row.since), (why.clone(), desk.now()));
+    desk.live(86_400_000);
+    assert_eq!(desk.blocked("MT-1").why, why);
+    assert_eq!(desk.reason("MT-1"), Reason::NeedsPerson(why));
+    assert_eq!(desk.starts(), NONE);
+}
+
+#[test]
+fn rule_10_6_a_blocked_issue_holds_no_slot() {
+    let mut desk = asked();
+    desk.board([issue("MT-2")]);
+    desk.live(30_000);
+    assert_eq!(desk.starts(), ["MT-2"]);
+}
+
+#[test]
+fn rule_10_6_a_change_of_state_unblocks() {
+    let mut desk = asked();
+    desk.board([issue("MT-1").state("In Progress")]);
+    desk.live(30_000);
+    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+}
+
+#[test]
+fn rule_10_6_other_changes_do_not_unblock() {
+    let mut desk = asked();
+    let edited = issue("MT-1").state(" todo ").titled("The left door").updated(9);
+    desk.board([edited]);
+    desk.live(300_000);
+    assert_eq!(desk.place("MT-1"), Place::Blocked);
+}
+
+#[test]
+fn rule_10_6_an_operator_unblocks() {
+    let mut desk = asked();
+    desk.command(Command::Retry(id("MT-1")));
+    desk.settle();
+    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+}
+
+#[test]
+fn rule_10_6_an_issue_that_is_no_longer_active_or_routable_is_released() {
+    for found in [issue("MT-1").state("Backlog"), issue("MT-1").undispatchable()] {
+        let mut desk = asked();
+        desk.board([found]);
+        desk.live(30_000);
+        assert_eq!(desk.place("MT-1"), Place::Unclaimed);
+    }
+}
+
+#[test]
+fn rule_10_6_a_blocked_issue_is_not_lost_when_the_refresh_fails() {
+    let mut desk = asked();
+    desk.gone("MT-1");
+    desk.advance(30_000);
+    desk.answer_fails(&unreachable(None));
+    assert_eq!(desk.place("MT-1"), Place::Blocked);
+}
+
+// 10.8
+
+#[test]
+fn rule_10_8_tokens_are_high_water_marks_per_conversation() {
+    let mut desk = working();
+    for tokens in [100, 150, 120, 150] {
+        desk.run("MT-1").has_used("one", tokens);
+    }
+    assert_eq!(desk.running("MT-1").tokens.total, 150);
+    desk.run("MT-1").has_used("two", 30);
+    assert_eq!(desk.running("MT-1").tokens.total, 180);
+    assert_eq!(desk.snapshot().totals.tokens.total, 180);
+}
+
+#[test]
+fn rule_10_8_every_kind_of_token_is_kept() {
+    let mut desk = working();
+    let total =
+        Tokens { input: 100, cached_input: 60, output: 20, reasoning_output: 5, total: 120 };
+    desk.run("MT-1").says(AgentUpdate::Usage { thread: "one".into(), total });
+    assert_eq!(desk.running("MT-1").tokens, total);
+    desk.run("MT-1").fails();
+    assert_eq!(desk.snapshot().totals.tokens, total, "also after its end");
+}
+
+#[test]
+fn rule_10_8_a_conversation_that_goes_on_starts_from_what_it_had() {
+    let mut desk = Desk::with(|setup| {
+        setup.turns(1);
+    });
+    desk.works_on([issue("MT-1")]);
+    let thread = desk.run("MT-1").thread();
+    desk.run("MT-1").has_used(thread.as_str(), 150);
+    desk.ends_normally("MT-1");
+    desk.live(1_000);
+    desk.run("MT-1").works().has_used(thread.as_str(), 150);
+    assert_eq!(desk.running("MT-1").tokens.total, 0);
+    desk.run("MT-1").has_used(thread.as_str(), 200);
+    assert_eq!(desk.running("MT-1").tokens.total, 50);
+    assert_eq!(desk.snapshot().totals.tokens.total, 200);
+}
+
+#[test]
+fn rule_10_8_rate_limits_are_kept_as_reported() {
+    let mut desk = working();
+    let limits = Arc::new(RateLimits { plan: Some("pro".to_owned()), ..RateLimits::default() });
+    let update = AgentUpdate::RateLimits(Arc::clone(&limits));
+    desk.run("MT-1").says(update);
+    assert_eq!(desk.snapshot().rate_limits, Some(limits));
+}
