@@ -333,6 +333,7 @@ impl Books {
                 let why = symphony_core::orchestrator::BlockReason::Operator;
                 if let Some(entry) = self.claims.get_mut(issue) {
                     entry.commanded = self.last_read;
+                    entry.lineage.resume_open = true;
                 }
                 let outcomes = match self.claims.get(issue).map(|entry| &entry.view) {
                     Some(View::Running { run, stopping }) => {
@@ -354,9 +355,7 @@ impl Books {
                     return;
                 };
                 entry.commanded = self.last_read;
-                if matches!(entry.view, View::Blocked { .. }) {
-                    entry.lineage.again();
-                }
+                entry.lineage.retry = true;
                 if matches!(entry.view, View::Blocked { .. } | View::Waiting { .. }) {
                     let attempt = entry.lineage.attempt.unwrap_or(0);
                     let outcome = Outcome::Waiting { attempt, until: Until::Now };

@@ -43,8 +43,6 @@ pub(crate) struct Lineage {
     pub(crate) resume: Option<(ThreadId, String)>,
     /// Whether it is left open if the conversation goes on.
     pub(crate) resume_open: bool,
-    /// The attempt of the run that ended last, if the claim is still about it.
-    pub(crate) ran: Option<Option<u32>>,
     /// Whether it waits for a hold, and is due when that is lifted.
     pub(crate) held: bool,
     /// Whether a run, or a retry, came before: due retries go first within a rank.

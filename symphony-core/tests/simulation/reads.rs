@@ -340,7 +340,7 @@ impl Books {
                 let Some(entry) = self.claims.get_mut(id) else {
                     return vec![Outcome::Same];
                 };
-                entry.lineage.again();
+                entry.lineage.retry = true;
                 let attempt = entry.lineage.attempt.unwrap_or(0);
                 vec![Outcome::Waiting { attempt, until: Until::Now }]
             }

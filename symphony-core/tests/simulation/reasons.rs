@@ -82,8 +82,7 @@ impl Books {
             Some(View::Waiting { until: Some(at), .. }) => return vec![Reason::WaitingUntil(*at)],
             Some(View::Checking { .. } | View::Cleaning { .. }) => return vec![Reason::Claimed],
             Some(View::Blocked { why }) => return vec![Reason::NeedsPerson(why.clone())],
-            Some(View::Waiting { until: None, .. }) => return vec![issue.map_or(Reason::Gone, |issue| self.gate(issue))],
-            Some(View::Running { .. }) | None => {}
+            Some(View::Waiting { until: None, .. } | View::Running { .. }) | None => {}
         }
         let Some(issue) = issue else {
             return vec![Reason::Gone];

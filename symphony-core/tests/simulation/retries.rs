@@ -81,7 +81,7 @@ impl Books {
             StopReason::Terminal => self.cleaned(&book.issue),
             StopReason::NotActive | StopReason::Gone | StopReason::ShutDown => vec![Outcome::Free],
             StopReason::Operator => {
-                self.keep_attempt(book);
+                self.next_attempt(book);
                 vec![Outcome::Blocked(BlockReason::Operator)]
             }
             StopReason::Stalled | StopReason::Unreadable => {
@@ -142,7 +142,7 @@ impl Books {
             }
             RunEnd::InputRequired { question } => {
                 self.holds.may_work(run);
-                self.keep_attempt(book);
+                self.next_attempt(book);
                 vec![Outcome::Blocked(BlockReason::Question(question.clone()))]
             }
             RunEnd::Cancelled => vec![Outcome::Same],
@@ -154,7 +154,6 @@ impl Books {
         if let Some(entry) = self.claims.get_mut(&book.issue) {
             let lineage = &mut entry.lineage;
             lineage.attempt = book.attempt;
-            lineage.ran = Some(book.attempt);
             lineage.held = false;
             lineage.resume = None;
             lineage.resume_open = false;
@@ -163,17 +162,20 @@ impl Books {
         }
     }
 
-    fn after_failure(&mut self, book: &RunBook) -> Outcome {
+    /// What comes after the run is the next attempt.
+    fn next_attempt(&mut self, book: &RunBook) {
         self.keep_attempt(book);
+        if let Some(entry) = self.claims.get_mut(&book.issue) {
+            entry.lineage.again();
+        }
+    }
+
+    fn after_failure(&mut self, book: &RunBook) -> Outcome {
+        self.next_attempt(book);
         let delay = self.backoff(book.attempt.unwrap_or(0) + 1);
         let until = self.now.mono + delay;
-        match self.claims.get_mut(&book.issue) {
-            Some(entry) => {
-                entry.lineage.again();
-                entry.lineage.waiting(until)
-            }
-            None => Outcome::Same,
-        }
+        let entry = self.claims.get(&book.issue);
+        entry.map_or(Outcome::Same, |entry| entry.lineage.waiting(until))
     }
 
     fn after_success(&mut self, book: &RunBook) -> Outcome {

@@ -106,10 +106,6 @@ impl Books {
             view,
             issue,
         };
-        // Blocked in the end, though something else was possible: the attempt is the run's own.
-        if let (View::Blocked { .. }, Some(attempt)) = (&entry.view, entry.lineage.ran.take()) {
-            entry.lineage.attempt = attempt;
-        }
         if let View::Waiting { unchanged, .. } = entry.view {
             let lineage = &mut entry.lineage;
             let allowed = unchanged == lineage.unchanged || (lineage.interrupted && unchanged <= lineage.unchanged);
