@@ -99,6 +99,7 @@ impl Orchestrator {
         self.jobs.candidates.asap |= was_invalid;
         if old.generation != self.configuration.generation {
             self.abandon_reads();
+            self.forget_penalties();
         }
         if old.settings.tracker != self.configuration.settings.tracker
             || old.scope != self.configuration.scope
@@ -168,6 +169,15 @@ impl Orchestrator {
                 Asked::Strays => {}
             }
         }
+    }
+
+    /// What the old tracker wanted us to wait for is not the new one's.
+    fn forget_penalties(&mut self) {
+        self.refill.forget_failures();
+        for job in [&mut self.jobs.candidates, &mut self.jobs.refresh, &mut self.jobs.sweep] {
+            job.forget_failure();
+        }
+        self.budget = None;
     }
 
     fn abandon_check(&mut self, read: ReadId, chosen: Vec<IssueId>) {

@@ -32,6 +32,16 @@ pub(super) struct Kept {
     fingerprint: u64,
 }
 
+impl Kept {
+    /// Takes over what a later read says of an issue, so that its slots are counted in the state
+    /// it is in: else it would be chosen, read and passed over again and again.
+    fn update(&mut self, issue: &Issue) {
+        for kept in self.issues.iter_mut().filter(|kept| kept.id == issue.id) {
+            kept.clone_from(issue);
+        }
+    }
+}
+
 /// When and why slots are filled.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Refill {
@@ -42,6 +52,15 @@ pub(super) struct Refill {
     /// After a failed read fresh candidates wait until then; retries have their own times.
     pub(super) fresh_from: Option<Mono>,
     pub(super) failed_as: Option<FailureKind>,
+}
+
+impl Refill {
+    /// Whatever failed was another tracker's.
+    pub(super) const fn forget_failures(&mut self) {
+        self.failures = 0;
+        self.fresh_from = None;
+        self.failed_as = None;
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -334,6 +353,9 @@ impl Orchestrator {
 
     fn judge(&mut self, read: ReadId, issue: Arc<Issue>, origin: Origin) {
         let id = issue.id.clone();
+        if self.claims.get(&id).is_some_and(|claim| claim.issue.state != issue.state) {
+            self.kept.update(&issue);
+        }
         self.accept(&id, read, issue);
         let Some(issue) = self.claims.get(&id).map(|claim| Arc::clone(&claim.issue)) else {
             return;
@@ -396,7 +418,7 @@ impl Orchestrator {
         claim.failure = None;
         let issue = Arc::clone(&claim.issue);
         let attempt = claim.attempt;
-        let resume = claim.thread.as_ref().map(|thread| thread.id.clone());
+        let resume = claim.thread.clone();
         let max_turns = settings.agent.max_turns;
         let agent = Arc::from(settings.agent.kind.as_str());
         let is_probe = self.hold_gate() == HoldGate::OneProbe;

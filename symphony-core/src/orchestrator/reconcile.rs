@@ -51,7 +51,7 @@ impl Orchestrator {
 
     fn present(&mut self, id: &IssueId, read: ReadId, fresh: Arc<Issue>) {
         let standing = policy::standing(&fresh, &self.settings().tracker);
-        let moved = self.claims.get(id).is_some_and(|claim| claim.issue.state != fresh.state);
+        let moved = self.claims.get(id).is_some_and(|claim| has_moved(claim, &fresh));
         self.accept(id, read, fresh);
         match standing {
             Standing::Terminal => self.over(id),
@@ -206,6 +206,16 @@ impl Orchestrator {
         self.remove(&id, what, 0);
         self.notice_of(&id, None, Happened::Cleaning);
     }
+}
+
+/// Whether the issue is in another state than it was, and not just since before it was blocked: an
+/// agent may have moved it before it asked its question.
+fn has_moved(claim: &Claim, fresh: &Issue) -> bool {
+    let is_news = match claim.stage {
+        Stage::Blocked { since, .. } => fresh.updated_at.is_none_or(|at| at >= since.wall),
+        _ => true,
+    };
+    is_news && claim.issue.state != fresh.state
 }
 
 fn finishes(run: &super::run::Run) -> bool {
