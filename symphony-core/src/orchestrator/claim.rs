@@ -292,7 +292,9 @@ impl Orchestrator {
 
     /// Tells a live run to stop, once, and remembers what follows.
     pub(super) fn stop(&mut self, id: &IssueId, why: StopReason, after: After) {
-        let bound = self.settings().agent.stop_grace + self.settings().hooks.timeout + STOP_MARGIN;
+        let settings = self.settings();
+        let bound = settings.agent.stop_grace.saturating_add(settings.hooks.timeout);
+        let bound = bound.saturating_add(STOP_MARGIN);
         let Some(claim) = self.claims.get_mut(id) else {
             return;
         };
@@ -317,7 +319,7 @@ impl Orchestrator {
 
     /// Removes the workspace of a terminal issue, if there is one, and then lets go (8.2).
     pub(super) fn clean(&mut self, id: &IssueId) {
-        match self.records.get(id) {
+        match self.record(id) {
             Some(record) if !self.shutting_down => {
                 self.remove(id, Removal::Recorded(record.clone()), 0);
                 self.notice_of(id, None, Happened::Cleaning);

@@ -35,7 +35,9 @@ impl fmt::Display for RunId {
 }
 
 /// One read of the tracker. Later reads have greater ids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct ReadId(pub u64);
 

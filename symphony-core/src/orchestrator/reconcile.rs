@@ -139,10 +139,10 @@ impl Orchestrator {
                 continue;
             };
             let is_over = policy::standing(&issue, &self.settings().tracker) == Standing::Terminal;
-            if !is_over || self.claims.contains_key(&id) {
+            if !is_over || self.claims.contains_key(&id) || self.kept.shows_alive_since(&id, read) {
                 continue;
             }
-            let Some(record) = self.records.get(&id).cloned() else {
+            let Some(record) = self.record(&id).cloned() else {
                 continue;
             };
             self.claim_to_clean(issue, read, record.key.clone(), Removal::Recorded(record));
@@ -170,6 +170,7 @@ impl Orchestrator {
             };
             let is_ours = self.strays.contains(&key)
                 && !self.claims.contains_key(&issue.id)
+                && !self.kept.shows_alive_since(&issue.id, read)
                 && self.key_owner(&key).is_none()
                 && policy::standing(&issue, &self.settings().tracker) == Standing::Terminal;
             if is_ours {

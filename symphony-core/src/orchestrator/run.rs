@@ -249,7 +249,10 @@ impl Orchestrator {
             match found.take(&issue) {
                 Seen::Failed(failure) => self.turn_read_failed(id, failure),
                 Seen::Absent if self.is_older(&issue, read) => self.decide_turn(id),
-                Seen::Absent => self.finish(id, Some(After::Release(ReleaseReason::Gone))),
+                Seen::Absent => {
+                    self.saw(&issue, read);
+                    self.finish(id, Some(After::Release(ReleaseReason::Gone)));
+                }
                 Seen::Present(fresh) => {
                     self.accept(&issue, read, fresh);
                     self.decide_turn(id);
