@@ -1,0 +1,386 @@
+//! Agents at work: each run plays a script until it ends, or until it is told to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use symphony_core::agent::{AgentErrorKind, AgentEvent, AgentUpdate, ThreadId, Tokens};
+use symphony_core::hooks::Hook;
+use symphony_core::orchestrator::{Phase, RunEnd, RunId, RunNews, Start};
+use symphony_core::time::Wall;
+use symphony_core::{Failure, FailureKind, IssueId, Scope, WorkspaceRecord};
+
+use crate::board::{Board, SCOPES};
+use crate::faults::{Fault, Luck};
+use crate::open;
+use crate::plan::Plan;
+use crate::script::{Exit, Script, Trouble};
+use crate::workspaces::Disk;
+
+/// Where a run is in its script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Stage {
+    Creating,
+    TakingBack,
+    BeforeRun,
+    Launching,
+    Initializing,
+    Turn { beats: u64 },
+    Waiting,
+    Finishing,
+    AfterRun,
+    Leaving(RunEnd),
+    Silent,
+}
+
+/// One live run.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    pub(crate) start: Start,
+    scope: usize,
+    root: &'static str,
+    /// Grows when something unforeseen makes what was scheduled stale.
+    pub(crate) epoch: u32,
+    stage: Stage,
+    script: Script,
+    thread: ThreadId,
+    total: Tokens,
+    turn: u32,
+    resumed: bool,
+    tool_open: bool,
+    record: Option<WorkspaceRecord>,
+    created: bool,
+    event: Arc<AgentEvent>,
+}
+
+/// What an agent does next: its news, and after how many milliseconds it goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Act {
+    pub(crate) news: Vec<RunNews>,
+    pub(crate) again: Option<u64>,
+}
+
+/// What agents touch.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) board: &'a mut Board,
+    pub(crate) disk: &'a mut Disk,
+    pub(crate) wall: Wall,
+}
+
+/// All live runs, and the conversations they and their forerunners had.
+#[derive(Debug)]
+pub(crate) struct Agents {
+    pub(crate) live: BTreeMap<RunId, Agent>,
+    threads: BTreeMap<ThreadId, Tokens>,
+    pub(crate) luck: Luck,
+    chatty: bool,
+    calm: bool,
+    named: u64,
+}
+
+impl Agents {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let mut luck = Luck::new(plan.seed, 5, plan.faults);
+        let chatty = luck.rng.per_mille(100);
+        Self { live: BTreeMap::new(), threads: BTreeMap::new(), luck, chatty, calm: false, named: 0 }
+    }
+
+    /// Takes a run and says after how many milliseconds it first does something.
+    pub(crate) fn start(&mut self, start: Start, scope: usize, root: &'static str, wall: Wall) -> u64 {
+        let script = Script::draw(&mut self.luck, self.chatty, self.calm);
+        let resumed = start.resume.is_some() && !self.luck.strikes(Fault::ResumeRefused, 150);
+        let thread = match &start.resume {
+            Some(thread) if resumed => thread.clone(),
+            _ => {
+                self.named += 1;
+                ThreadId::from(format!("t{}-{}", start.run, self.named))
+            }
+        };
+        let total = self.threads.get(&thread).copied().unwrap_or_default();
+        let event = AgentEvent { name: "notification".to_owned(), summary: "working".to_owned(), at: wall };
+        let run = start.run;
+        let agent = Agent {
+            start,
+            scope,
+            root,
+            epoch: 0,
+            stage: Stage::Creating,
+            script,
+            thread,
+            total,
+            turn: 1,
+            resumed,
+            tool_open: false,
+            record: None,
+            created: false,
+            event: Arc::new(event),
+        };
+        self.live.insert(run, agent);
+        self.luck.rng.between(1, 2_000)
+    }
+
+    /// The run may take another turn.
+    pub(crate) fn next_turn(&mut self, run: RunId, turn: u32) -> Option<(u64, u32)> {
+        let agent = self.live.get_mut(&run)?;
+        self.luck.tally.count(Fault::ManyTurns);
+        agent.turn = turn;
+        agent.epoch += 1;
+        agent.stage = Stage::Turn { beats: 0 };
+        Some((self.luck.rng.between(1, 1_000), agent.epoch))
+    }
+
+    /// The run is to close its session and end.
+    pub(crate) fn finish(&mut self, run: RunId) -> Option<(u64, u32)> {
+        let agent = self.live.get_mut(&run)?;
+        agent.epoch += 1;
+        agent.stage = Stage::Finishing;
+        Some((self.luck.rng.between(1, 1_000), agent.epoch))
+    }
+
+    /// The run is to end whatever it does.
+    pub(crate) fn stop(&mut self, run: RunId) -> Option<(u64, u32)> {
+        let agent = self.live.get_mut(&run)?;
+        agent.epoch += 1;
+        let exit = Exit::draw(&mut self.luck);
+        let in_turn = matches!(agent.stage, Stage::Turn { beats } if beats > 0);
+        agent.stage = Stage::Leaving(exit.end);
+        agent.script.turn_races = exit.turn_first && in_turn;
+        Some((exit.after, agent.epoch))
+    }
+
+    /// From now on agents do what they are there for, and those that were told to stop do.
+    pub(crate) fn calm(&mut self) -> Vec<(RunId, u32)> {
+        self.luck.calm();
+        self.calm = true;
+        let mut leaving = Vec::new();
+        for (run, agent) in &mut self.live {
+            if matches!(agent.stage, Stage::Leaving(_)) {
+                agent.epoch += 1;
+                leaving.push((*run, agent.epoch));
+            }
+        }
+        leaving
+    }
+
+    /// The service is gone, and its agents with it. A folder may be left without its record.
+    pub(crate) fn forget_life(&mut self, disk: &mut Disk) {
+        for agent in std::mem::take(&mut self.live).into_values() {
+            let halfway = agent.stage == Stage::Creating && agent.start.record.is_none();
+            if halfway && agent.start.host.as_str() == "local" && self.luck.rng.per_mille(300) {
+                disk.leave(agent.root, &agent.start.key);
+            }
+        }
+    }
+
+    /// The run does its next thing; nothing if that is stale.
+    pub(crate) fn act(&mut self, run: RunId, epoch: u32, around: &mut Surroundings<'_>) -> Act {
+        let Some(mut agent) = self.live.remove(&run) else {
+            return Act::default();
+        };
+        if agent.epoch != epoch {
+            self.live.insert(run, agent);
+            return Act::default();
+        }
+        let act = self.play(&mut agent, around);
+        self.threads.insert(agent.thread.clone(), agent.total);
+        if !matches!(act.news.last(), Some(RunNews::Ended(_))) {
+            self.live.insert(run, agent);
+        }
+        act
+    }
+
+    fn play(&mut self, agent: &mut Agent, around: &mut Surroundings<'_>) -> Act {
+        match agent.stage.clone() {
+            Stage::Creating => self.create(agent, around),
+            Stage::TakingBack => {
+                if let Some(record) = &agent.record {
+                    around.disk.take_back(record);
+                }
+                ended(vec![RunNews::WorkspaceGone], failed(FailureKind::Hook(Hook::AfterCreate)))
+            }
+            Stage::BeforeRun => self.prepare(agent),
+            Stage::Launching => self.launch(agent),
+            Stage::Initializing => self.initialize(agent),
+            Stage::Turn { beats } => self.beat(agent, beats, around),
+            Stage::Waiting | Stage::Silent => Act::default(),
+            Stage::Finishing => {
+                agent.stage = Stage::AfterRun;
+                self.go_on(vec![RunNews::Phase(Phase::Finishing)], 1, 5_000)
+            }
+            Stage::AfterRun => {
+                let fails = self.luck.strikes(Fault::FinishFails, 30);
+                let end = if fails { failed(FailureKind::Agent(AgentErrorKind::ProcessExit)) } else { RunEnd::Succeeded };
+                ended(Vec::new(), end)
+            }
+            Stage::Leaving(end) => {
+                let raced = agent.script.turn_races;
+                ended(if raced { vec![RunNews::TurnEnded] } else { Vec::new() }, end)
+            }
+        }
+    }
+
+    fn go_on(&mut self, news: Vec<RunNews>, low: u64, high: u64) -> Act {
+        Act { news, again: Some(self.luck.rng.between(low, high)) }
+    }
+
+    fn create(&mut self, agent: &mut Agent, around: &mut Surroundings<'_>) -> Act {
+        if agent.script.trouble == Trouble::Create {
+            return ended(Vec::new(), failed(FailureKind::Workspace));
+        }
+        let scope = Scope::from(SCOPES[agent.scope]);
+        let (record, created) = around.disk.prepare(&agent.start, &scope, agent.root);
+        agent.created = created;
+        agent.record = Some(record.clone());
+        let told = agent.start.record.is_none() || self.luck.rng.per_mille(500);
+        let news = if told { vec![RunNews::Workspace(record)] } else { Vec::new() };
+        agent.stage = Stage::BeforeRun;
+        if created && agent.start.record.is_none() && self.luck.strikes(Fault::AfterCreateFailed, 40) {
+            agent.stage = Stage::TakingBack;
+        }
+        self.go_on(news, 1, 3_000)
+    }
+
+    fn prepare(&mut self, agent: &mut Agent) -> Act {
+        match agent.script.trouble {
+            Trouble::BeforeRun => return ended(Vec::new(), failed(FailureKind::Hook(Hook::BeforeRun))),
+            Trouble::Prompt => {
+                return ended(vec![RunNews::Phase(Phase::BuildingPrompt)], failed(FailureKind::Prompt));
+            }
+            Trouble::SlowHook => {
+                agent.script.trouble = Trouble::None;
+                return self.go_on(Vec::new(), 60_000, 2_000_000);
+            }
+            _ => {}
+        }
+        agent.stage = Stage::Launching;
+        self.go_on(vec![RunNews::Phase(Phase::BuildingPrompt)], 1, 200)
+    }
+
+    fn launch(&mut self, agent: &mut Agent) -> Act {
+        agent.stage = Stage::Initializing;
+        if agent.script.trouble == Trouble::HangAtLaunch {
+            agent.stage = Stage::Silent;
+        }
+        self.go_on(vec![RunNews::Phase(Phase::LaunchingAgent)], 1, 3_000)
+    }
+
+    fn initialize(&mut self, agent: &mut Agent) -> Act {
+        if let Trouble::Launch(kind) = agent.script.trouble {
+            return ended(Vec::new(), failed(FailureKind::Agent(kind)));
+        }
+        agent.stage = Stage::Turn { beats: 0 };
+        self.go_on(vec![RunNews::Phase(Phase::InitializingSession)], 1, 2_000)
+    }
+
+    fn beat(&mut self, agent: &mut Agent, beats: u64, around: &mut Surroundings<'_>) -> Act {
+        agent.stage = Stage::Turn { beats: beats + 1 };
+        let (low, high) = (agent.script.beat / 2, agent.script.beat * 2);
+        if beats == 0 {
+            let session = AgentUpdate::Session {
+                thread: agent.thread.clone(),
+                session_id: Arc::from(format!("{}-{}", agent.thread, agent.turn)),
+                pid: Some(agent.turn),
+            };
+            let news = vec![RunNews::Phase(Phase::StreamingTurn), RunNews::Agent(session)];
+            return self.go_on(news, low, high);
+        }
+        if agent.tool_open {
+            agent.tool_open = false;
+            return self.go_on(vec![RunNews::Agent(AgentUpdate::ToolEnded)], low, high);
+        }
+        if beats >= agent.script.beats {
+            return self.end_turn(agent, around);
+        }
+        self.update(agent, low, high)
+    }
+
+    fn update(&mut self, agent: &mut Agent, low: u64, high: u64) -> Act {
+        let news = match self.luck.rng.below(100) {
+            0..=59 => vec![RunNews::Agent(AgentUpdate::Alive)],
+            60..=79 => vec![RunNews::Agent(AgentUpdate::Event(Arc::clone(&agent.event)))],
+            80..=95 => self.usage(agent),
+            96 => {
+                let count = if self.luck.strikes(Fault::Flood, 300) { 400 } else { 2 };
+                vec![RunNews::Agent(AgentUpdate::Alive); count]
+            }
+            _ => {
+                agent.tool_open = true;
+                let slow = self.luck.strikes(Fault::SlowTool, 200);
+                let news = vec![RunNews::Agent(AgentUpdate::ToolBegan)];
+                return if slow { self.go_on(news, 100_000, 3_000_000) } else { self.go_on(news, 1, 5_000) };
+            }
+        };
+        self.go_on(news, low, high)
+    }
+
+    fn usage(&mut self, agent: &mut Agent) -> Vec<RunNews> {
+        let report = |thread: &ThreadId, total: Tokens| RunNews::Agent(AgentUpdate::Usage { thread: thread.clone(), total });
+        if agent.resumed && agent.total.total > 0 {
+            agent.resumed = false;
+            if self.luck.strikes(Fault::OldTotalFirst, 800) {
+                return vec![report(&agent.thread, agent.total)];
+            }
+        }
+        let before = agent.total;
+        let spent = self.luck.rng.between(1, 5_000);
+        agent.total.input += spent;
+        agent.total.cached_input += spent / 2;
+        agent.total.output += spent / 3;
+        agent.total.reasoning_output += spent / 7;
+        agent.total.total += spent + spent / 3;
+        let mut news = vec![report(&agent.thread, agent.total)];
+        if self.luck.strikes(Fault::TotalFell, 30) {
+            news.push(report(&agent.thread, before));
+        }
+        if self.luck.strikes(Fault::SideThread, 30) && !open::USAGE_REPLACES_THREAD {
+            let side = ThreadId::from(format!("{}-side", agent.thread));
+            let total = self.threads.entry(side.clone()).or_default();
+            total.input += spent;
+            total.total += spent;
+            news.push(report(&side, *total));
+        }
+        news
+    }
+
+    fn end_turn(&mut self, agent: &mut Agent, around: &mut Surroundings<'_>) -> Act {
+        match agent.script.trouble {
+            Trouble::Fail(kind) => return ended(Vec::new(), failed(FailureKind::Agent(kind))),
+            Trouble::Ask => {
+                let question = "Which door?".to_owned();
+                return ended(Vec::new(), RunEnd::InputRequired { question });
+            }
+            Trouble::Limit(limit) => {
+                let (news, failure) = limit.report(around.wall, &mut self.luck);
+                return ended(news, RunEnd::Failed(failure));
+            }
+            Trouble::Hang => {
+                agent.stage = Stage::Silent;
+                return Act::default();
+            }
+            _ => {}
+        }
+        if agent.turn >= agent.script.turns
+            && let Some(state) = agent.script.moves_to
+        {
+            around.board.move_to(agent.scope, &agent.start.issue.id, state, around.wall);
+        }
+        if agent.turn == agent.start.max_turns {
+            self.luck.tally.count(Fault::MaxTurns);
+        }
+        agent.stage = Stage::Waiting;
+        Act { news: vec![RunNews::TurnEnded], again: None }
+    }
+
+    /// The issues that agents work on now.
+    pub(crate) fn issues(&self) -> impl Iterator<Item = &IssueId> {
+        self.live.values().map(|agent| &agent.start.issue.id)
+    }
+}
+
+fn failed(kind: FailureKind) -> RunEnd {
+    RunEnd::Failed(Failure::new(kind, "as the script says"))
+}
+
+fn ended(mut news: Vec<RunNews>, end: RunEnd) -> Act {
+    news.push(RunNews::Ended(end));
+    Act { news, again: None }
+}

@@ -1,0 +1,503 @@
+//! The books: what the orchestrator was told and what it did, kept apart from it, so that every
+//! step can be judged by the contract.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use symphony_core::orchestrator::{
+    Answer, Command, Configuration, Effect, Event, Generation, ReadId, Removal, RemovalId, Restored, RunId, RunNews, Start, Step, StopReason,
+    Workspaces,
+};
+use symphony_core::time::{Mono, Now};
+use symphony_core::{Issue, IssueId, Settings, WorkspaceRecord};
+
+use crate::claims::{Deeds, Entry, Outcome, Until, View};
+use crate::holds::HoldBooks;
+use crate::pace::Pace;
+use crate::reads::ReadBook;
+use crate::runs::{RunBook, name};
+use crate::totals::Sums;
+use crate::violation::{Check, ensure};
+use crate::workspaces::path_of;
+
+/// Everything there is to know from outside.
+#[derive(Debug)]
+pub(crate) struct Books {
+    pub(crate) now: Now,
+    pub(crate) config: Configuration,
+    pub(crate) boot: u64,
+    pub(crate) valid: bool,
+    pub(crate) paused: bool,
+    pub(crate) shutting_down: bool,
+    pub(crate) claims: BTreeMap<IssueId, Entry>,
+    pub(crate) runs: BTreeMap<RunId, RunBook>,
+    pub(crate) reads: BTreeMap<ReadId, ReadBook>,
+    pub(crate) removals: BTreeMap<RemovalId, (IssueId, Removal)>,
+    /// Each issue's record, or several possibilities after the root changed.
+    pub(crate) records: BTreeMap<IssueId, Vec<Option<WorkspaceRecord>>>,
+    pub(crate) strays: Vec<symphony_core::WorkspaceKey>,
+    pub(crate) kept: Kept,
+    pub(crate) holds: HoldBooks,
+    pub(crate) sums: Sums,
+    pub(crate) pace: Pace,
+    pub(crate) last_read: u64,
+    pub(crate) step: StepBook,
+    /// Issues that had a claim since the last list.
+    pub(crate) was_claimed: BTreeSet<IssueId>,
+    /// Issues that had a workspace under two roots: which of them is known is left open.
+    pub(crate) two_rooted: BTreeSet<IssueId>,
+    last_run: u64,
+    last_removal: u64,
+}
+
+/// The last list of candidates, and what later reads said of them.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    pub(crate) list: Vec<Arc<Issue>>,
+    pub(crate) read_at: Option<Mono>,
+    pub(crate) more: bool,
+    /// Newer views of issues that were read by id since: `None` for one that was not there.
+    pub(crate) newer: BTreeMap<IssueId, Vec<(ReadId, Option<Arc<Issue>>)>>,
+    /// Those that were read before a start since, and could not start for a reason of their own.
+    pub(crate) rejected: BTreeMap<IssueId, ReadId>,
+    /// Those that could not be read since.
+    pub(crate) failed: BTreeMap<IssueId, ReadId>,
+    pub(crate) list_failed: bool,
+    /// Whether it names an issue twice.
+    pub(crate) repeats: bool,
+    /// Whether it comes from a tracker that is gone: what is still made of it is left open.
+    pub(crate) stale: bool,
+}
+
+/// An issue that was read before its start and may go, in dispatch order.
+#[derive(Clone, Debug)]
+pub(crate) struct Judged {
+    pub(crate) issue: Arc<Issue>,
+    pub(crate) retry: bool,
+    /// Whether it is left open if it may start.
+    pub(crate) unsure: bool,
+}
+
+/// The delay of 7.2.
+pub(crate) fn backoff(settings: &Settings, attempt: u32) -> Duration {
+    let doubled = 10_000_u64.saturating_mul(1 << attempt.saturating_sub(1).min(40));
+    Duration::from_millis(doubled).min(settings.agent.max_retry_backoff)
+}
+
+/// What may answer a turn's end.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum TurnAnswer {
+    Next(Vec<Arc<Issue>>),
+    Finish(crate::runs::FinishReason),
+    Nothing,
+}
+
+/// What is expected of one step, and what it did.
+#[derive(Debug, Default)]
+pub(crate) struct StepBook {
+    pub(crate) outcomes: BTreeMap<IssueId, Vec<Outcome>>,
+    pub(crate) deeds: BTreeMap<IssueId, Deeds>,
+    pub(crate) turns: BTreeMap<RunId, Vec<TurnAnswer>>,
+    pub(crate) queue: Vec<Judged>,
+    /// Views of issues that this step brought: the claim must, or may, show one of them.
+    pub(crate) brought: BTreeMap<IssueId, (Vec<Arc<Issue>>, bool)>,
+    pub(crate) check_read: Option<Vec<IssueId>>,
+    pub(crate) refreshed: Option<Vec<IssueId>>,
+    pub(crate) polls: u32,
+    pub(crate) poll: Option<ReadId>,
+    pub(crate) read_before: u64,
+    pub(crate) holds_before: usize,
+    /// Whether the read before a start came back.
+    pub(crate) checked_back: bool,
+    /// Whether the event frees a slot or brings a list, so that starts must be looked for.
+    pub(crate) refill: bool,
+    /// Whether nothing at all may come of the event.
+    pub(crate) nothing: bool,
+    /// Whether claims may change in ways that the contract leaves open.
+    pub(crate) open: bool,
+}
+
+impl Books {
+    pub(crate) fn new(config: Configuration, restored: &Restored, now: Now) -> Self {
+        let mut books = Self {
+            now,
+            config,
+            boot: restored.boot,
+            valid: true,
+            paused: false,
+            shutting_down: false,
+            claims: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            reads: BTreeMap::new(),
+            removals: BTreeMap::new(),
+            records: BTreeMap::new(),
+            strays: Vec::new(),
+            kept: Kept::default(),
+            holds: HoldBooks::default(),
+            sums: Sums::default(),
+            pace: Pace::new(restored, now),
+            last_read: 0,
+            last_run: 0,
+            last_removal: 0,
+            was_claimed: BTreeSet::new(),
+            two_rooted: BTreeSet::new(),
+            step: StepBook::default(),
+        };
+        books.on_disk(&restored.workspaces);
+        books
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.config.settings
+    }
+
+    /// Takes over what is under the root. What is known of another root may be kept or forgotten.
+    fn on_disk(&mut self, workspaces: &Workspaces) {
+        let old = std::mem::take(&mut self.records);
+        let known: BTreeSet<String> = old.values().flatten().flatten().map(|record| record.key.folded()).collect();
+        let live: BTreeSet<String> = self.runs.values().map(|book| book.key.folded()).collect();
+        for record in &workspaces.records {
+            let possible = self.records.entry(record.issue.clone()).or_default();
+            possible.push(Some(record.clone()));
+            // A folder of that name under the other root may keep this one out.
+            let folded = record.key.folded();
+            if known.contains(&folded) || live.contains(&folded) || possible.len() > 1 {
+                possible.push(None);
+            }
+        }
+        for (issue, possible) in old {
+            if self.records.contains_key(&issue) {
+                self.two_rooted.insert(issue.clone());
+            }
+            let now = self.records.entry(issue).or_insert_with(|| vec![None]);
+            now.extend(possible);
+        }
+        self.strays.clone_from(&workspaces.strays);
+    }
+
+    /// Whether the issue surely has a record; `None` when that is open.
+    pub(crate) fn has_record(&self, issue: &IssueId) -> Option<bool> {
+        let Some(possible) = self.records.get(issue) else {
+            return Some(false);
+        };
+        let some = possible.iter().any(Option::is_some);
+        let none = possible.iter().any(Option::is_none);
+        (some != none).then_some(some)
+    }
+
+    /// The outcomes of an issue that is over: its workspace is removed, if it has one.
+    pub(crate) fn cleaned(&self, issue: &IssueId) -> Vec<Outcome> {
+        match self.has_record(issue) {
+            Some(true) => vec![Outcome::Cleaning],
+            Some(false) => vec![Outcome::Free],
+            None => vec![Outcome::Cleaning, Outcome::Free],
+        }
+    }
+
+    /// Takes in an event before the orchestrator does, and works out what it must come to.
+    pub(crate) fn told(&mut self, now: Now, event: &Event, wakeup: Option<Mono>) -> Check {
+        self.now = now;
+        self.step = StepBook { read_before: self.last_read, holds_before: self.holds.all.len(), ..StepBook::default() };
+        match event {
+            Event::Wake => self.step.nothing = wakeup.is_none_or(|at| at > now.mono),
+            Event::Answered { read, answer } => self.answered(*read, answer),
+            Event::Run { run, news } => self.run_news(*run, news),
+            Event::Removed { removal, outcome } => self.removed(*removal, outcome.is_ok()),
+            Event::Reloaded { configuration, workspaces } => self.reloaded(configuration, workspaces.as_ref()),
+            Event::ReloadFailed { .. } => self.valid = false,
+            Event::Command(command) => self.commanded(command),
+            Event::QuietHours { on } => self.pace.quiet(*on),
+            Event::Activity => self.pace.active(now.mono),
+            Event::JobAdded { .. } | Event::JobEnded { .. } => {}
+        }
+        self.step.refill = matches!(
+            event,
+            Event::Run { news: RunNews::Ended(_), .. }
+                | Event::Answered { answer: Answer { candidates: Some(Ok(_)), .. }, .. }
+                | Event::Command(Command::Resume | Command::ClearHolds)
+        ) || self.step.checked_back;
+        self.pace.told(now.mono, event);
+        Ok(())
+    }
+
+    fn run_news(&mut self, run: RunId, news: &RunNews) {
+        let Some(book) = self.runs.get_mut(&run) else {
+            self.step.nothing = true;
+            return;
+        };
+        book.told(news, self.now.mono);
+        let issue = book.issue.clone();
+        match news {
+            RunNews::Workspace(record) => {
+                self.records.insert(issue, vec![Some(record.clone())]);
+            }
+            RunNews::WorkspaceGone => {
+                self.records.remove(&issue);
+            }
+            RunNews::Agent(update) => self.agent_update(run, update),
+            RunNews::TurnEnded => self.holds.works(run),
+            RunNews::Ended(end) => self.run_ended(run, end),
+            RunNews::Phase(_) => {}
+        }
+    }
+
+    fn agent_update(&mut self, run: RunId, update: &symphony_core::agent::AgentUpdate) {
+        use symphony_core::agent::AgentUpdate;
+        match update {
+            AgentUpdate::Usage { thread, total } => {
+                let new = self.sums.used(thread, total);
+                if new.total > 0 { self.holds.works(run) } else { self.holds.may_work(run) }
+                if let Some(book) = self.runs.get_mut(&run) {
+                    book.tokens.input += new.input;
+                    book.tokens.cached_input += new.cached_input;
+                    book.tokens.output += new.output;
+                    book.tokens.reasoning_output += new.reasoning_output;
+                    book.tokens.total += new.total;
+                }
+            }
+            AgentUpdate::RateLimits(limits) => self.holds.limits = Some(Arc::clone(limits)),
+            _ => {}
+        }
+    }
+
+    fn removed(&mut self, removal: RemovalId, gone: bool) {
+        let Some((issue, what)) = self.removals.remove(&removal) else {
+            self.step.nothing = true;
+            return;
+        };
+        if gone {
+            match &what {
+                Removal::Recorded(record) => {
+                    if let Some(possible) = self.records.get_mut(&issue) {
+                        possible.retain(|known| known.as_ref().is_none_or(|known| known.path != record.path));
+                        if self.two_rooted.contains(&issue) {
+                            possible.push(None);
+                        }
+                        if possible.iter().all(Option::is_none) {
+                            self.records.remove(&issue);
+                        }
+                    }
+                }
+                Removal::Stray(key) => self.strays.retain(|stray| stray != key),
+            }
+            self.step.outcomes.insert(issue, vec![Outcome::Free]);
+            return;
+        }
+        let Some(Entry { view: View::Cleaning { failures, .. }, .. }) = self.claims.get(&issue) else {
+            return;
+        };
+        let failures = failures + 1;
+        let outcome = if failures >= 3 || self.shutting_down {
+            Outcome::Free
+        } else {
+            let until = self.now.mono + self.backoff(failures);
+            Outcome::CleaningAgain { failures, until }
+        };
+        self.step.outcomes.insert(issue, vec![outcome]);
+    }
+
+    fn reloaded(&mut self, config: &Configuration, workspaces: Option<&Workspaces>) {
+        let (old, new) = (&self.config.settings.tracker, &config.settings.tracker);
+        self.kept.stale |= config.generation != self.config.generation || old != new;
+        self.kept.rejected.clear();
+        self.valid = true;
+        if config.generation != self.config.generation {
+            // What was asked of the old tracker is asked again.
+            let due = self.now.mono + Duration::from_millis(50);
+            for pending in self.runs.values_mut().filter_map(|book| book.pending.as_mut()) {
+                if pending.read.take().is_some() {
+                    pending.due = due;
+                }
+            }
+        }
+        self.config = config.clone();
+        self.holds.other_agent(&config.settings.agent.kind);
+        if let Some(workspaces) = workspaces {
+            self.on_disk(workspaces);
+        }
+        // What the new states and labels mean for claims shows at once or at the next refresh.
+        self.step.open = true;
+    }
+
+    fn commanded(&mut self, command: &Command) {
+        match command {
+            Command::Pause => self.paused = true,
+            Command::Resume => self.paused = false,
+            Command::ClearHolds => self.holds.all.clear(),
+            Command::PollNow => {}
+            Command::Stop(issue) => {
+                if self.shutting_down {
+                    return;
+                }
+                let why = symphony_core::orchestrator::BlockReason::Operator;
+                if let Some(entry) = self.claims.get_mut(issue) {
+                    entry.commanded = self.last_read;
+                }
+                let outcomes = match self.claims.get(issue).map(|entry| &entry.view) {
+                    Some(View::Running { run, stopping }) => {
+                        if let Some(book) = self.runs.get_mut(run) {
+                            book.operator_stop = true;
+                        }
+                        match stopping {
+                            None => vec![Outcome::Stopping(StopReason::Operator)],
+                            Some(_) => vec![Outcome::Same],
+                        }
+                    }
+                    Some(View::Checking { .. } | View::Waiting { .. } | View::Blocked { .. }) => vec![Outcome::Blocked(why)],
+                    Some(View::Cleaning { .. }) | None => vec![Outcome::Same],
+                };
+                self.step.outcomes.insert(issue.clone(), outcomes);
+            }
+            Command::Retry(issue) => {
+                let Some(entry) = self.claims.get_mut(issue) else {
+                    return;
+                };
+                entry.commanded = self.last_read;
+                if matches!(entry.view, View::Blocked { .. }) {
+                    entry.lineage.again();
+                }
+                if matches!(entry.view, View::Blocked { .. } | View::Waiting { .. }) {
+                    let attempt = entry.lineage.attempt.unwrap_or(0);
+                    let outcome = Outcome::Waiting { attempt, until: Until::Now };
+                    self.step.outcomes.insert(issue.clone(), vec![outcome]);
+                }
+            }
+            Command::ShutDown => self.shut_down(),
+        }
+    }
+
+    fn shut_down(&mut self) {
+        if self.shutting_down {
+            return;
+        }
+        self.shutting_down = true;
+        for (issue, entry) in &self.claims {
+            let outcomes = match &entry.view {
+                View::Running { stopping: None, .. } => vec![Outcome::Stopping(StopReason::ShutDown)],
+                View::Running { .. } | View::Cleaning { until: None, .. } => vec![Outcome::Same],
+                View::Cleaning { .. } => vec![Outcome::Same, Outcome::Free],
+                View::Checking { .. } | View::Waiting { .. } | View::Blocked { .. } => vec![Outcome::Free],
+            };
+            self.step.outcomes.insert(issue.clone(), outcomes);
+        }
+    }
+
+    /// Judges what a step asks for, one effect after the other.
+    pub(crate) fn did(&mut self, effect: &Effect) -> Check {
+        ensure!(!self.step.nothing, "old news changes nothing", "it led to {effect:?}");
+        match effect {
+            Effect::Read { read, generation, query } => {
+                self.check_read_id(*read, *generation)?;
+                self.asked(*read, *generation, query)
+            }
+            Effect::Start(start) => self.started(start),
+            Effect::NextTurn { run, turn, issue } => self.next_turn(*run, *turn, issue),
+            Effect::Finish { run } => self.finishing(*run),
+            Effect::Stop { run, why } => self.stopping(*run, *why),
+            Effect::Remove { removal, issue, workspace } => self.removing(*removal, issue, workspace),
+            Effect::Save(saved) => self.pace.saved(saved, &self.config.scope),
+            Effect::RecheckWorkflow | Effect::RunJob { .. } => {
+                ensure!(!self.shutting_down, "nothing begins after shutdown", "{effect:?}");
+                Ok(())
+            }
+        }
+    }
+
+    fn check_read_id(&mut self, read: ReadId, generation: Generation) -> Check {
+        ensure!(read.0 > self.last_read, "later reads have greater ids", "{read:?} after {}", self.last_read);
+        ensure!(generation == self.config.generation, "reads ask the tracker in force", "{read:?} asks {generation:?}");
+        ensure!(!self.shutting_down, "nothing begins after shutdown", "{read:?}");
+        self.last_read = read.0;
+        Ok(())
+    }
+
+    fn started(&mut self, start: &Start) -> Check {
+        let Start { run, issue, .. } = start;
+        ensure!(run.boot == self.boot && run.number > self.last_run, "a run id is never used again", "{run} after {}.{}", self.boot, self.last_run);
+        self.last_run = run.number;
+        self.check_start(start)?;
+        let path = match &start.record {
+            Some(record) => record.path.clone(),
+            None => path_of(&self.settings().workspace.root.to_string_lossy(), &start.host, &start.key),
+        };
+        let agent = self.settings().agent.kind.clone();
+        let folded = path.to_string_lossy().to_ascii_lowercase();
+        for (other, book) in &self.runs {
+            ensure!(book.issue != issue.id, "one live run per issue", "{} lives, {run} starts", name(*other, book));
+            ensure!(book.path.to_string_lossy().to_ascii_lowercase() != folded, "one live run per folder", "{} lives in {folded}, {run} starts", name(*other, book));
+        }
+        for (owner, removal) in self.removals.values() {
+            let (key, gone) = match removal {
+                Removal::Recorded(record) => (&record.key, record.path == path),
+                Removal::Stray(key) => (key, *key == start.key),
+            };
+            ensure!(!gone && key.folded() != start.key.folded() && *owner != issue.id, "no start in a workspace being removed", "run {run} of {} starts in {key}", issue.id);
+        }
+        self.holds.started(&agent, *run, self.now.mono)?;
+        let mut book = RunBook::new(start, path, &agent, self.now);
+        if book.attempt.is_some_and(|attempt| attempt == 0) {
+            book.attempt = None;
+        }
+        self.runs.insert(*run, book);
+        self.sums.started();
+        self.pace.active(self.now.mono);
+        self.step.deeds.entry(issue.id.clone()).or_default().started = Some(*run);
+        Ok(())
+    }
+
+    fn stopping(&mut self, run: RunId, why: StopReason) -> Check {
+        let now = self.now.mono;
+        let timeout = self.settings().codex.stall_timeout;
+        let Some(book) = self.runs.get_mut(&run) else {
+            ensure!(false, "a run is stopped only while it lives", "{run} is not live: {why:?}");
+            return Ok(());
+        };
+        ensure!(book.stop.is_none(), "a run is stopped at most once", "{}: {:?}, now {why:?}", name(run, book), book.stop);
+        if why == StopReason::Stalled {
+            let earliest = book.stall(timeout).map(|(earliest, _)| earliest);
+            ensure!(earliest.is_some_and(|at| at <= now), "a stall is silence (8.1)", "{} is stopped at {now:?}, not before {earliest:?}", name(run, book));
+        }
+        book.stop = Some((why, now));
+        book.pending = None;
+        book.seen_active = false;
+        self.step.turns.remove(&run);
+        self.step.deeds.entry(book.issue.clone()).or_default().stopped = Some(why);
+        Ok(())
+    }
+
+    fn removing(&mut self, removal: RemovalId, issue: &Issue, what: &Removal) -> Check {
+        ensure!(removal.0 > self.last_removal, "removal ids grow", "{removal:?} after {}", self.last_removal);
+        self.last_removal = removal.0;
+        let free = self.runs.values().find(|book| book.issue == issue.id);
+        ensure!(free.is_none(), "nothing is removed under a live run", "{free:?}");
+        match what {
+            Removal::Recorded(record) => {
+                let known = self.records.get(&issue.id).is_some_and(|possible| possible.contains(&Some(record.clone())));
+                ensure!(known, "removal uses the recorded path (9.6)", "{record:?} of {}", issue.id);
+            }
+            Removal::Stray(key) => {
+                ensure!(self.strays.contains(key), "removal uses the recorded path (9.6)", "{key} is no stray");
+            }
+        }
+        self.removals.insert(removal, (issue.id.clone(), what.clone()));
+        self.step.deeds.entry(issue.id.clone()).or_default().removing = true;
+        Ok(())
+    }
+
+    /// The delay of 7.2.
+    pub(crate) fn backoff(&self, attempt: u32) -> Duration {
+        backoff(self.settings(), attempt)
+    }
+
+    /// What must hold of the step as a whole once all its effects are known.
+    pub(crate) fn ended_step(&mut self, step: &Step) -> Check {
+        if self.step.nothing {
+            ensure!(step.effects.is_empty(), "old news changes nothing", "{step:?}");
+        }
+        ensure!(self.step.polls <= 1, "one poll at a time (4.5)", "{} polls in one step", self.step.polls);
+        self.check_queue()?;
+        self.check_turns()?;
+        self.check_notices(step)
+    }
+}

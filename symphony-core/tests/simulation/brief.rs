@@ -1,0 +1,104 @@
+//! Steps in short, for people who read a trace.
+
+use std::fmt::Write as _;
+
+use symphony_core::Issue;
+use symphony_core::orchestrator::{Answer, Effect, Event, Notice, Query};
+use symphony_core::tracker::{ById, Candidates};
+
+/// One event.
+pub(crate) fn event(event: &Event) -> String {
+    match event {
+        Event::Answered { read, answer } => format!("read {} answered: {}", read.0, self::answer(answer)),
+        Event::Run { run, news } => format!("run {run}: {news:?}"),
+        Event::Reloaded { configuration, workspaces } => {
+            let settings = &configuration.settings;
+            format!(
+                "reloaded: generation {}, scope {}, agent {:?}, tracker {:?}, polling {:?}, stall {:?}, hosts {:?}, root {} {workspaces:?}",
+                configuration.generation.0,
+                configuration.scope,
+                settings.agent,
+                settings.tracker,
+                settings.polling,
+                settings.codex.stall_timeout,
+                settings.hosts,
+                settings.workspace.root.display(),
+            )
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+fn answer(answer: &Answer) -> String {
+    let mut text = String::new();
+    match &answer.candidates {
+        Some(Ok(Candidates { issues, more })) => {
+            let _ = write!(text, "list [{}] more {more} ", issues.iter().map(issue).collect::<String>());
+        }
+        Some(Err(failure)) => {
+            let _ = write!(text, "list failed {:?} {:?} ", failure.kind, failure.retry_after);
+        }
+        None => {}
+    }
+    match &answer.by_id {
+        Some(Ok(ById { found, unreadable })) => {
+            let _ = write!(text, "found [{}]", found.iter().map(issue).collect::<String>());
+            for one in unreadable {
+                let _ = write!(text, " unreadable {}", one.id);
+            }
+        }
+        Some(Err(failure)) => {
+            let _ = write!(text, "ids failed {:?} {:?}", failure.kind, failure.retry_after);
+        }
+        None => {}
+    }
+    if let Some(next) = answer.next_poll {
+        let _ = write!(text, " next poll {next:?}");
+    }
+    text
+}
+
+/// One issue.
+fn issue(issue: &Issue) -> String {
+    let blocked = if issue.blocked_by.is_empty() { "" } else { " blocked" };
+    let priority = issue.priority.unwrap_or(0);
+    let updated = issue.updated_at.map_or(0, |at| at.as_unix_millis() % 1_000_000_000);
+    let odd = if issue.dispatchable { "" } else { " not dispatchable" };
+    let labels: Vec<_> = issue.labels.iter().map(ToString::to_string).collect();
+    format!("({} {} {:?} p{priority} @{updated} {labels:?}{blocked}{odd})", issue.id, issue.identifier, issue.state)
+}
+
+/// One effect.
+pub(crate) fn effect(effect: &Effect) -> String {
+    match effect {
+        Effect::Read { read, query, .. } => match query {
+            Query::Poll(poll) => {
+                let ids: Vec<_> = poll.ids.iter().map(ToString::to_string).collect();
+                let enough = poll.candidates.as_ref().map(|query| query.enough);
+                format!("read {}: poll, candidates {enough:?}, ids {ids:?}", read.0)
+            }
+            Query::ByIds(ids) => format!("read {}: ids {:?}", read.0, ids.iter().map(ToString::to_string).collect::<Vec<_>>()),
+            Query::ByStates(_) => format!("read {}: terminal states", read.0),
+        },
+        Effect::Start(start) => format!(
+            "start {} of {} attempt {:?} in {} on {} resume {:?} recorded {}",
+            start.run,
+            issue(&start.issue),
+            start.attempt,
+            start.key,
+            start.host,
+            start.resume,
+            start.record.is_some()
+        ),
+        Effect::NextTurn { run, turn, .. } => format!("turn {turn} of {run}"),
+        Effect::Remove { removal, issue, workspace } => format!("remove {} of {}: {workspace:?}", removal.0, issue.id),
+        Effect::Save(saved) => format!("save {:?}", saved.last_runs),
+        other => format!("{other:?}"),
+    }
+}
+
+/// One notice.
+pub(crate) fn notice(notice: &Notice) -> String {
+    let name = notice.issue.as_ref().map(|issue| issue.id.to_string()).unwrap_or_default();
+    format!("{name} {:?}", notice.what)
+}

@@ -1,0 +1,121 @@
+//! Holds in the books (contract 7.6).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use symphony_core::Failure;
+use symphony_core::agent::RateLimits;
+use symphony_core::orchestrator::RunId;
+use symphony_core::snapshot::HoldRow;
+use symphony_core::time::{Mono, Now};
+
+use crate::violation::{Check, ensure};
+
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+/// One hold.
+#[derive(Clone, Debug)]
+pub(crate) struct HoldBook {
+    /// The times it may last until: one, unless two limits met.
+    pub(crate) until: Vec<Mono>,
+    pub(crate) probe: Option<RunId>,
+    /// Whether what the probe showed may, but need not, have ended it.
+    may_end: bool,
+}
+
+/// All holds, by the agent's kind.
+#[derive(Debug, Default)]
+pub(crate) struct HoldBooks {
+    pub(crate) all: BTreeMap<String, HoldBook>,
+    pub(crate) limits: Option<Arc<RateLimits>>,
+}
+
+impl HoldBooks {
+    /// A run reported a limit.
+    pub(crate) fn begin(&mut self, agent: &str, run: RunId, failure: &Failure, backoff: Duration, now: Now) {
+        let until = now.mono + self.span(failure, backoff, now).min(LONGEST);
+        match self.all.get_mut(agent) {
+            Some(hold) if hold.probe != Some(run) => {
+                let latest = hold.until.iter().copied().max().unwrap_or(until).max(until);
+                hold.until.extend([until, latest]);
+            }
+            _ => {
+                let hold = HoldBook { until: vec![until], probe: None, may_end: false };
+                self.all.insert(agent.to_owned(), hold);
+            }
+        }
+    }
+
+    fn span(&self, failure: &Failure, backoff: Duration, now: Now) -> Duration {
+        if let Some(span) = failure.retry_after {
+            return span;
+        }
+        let windows = self.limits.iter().flat_map(|limits| &limits.windows);
+        let exhausted = windows.filter(|window| window.used_percent >= 100.0);
+        let resets = exhausted.filter_map(|window| now.wall.until(window.resets_at?));
+        resets.max().unwrap_or(backoff)
+    }
+
+    /// A run starts: after a hold's time it is the probe.
+    pub(crate) fn started(&mut self, agent: &str, run: RunId, now: Mono) -> Check {
+        let Some(hold) = self.all.get_mut(agent) else {
+            return Ok(());
+        };
+        let over = hold.until.iter().any(|until| *until <= now);
+        ensure!(over, "nothing starts during a hold", "run {run} starts at {now:?}, held until {:?}", hold.until);
+        ensure!(hold.probe.is_none(), "one probe at a time", "run {run} starts while {:?} tries", hold.probe);
+        hold.probe = Some(run);
+        Ok(())
+    }
+
+    /// A probe showed that the agent works.
+    pub(crate) fn works(&mut self, run: RunId) {
+        self.all.retain(|_, hold| hold.probe != Some(run));
+    }
+
+    /// A probe showed something from which either may be concluded.
+    pub(crate) fn may_work(&mut self, run: RunId) {
+        for hold in self.all.values_mut().filter(|hold| hold.probe == Some(run)) {
+            hold.may_end = true;
+        }
+    }
+
+    /// A run is over: it tries no more.
+    pub(crate) fn ended(&mut self, run: RunId) {
+        for hold in self.all.values_mut().filter(|hold| hold.probe == Some(run)) {
+            hold.probe = None;
+        }
+    }
+
+    /// Another agent is in use: what becomes of holds on others is left open.
+    pub(crate) fn other_agent(&mut self, agent: &str) {
+        for (held, hold) in &mut self.all {
+            hold.may_end |= held != agent;
+        }
+    }
+
+    /// Whether nothing may start on the agent now.
+    pub(crate) fn holds(&self, agent: &str, now: Mono) -> bool {
+        self.all.get(agent).is_some_and(|hold| hold.probe.is_some() || hold.until.iter().all(|until| *until > now))
+    }
+
+    /// The snapshot shows what must be there, and nothing else.
+    pub(crate) fn check(&mut self, rows: &[HoldRow]) -> Check {
+        for row in rows {
+            let Some(hold) = self.all.get_mut(&row.agent) else {
+                ensure!(false, "the snapshot equals the world", "a hold that should be over: {row:?}");
+                continue;
+            };
+            ensure!(hold.until.contains(&row.until), "the snapshot equals the world", "{row:?} for {hold:?}");
+            ensure!(hold.probe == row.probe, "the snapshot equals the world", "{row:?} for {hold:?}");
+            hold.until = vec![row.until];
+            hold.may_end = false;
+        }
+        let shown = |agent: &String| rows.iter().any(|row| row.agent == *agent);
+        let lost = self.all.iter().find(|(agent, hold)| !shown(agent) && !hold.may_end);
+        ensure!(lost.is_none(), "the snapshot equals the world", "a hold is missing: {lost:?}");
+        self.all.retain(|agent, _| shown(agent));
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! The simulation: random worlds around the real orchestrator, judged after every step.
+//!
+//! `SYMPHONY_SIM_WORLDS` says how many worlds there are (500). `SYMPHONY_SIM_SEED` replays one, a
+//! seed or a whole plan as a failure prints it, with every step. `SYMPHONY_SIM_SURVEY` runs all
+//! worlds and names every failure in a line.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::disallowed_macros,
+    reason = "the test measures itself, uses both cores and reports"
+)]
+#![expect(clippy::expect_used, reason = "a test fails loudly")]
+
+mod agenda;
+mod agents;
+mod board;
+mod books;
+mod brief;
+mod claims;
+mod dispatch;
+mod eligibility;
+mod faults;
+mod files;
+mod holds;
+mod liveness;
+mod open;
+mod operator;
+mod order;
+mod pace;
+mod plan;
+mod reads;
+mod reasons;
+mod retries;
+mod rng;
+mod runs;
+mod script;
+mod session;
+mod settle;
+mod tail;
+mod totals;
+mod trace;
+mod tracker;
+mod turns;
+mod violation;
+mod workspaces;
+mod world;
+
+use plan::Plan;
+use session::{Detail, Session, run};
+use trace::Grain;
+
+#[test]
+fn worlds_keep_every_rule() {
+    if let Ok(text) = std::env::var("SYMPHONY_SIM_SEED") {
+        let plan: Plan = text.parse().expect("SYMPHONY_SIM_SEED");
+        let outcome = run(&plan, Grain::Print);
+        println!("{plan}: {} events", outcome.events);
+        assert_eq!(outcome.result, Ok(()));
+        return;
+    }
+    let worlds = std::env::var("SYMPHONY_SIM_WORLDS").ok().and_then(|text| text.parse().ok());
+    let survey = std::env::var("SYMPHONY_SIM_SURVEY").is_ok();
+    let detail = if survey { Detail::Survey } else { Detail::Report };
+    let session = Session::run(worlds.unwrap_or(500), detail);
+    println!("{session}");
+    for failure in &session.failures {
+        println!("{failure}");
+    }
+    assert_eq!(session.failures.len(), 0, "worlds broke rules: see above");
+    assert_eq!(session.tally.missing(), [], "a fault that never happened is a gap");
+}

@@ -1,0 +1,206 @@
+//! What follows the end of a run: contract section 7, with exact times.
+
+use std::time::Duration;
+
+use symphony_core::orchestrator::{BlockReason, RunEnd, RunId, StopReason};
+use symphony_core::time::Mono;
+
+use crate::books::Books;
+use crate::claims::{Lineage, Outcome, Until};
+use crate::runs::{FinishReason, RunBook};
+
+impl Lineage {
+    /// After a failure, a stall, or an operator's retry: the next attempt, in a new conversation.
+    pub(crate) fn again(&mut self) {
+        self.attempt = Some(self.attempt.unwrap_or(0) + 1);
+        self.resume = None;
+        self.resume_open = false;
+        self.retry = true;
+        self.interrupted = true;
+    }
+
+    fn waiting(&self, until: Mono) -> Outcome {
+        Outcome::Waiting { attempt: self.attempt.unwrap_or(0), until: Until::At(until) }
+    }
+}
+
+impl Books {
+    pub(crate) fn run_ended(&mut self, run: RunId, end: &RunEnd) {
+        let Some(book) = self.runs.remove(&run) else {
+            return;
+        };
+        let took = self.now.mono.since(book.started.mono);
+        self.sums.ended(&book, end, took);
+        self.pace.active(self.now.mono);
+        let mut outcomes = self.after_run(run, &book, end);
+        self.holds.ended(run);
+        if self.shutting_down {
+            outcomes = vec![Outcome::Free, Outcome::Cleaning];
+        }
+        self.step.outcomes.insert(book.issue, outcomes);
+    }
+
+    fn after_run(&mut self, run: RunId, book: &RunBook, end: &RunEnd) -> Vec<Outcome> {
+        if let Some((why, _)) = book.stop {
+            return self.after_stop(book, why, end);
+        }
+        let mut outcomes = match book.finish {
+            Some(FinishReason::Terminal) if book.seen_active || book.seen_inactive => {
+                // A newer read said otherwise: cleaning is skipped (6.3).
+                let mut outcomes = vec![Outcome::Free];
+                if book.seen_active {
+                    outcomes.extend(self.after_own_end(run, book, end));
+                }
+                outcomes
+            }
+            Some(FinishReason::Terminal) => self.cleaned(&book.issue),
+            Some(FinishReason::Inactive) => vec![Outcome::Free],
+            Some(FinishReason::Unreadable) => vec![self.after_failure(book)],
+            Some(FinishReason::MaxTurns) | None => self.after_own_end(run, book, end),
+        };
+        // What was read while it finished may count already, or at the next refresh.
+        if book.finish.is_some() {
+            if book.seen_terminal {
+                outcomes.extend(self.cleaned(&book.issue));
+            }
+            if book.seen_inactive {
+                outcomes.push(Outcome::Free);
+            }
+            if book.operator_stop {
+                outcomes.push(Outcome::Blocked(BlockReason::Operator));
+            }
+        }
+        if *end == RunEnd::Succeeded {
+            self.holds.works(run);
+        }
+        outcomes
+    }
+
+    fn after_stop(&mut self, book: &RunBook, why: StopReason, end: &RunEnd) -> Vec<Outcome> {
+        let mut outcomes = match why {
+            StopReason::Terminal => self.cleaned(&book.issue),
+            StopReason::NotActive | StopReason::Gone | StopReason::ShutDown => vec![Outcome::Free],
+            StopReason::Operator => {
+                self.keep_attempt(book);
+                vec![Outcome::Blocked(BlockReason::Operator)]
+            }
+            StopReason::Stalled | StopReason::Unreadable => {
+                let stalled = self.after_failure(book);
+                match end {
+                    RunEnd::InputRequired { question } => {
+                        vec![stalled, Outcome::Blocked(BlockReason::Question(question.clone()))]
+                    }
+                    _ => vec![stalled],
+                }
+            }
+        };
+        // What follows only escalates: retry, then release, then clean. Reads after the stop may
+        // raise it; a newer one that is not terminal takes the cleaning back.
+        let raised = matches!(why, StopReason::Stalled | StopReason::Operator | StopReason::Unreadable);
+        let sure_terminal = sure_terminal(book);
+        let sure_inactive = sure_inactive(book);
+        if raised && sure_terminal {
+            return self.cleaned(&book.issue);
+        }
+        if raised && sure_inactive {
+            return vec![Outcome::Free];
+        }
+        if why == StopReason::Terminal && (book.seen_active || book.seen_inactive) && !book.seen_terminal {
+            return vec![Outcome::Free];
+        }
+        if book.seen_terminal {
+            outcomes.extend(self.cleaned(&book.issue));
+        }
+        if book.seen_inactive || book.seen_active {
+            outcomes.push(Outcome::Free);
+        }
+        if book.operator_stop {
+            outcomes.push(Outcome::Blocked(BlockReason::Operator));
+        }
+        outcomes
+    }
+
+    fn after_own_end(&mut self, run: RunId, book: &RunBook, end: &RunEnd) -> Vec<Outcome> {
+        match end {
+            RunEnd::Succeeded => vec![self.after_success(book)],
+            RunEnd::Failed(failure) if failure.kind.is_limit() => {
+                let backoff = self.settings().agent.max_retry_backoff;
+                self.holds.begin(&book.agent, run, failure, backoff, self.now);
+                let until = self.holds.all.get(&book.agent).map(|hold| hold.until.clone()).unwrap_or_default();
+                self.keep_attempt(book);
+                if let Some(entry) = self.claims.get_mut(&book.issue) {
+                    entry.lineage.held = true;
+                }
+                let attempt = book.attempt.unwrap_or(0);
+                // It waits for the hold: with its time, or without one.
+                let timed = until.into_iter().map(|at| Outcome::Waiting { attempt, until: Until::At(at) });
+                timed.chain([Outcome::Waiting { attempt, until: Until::Now }]).collect()
+            }
+            RunEnd::Failed(_) => {
+                self.holds.may_work(run);
+                vec![self.after_failure(book)]
+            }
+            RunEnd::InputRequired { question } => {
+                self.holds.may_work(run);
+                self.keep_attempt(book);
+                vec![Outcome::Blocked(BlockReason::Question(question.clone()))]
+            }
+            RunEnd::Cancelled => vec![Outcome::Same],
+        }
+    }
+
+    /// The claim goes on with the attempt it had, in a new conversation.
+    fn keep_attempt(&mut self, book: &RunBook) {
+        if let Some(entry) = self.claims.get_mut(&book.issue) {
+            let lineage = &mut entry.lineage;
+            lineage.attempt = book.attempt;
+            lineage.ran = Some(book.attempt);
+            lineage.held = false;
+            lineage.resume = None;
+            lineage.resume_open = false;
+            lineage.retry = true;
+            lineage.interrupted = true;
+        }
+    }
+
+    fn after_failure(&mut self, book: &RunBook) -> Outcome {
+        self.keep_attempt(book);
+        let delay = self.backoff(book.attempt.unwrap_or(0) + 1);
+        let until = self.now.mono + delay;
+        match self.claims.get_mut(&book.issue) {
+            Some(entry) => {
+                entry.lineage.again();
+                entry.lineage.waiting(until)
+            }
+            None => Outcome::Same,
+        }
+    }
+
+    fn after_success(&mut self, book: &RunBook) -> Outcome {
+        let Some(entry) = self.claims.get_mut(&book.issue) else {
+            return Outcome::Same;
+        };
+        let changed = entry.issue.state != book.state_at_start || entry.issue.updated_at != book.updated_at_start;
+        let lineage = &mut entry.lineage;
+        lineage.unchanged = if changed { 0 } else { lineage.unchanged + 1 };
+        lineage.attempt = Some(1);
+        lineage.retry = true;
+        lineage.resume = book.thread.clone().map(|thread| (thread, book.agent.clone()));
+        lineage.resume_open = false;
+        let unchanged = lineage.unchanged;
+        let delay = if unchanged <= 1 { Duration::from_secs(1) } else { self.backoff(unchanged - 1) };
+        Outcome::Waiting { attempt: 1, until: Until::At(self.now.mono + delay) }
+    }
+}
+
+/// Whether the last that was read of the issue, or the reason it was to finish for, is its end.
+fn sure_terminal(book: &RunBook) -> bool {
+    let finish = book.finish == Some(FinishReason::Terminal);
+    (book.seen_terminal || finish) && !book.seen_active && !book.seen_inactive
+}
+
+/// Whether what was last read of the issue is that it is not to be worked on.
+fn sure_inactive(book: &RunBook) -> bool {
+    let finish = book.finish == Some(FinishReason::Inactive);
+    (book.seen_inactive || finish) && !book.seen_active && !book.seen_terminal
+}

@@ -1,0 +1,166 @@
+//! A live run in the books: what it told, and what it was told.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use symphony_core::agent::{AgentEvent, AgentUpdate, ThreadId, Tokens};
+use symphony_core::orchestrator::{Phase, ReadId, RunId, RunNews, Start, StopReason};
+use symphony_core::time::{Mono, Now, Wall};
+use symphony_core::{HostId, IssueId, StateName, WorkspaceKey};
+
+/// Why a run was told to finish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FinishReason {
+    /// Its issue is over.
+    Terminal,
+    /// Its issue is not to be worked on any more, or gone.
+    Inactive,
+    /// It has had its turns.
+    MaxTurns,
+    /// Its issue could not be read after a turn.
+    Unreadable,
+}
+
+/// A turn that ended and waits to be answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    /// Reads of it that failed.
+    pub(crate) failures: u32,
+    /// When it must be read at the latest, unless another turn read is open.
+    pub(crate) due: Mono,
+    /// The read that has it.
+    pub(crate) read: Option<ReadId>,
+}
+
+/// A run.
+#[derive(Clone, Debug)]
+pub(crate) struct RunBook {
+    pub(crate) issue: IssueId,
+    pub(crate) attempt: Option<u32>,
+    pub(crate) agent: String,
+    pub(crate) started: Now,
+    pub(crate) state_at_start: StateName,
+    pub(crate) updated_at_start: Option<Wall>,
+    pub(crate) max_turns: u32,
+    pub(crate) host: HostId,
+    pub(crate) key: WorkspaceKey,
+    pub(crate) path: PathBuf,
+    pub(crate) phase: Phase,
+    pub(crate) turn: u32,
+    pub(crate) streamed: bool,
+    pub(crate) pending: Option<Pending>,
+    pub(crate) finish: Option<FinishReason>,
+    pub(crate) stop: Option<(StopReason, Mono)>,
+    /// What reads after the stop or the finish said: terminal, not to be worked on.
+    pub(crate) seen_terminal: bool,
+    pub(crate) seen_inactive: bool,
+    pub(crate) seen_active: bool,
+    pub(crate) operator_stop: bool,
+    pub(crate) tools: u32,
+    /// The last line of the agent, or moment at which Symphony ceased to owe the next step.
+    pub(crate) line: Mono,
+    /// The last news of any sort.
+    pub(crate) news: Mono,
+    pub(crate) thread: Option<ThreadId>,
+    pub(crate) session: Option<Arc<str>>,
+    pub(crate) pid: Option<u32>,
+    pub(crate) tokens: Tokens,
+    pub(crate) event: Option<Arc<AgentEvent>>,
+}
+
+impl RunBook {
+    pub(crate) fn new(start: &Start, path: PathBuf, agent: &str, now: Now) -> Self {
+        Self {
+            issue: start.issue.id.clone(),
+            attempt: start.attempt,
+            agent: agent.to_owned(),
+            started: now,
+            state_at_start: start.issue.state.clone(),
+            updated_at_start: start.issue.updated_at,
+            max_turns: start.max_turns,
+            host: start.host.clone(),
+            key: start.key.clone(),
+            path,
+            phase: Phase::PreparingWorkspace,
+            turn: 1,
+            streamed: false,
+            pending: None,
+            finish: None,
+            stop: None,
+            seen_terminal: false,
+            seen_inactive: false,
+            seen_active: false,
+            operator_stop: false,
+            tools: 0,
+            line: now.mono,
+            news: now.mono,
+            thread: start.resume.clone(),
+            session: None,
+            pid: None,
+            tokens: Tokens::default(),
+            event: None,
+        }
+    }
+
+    /// Takes in what the run tells, apart from tokens, records and its end.
+    pub(crate) fn told(&mut self, news: &RunNews, now: Mono) {
+        self.news = now;
+        match news {
+            RunNews::Phase(phase) => {
+                if *phase == Phase::LaunchingAgent {
+                    self.line = now;
+                }
+                self.streamed |= *phase == Phase::StreamingTurn;
+                self.phase = *phase;
+            }
+            RunNews::Agent(update) => {
+                self.line = now;
+                self.updated(update);
+            }
+            RunNews::TurnEnded => {
+                self.line = now;
+                if self.stop.is_none() {
+                    let due = now + Duration::from_millis(50);
+                    self.pending = Some(Pending { failures: 0, due, read: None });
+                }
+            }
+            RunNews::Workspace(_) | RunNews::WorkspaceGone | RunNews::Ended(_) => {}
+        }
+    }
+
+    fn updated(&mut self, update: &AgentUpdate) {
+        match update {
+            AgentUpdate::Session { thread, session_id, pid } => {
+                self.thread = Some(thread.clone());
+                self.session = Some(Arc::clone(session_id));
+                self.pid = *pid;
+            }
+            AgentUpdate::Event(event) => self.event = Some(Arc::clone(event)),
+            AgentUpdate::ToolBegan => self.tools += 1,
+            AgentUpdate::ToolEnded => self.tools = self.tools.saturating_sub(1),
+            AgentUpdate::Alive | AgentUpdate::Usage { .. } | AgentUpdate::RateLimits(_) => {}
+        }
+    }
+
+    /// Whether silence counts at all now (contract 8.1).
+    fn clock_runs(&self) -> bool {
+        self.phase >= Phase::LaunchingAgent
+            && self.phase != Phase::Finishing
+            && self.finish.is_none()
+            && self.stop.is_none()
+            && self.pending.is_none()
+            && self.tools == 0
+    }
+
+    /// When silence may end the run at the earliest, and when it must at the latest.
+    pub(crate) fn stall(&self, timeout: Option<Duration>) -> Option<(Mono, Mono)> {
+        let timeout = timeout.filter(|_| self.clock_runs())?;
+        Some((self.line + timeout, self.news + timeout))
+    }
+}
+
+/// What a run is called in messages.
+pub(crate) fn name(run: RunId, book: &RunBook) -> String {
+    format!("run {run} of {}", book.issue)
+}

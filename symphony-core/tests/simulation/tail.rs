@@ -1,0 +1,33 @@
+//! The end of a world: after hours without faults nothing is left undone.
+
+use symphony_core::IssueId;
+
+use crate::eligibility::{is_terminal, obstacle};
+use crate::violation::{Check, ensure};
+use crate::workspaces::ROOTS;
+use crate::world::World;
+
+/// Everything eligible was started, everything finished is gone, and no claim is left.
+pub(crate) fn check(world: &World) -> Check {
+    let books = &world.books;
+    let settings = books.settings();
+    let left: Vec<&IssueId> = books.claims.keys().collect();
+    ensure!(left.is_empty(), "claims drain to zero", "{:?}", books.claims);
+    ensure!(books.runs.is_empty() && books.removals.is_empty(), "claims drain to zero", "{:?}", books.runs);
+    let board = world.tracker.board.all(world.files.scope);
+    for issue in &board {
+        let recorded = books.has_record(&issue.id) == Some(true);
+        let free = obstacle(issue, settings, recorded).is_none();
+        let held = books.key_of(issue).is_none_or(|key| books.holder(&issue.id, &key).is_some());
+        ensure!(!free || held, "everything eligible is started", "{issue:?} was not");
+    }
+    for record in world.disk.records(ROOTS[0]).filter(|record| record.scope == books.config.scope) {
+        if books.two_rooted.contains(&record.issue) {
+            continue;
+        }
+        let issue = board.iter().find(|issue| issue.id == record.issue);
+        let over = issue.is_some_and(|issue| is_terminal(&issue.state, settings));
+        ensure!(!over, "a terminal issue's workspace is gone by the end", "{record:?}");
+    }
+    Ok(())
+}

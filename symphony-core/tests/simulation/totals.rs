@@ -1,0 +1,91 @@
+//! The sums of contract 10.8, added up from what was reported.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use symphony_core::agent::{ThreadId, Tokens};
+use symphony_core::orchestrator::{RunEnd, StopReason};
+use symphony_core::snapshot::Totals;
+
+use crate::runs::{FinishReason, RunBook};
+use crate::violation::{Check, ensure};
+
+/// Sums since the service started.
+#[derive(Debug, Default)]
+pub(crate) struct Sums {
+    high: BTreeMap<ThreadId, Tokens>,
+    tokens: Tokens,
+    runtime: Duration,
+    started: u64,
+    ended: u64,
+    /// Ends that can be counted in one way only.
+    sure: Totals,
+    last: Option<Totals>,
+}
+
+impl Sums {
+    pub(crate) fn started(&mut self) {
+        self.started += 1;
+    }
+
+    /// A thread reports its absolute total; returns what is new in it.
+    pub(crate) fn used(&mut self, thread: &ThreadId, total: &Tokens) -> Tokens {
+        let high = self.high.entry(thread.clone()).or_default();
+        let mut new = Tokens::default();
+        for (high, now, new, sum) in [
+            (&mut high.input, total.input, &mut new.input, &mut self.tokens.input),
+            (&mut high.cached_input, total.cached_input, &mut new.cached_input, &mut self.tokens.cached_input),
+            (&mut high.output, total.output, &mut new.output, &mut self.tokens.output),
+            (
+                &mut high.reasoning_output,
+                total.reasoning_output,
+                &mut new.reasoning_output,
+                &mut self.tokens.reasoning_output,
+            ),
+            (&mut high.total, total.total, &mut new.total, &mut self.tokens.total),
+        ] {
+            *new = now.saturating_sub(*high);
+            *high = now.max(*high);
+            *sum += *new;
+        }
+        new
+    }
+
+    /// A run is over.
+    pub(crate) fn ended(&mut self, book: &RunBook, end: &RunEnd, took: Duration) {
+        self.ended += 1;
+        self.runtime += took;
+        let unread = book.finish == Some(FinishReason::Unreadable);
+        match (end, book.stop.map(|(why, _)| why)) {
+            // What came while it was ending may count or not.
+            _ if book.operator_stop || book.seen_terminal || book.seen_inactive || book.seen_active => {}
+            (_, None) if unread => self.sure.failed += 1,
+            (RunEnd::Succeeded, None) => self.sure.succeeded += 1,
+            (RunEnd::Failed(_), None) | (RunEnd::Cancelled, Some(StopReason::Stalled)) => self.sure.failed += 1,
+            (RunEnd::Cancelled, Some(_)) => self.sure.cancelled += 1,
+            (RunEnd::InputRequired { .. }, None) => self.sure.input_required += 1,
+            _ => {}
+        }
+    }
+
+    /// Totals equal the sum of what was reported, and never fall.
+    pub(crate) fn check(&mut self, shown: &Totals, live: Duration) -> Check {
+        ensure!(shown.tokens == self.tokens, "totals equal what was reported", "{:?} instead of {:?}", shown.tokens, self.tokens);
+        let runtime = self.runtime + live;
+        ensure!(shown.runtime == runtime, "totals equal what was reported", "{:?} instead of {runtime:?}", shown.runtime);
+        ensure!(shown.started == self.started, "totals equal what was reported", "{} runs started, not {}", self.started, shown.started);
+        let ended = shown.succeeded + shown.failed + shown.cancelled + shown.input_required;
+        ensure!(ended == self.ended, "totals equal what was reported", "{} runs ended: {shown:?}", self.ended);
+        let enough = shown.succeeded >= self.sure.succeeded
+            && shown.failed >= self.sure.failed
+            && shown.cancelled >= self.sure.cancelled
+            && shown.input_required >= self.sure.input_required;
+        ensure!(enough, "totals equal what was reported", "{shown:?}, at least {:?}", self.sure);
+        if let Some(last) = &self.last {
+            let fell = shown.tokens.total < last.tokens.total || shown.runtime < last.runtime;
+            ensure!(!fell, "totals never fall", "{last:?}, then {shown:?}");
+        }
+        self.last = Some(shown.clone());
+        Ok(())
+    }
+}

@@ -1,0 +1,213 @@
+//! Ends of turns: read together, and answered with another turn or the end (contract 10.1).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use symphony_core::orchestrator::{Effect, Happened, Query, ReadId, RunId, Step};
+use symphony_core::tracker::ById;
+use symphony_core::{Failure, Issue, IssueId};
+
+use crate::books::{Books, TurnAnswer};
+use crate::claims::View;
+use crate::eligibility::{is_active, is_routable, is_terminal};
+use crate::reads::{Said, Sayings, failure_of};
+use crate::runs::{FinishReason, name};
+use crate::violation::{Check, ensure};
+
+const BATCH: Duration = Duration::from_millis(50);
+
+impl Books {
+    fn run_of(&self, issue: &IssueId) -> Option<RunId> {
+        self.runs.iter().find(|(_, book)| book.issue == *issue).map(|(run, _)| *run)
+    }
+
+    /// Whether the issue's run waits for an answer to its turn, and is not being read.
+    pub(crate) fn pending_turn(&self, issue: &IssueId) -> bool {
+        let run = self.run_of(issue).and_then(|run| self.runs.get(&run));
+        run.is_some_and(|book| book.pending.as_ref().is_some_and(|pending| pending.read.is_none()))
+    }
+
+    pub(crate) fn turns_asked(&mut self, read: ReadId, ids: &[IssueId]) -> Check {
+        for id in ids {
+            ensure!(self.pending_turn(id), "a turn's end is read once", "{id} in {ids:?}");
+            let Some(run) = self.run_of(id) else { continue };
+            if let Some(pending) = self.runs.get_mut(&run).and_then(|book| book.pending.as_mut()) {
+                pending.read = Some(read);
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn turns_answered(&mut self, read: ReadId, ids: &[IssueId], stale: bool, part: Option<&Result<ById, Failure>>) {
+        let now = self.now.mono;
+        let sayings = match part {
+            Some(Ok(by_id)) if !stale => Some(Sayings::new(by_id)),
+            _ => None,
+        };
+        let failure = failure_of(part).cloned();
+        for id in ids {
+            let Some(run) = self.run_of(id) else { continue };
+            let waits = self.runs.get(&run).and_then(|book| book.pending.as_ref()).is_some_and(|pending| pending.read == Some(read));
+            if !waits {
+                continue;
+            }
+            let said = sayings.as_ref().map(|sayings| sayings.of(id));
+            let answers = match said {
+                None if stale => {
+                    self.wait_again(run, now + BATCH, 0);
+                    vec![TurnAnswer::Nothing]
+                }
+                None | Some(Said::Unreadable) => self.turn_unread(run, failure.as_ref()),
+                Some(said) => {
+                    self.newer(read, id, &said);
+                    self.decide(run, read, id, &said)
+                }
+            };
+            self.step.turns.insert(run, answers);
+        }
+        // Those that waited for this read to come back go next.
+        for book in self.runs.values_mut() {
+            if let Some(pending) = book.pending.as_mut().filter(|pending| pending.read.is_none()) {
+                pending.due = pending.due.max(now + BATCH);
+            }
+        }
+    }
+
+    fn wait_again(&mut self, run: RunId, due: symphony_core::time::Mono, failures: u32) {
+        if let Some(pending) = self.runs.get_mut(&run).and_then(|book| book.pending.as_mut()) {
+            pending.read = None;
+            pending.due = due;
+            pending.failures += failures;
+        }
+    }
+
+    fn turn_unread(&mut self, run: RunId, failure: Option<&Failure>) -> Vec<TurnAnswer> {
+        let failures = self.runs.get(&run).and_then(|book| book.pending.as_ref()).map_or(0, |pending| pending.failures) + 1;
+        if failures > 3 {
+            return vec![TurnAnswer::Finish(FinishReason::Unreadable)];
+        }
+        let delay = failure.and_then(|failure| failure.retry_after).unwrap_or_else(|| self.backoff(failures));
+        self.wait_again(run, self.now.mono + delay, 1);
+        vec![TurnAnswer::Nothing]
+    }
+
+    fn decide(&mut self, run: RunId, read: ReadId, id: &IssueId, said: &Said<'_>) -> Vec<TurnAnswer> {
+        let settings = Arc::clone(&self.config.settings);
+        let Some((turn, max_turns)) = self.runs.get(&run).map(|book| (book.turn, book.max_turns)) else {
+            return vec![TurnAnswer::Nothing];
+        };
+        let Said::Issue(issue) = said else {
+            return vec![TurnAnswer::Finish(FinishReason::Inactive)];
+        };
+        // A newer answer may have come in first: then its view stays, and either decides.
+        let older = self.claims.get(id).is_some_and(|entry| entry.known > read.0);
+        let answer = if is_terminal(&issue.state, &settings) {
+            TurnAnswer::Finish(FinishReason::Terminal)
+        } else if !is_active(&issue.state, &settings) || !is_routable(issue, &settings) {
+            TurnAnswer::Finish(FinishReason::Inactive)
+        } else if turn >= max_turns {
+            TurnAnswer::Finish(FinishReason::MaxTurns)
+        } else {
+            let mut views = vec![Arc::new((*issue).clone())];
+            views.extend(self.claims.get(id).filter(|_| older).map(|entry| Arc::clone(&entry.issue)));
+            TurnAnswer::Next(views)
+        };
+        self.bring(id, issue, !older);
+        if !older {
+            if let Some(entry) = self.claims.get_mut(id) {
+                entry.known = read.0;
+            }
+            return vec![answer];
+        }
+        // Or nothing comes of it, and it is read again.
+        self.wait_again(run, self.now.mono + BATCH, 0);
+        let known = self.claims.get(id).map(|entry| Arc::clone(&entry.issue));
+        let other = known.map(|issue| {
+            if turn >= max_turns { TurnAnswer::Finish(FinishReason::MaxTurns) } else { TurnAnswer::Next(vec![issue]) }
+        });
+        std::iter::once(answer).chain(other).chain([TurnAnswer::Nothing]).collect()
+    }
+
+    pub(crate) fn next_turn(&mut self, run: RunId, turn: u32, issue: &Arc<Issue>) -> Check {
+        let answers = self.step.turns.remove(&run);
+        let now = self.now.mono;
+        let Some(book) = self.runs.get_mut(&run) else {
+            ensure!(false, "a turn follows only in a live run", "{run}");
+            return Ok(());
+        };
+        let next = answers.iter().flatten().find_map(|answer| match answer {
+            TurnAnswer::Next(views) => Some(views),
+            _ => None,
+        });
+        ensure!(book.pending.is_some() && next.is_some(), "a turn follows only an answer that says so (10.1)", "{}: {answers:?}", name(run, book));
+        let views = next.map_or(&[][..], |views| views);
+        ensure!(views.iter().any(|view| view == issue), "a turn has the issue as just read", "{issue:?} instead of {views:?}");
+        ensure!(turn == book.turn + 1 && turn <= book.max_turns, "turns are counted (10.1)", "{} goes from turn {} to {turn} of {}", name(run, book), book.turn, book.max_turns);
+        book.turn = turn;
+        book.pending = None;
+        book.line = now;
+        book.news = now;
+        Ok(())
+    }
+
+    pub(crate) fn finishing(&mut self, run: RunId) -> Check {
+        let answers = self.step.turns.remove(&run);
+        let Some(book) = self.runs.get_mut(&run) else {
+            ensure!(false, "a run finishes only while it lives", "{run}");
+            return Ok(());
+        };
+        ensure!(book.stop.is_none() && book.finish.is_none(), "a run finishes once", "{}: {:?}, {:?}", name(run, book), book.finish, book.stop);
+        let finish = answers.iter().flatten().find_map(|answer| match answer {
+            TurnAnswer::Finish(why) => Some(*why),
+            _ => None,
+        });
+        ensure!(finish.is_some(), "a run finishes only after an answer that says so (10.1)", "{}: {answers:?}", name(run, book));
+        book.finish = finish;
+        book.pending = None;
+        book.seen_active = false;
+        book.seen_inactive = false;
+        book.seen_terminal = false;
+        Ok(())
+    }
+
+    /// Every turn whose issue was read got its answer.
+    pub(crate) fn check_turns(&mut self) -> Check {
+        let unanswered = self.step.turns.iter().find(|(_, answers)| !answers.contains(&TurnAnswer::Nothing));
+        ensure!(unanswered.is_none(), "the end of a turn is answered (10.1)", "{unanswered:?}");
+        Ok(())
+    }
+
+    /// Notices say what the effects do: one for each start, stop and end.
+    pub(crate) fn check_notices(&self, step: &Step) -> Check {
+        let mut due: Vec<(RunId, &str)> = Vec::new();
+        for effect in &step.effects {
+            match effect {
+                Effect::Start(start) => due.push((start.run, "started")),
+                Effect::Stop { run, .. } => due.push((*run, "stopping")),
+                Effect::NextTurn { run, .. } => due.push((*run, "continued")),
+                Effect::Read { query: Query::ByIds(_) | Query::Poll(_) | Query::ByStates(_), .. } => {}
+                _ => {}
+            }
+        }
+        for notice in &step.notices {
+            let what = match &notice.what {
+                Happened::Started { .. } => "started",
+                Happened::Stopping { .. } => "stopping",
+                Happened::Continued { .. } => "continued",
+                _ => continue,
+            };
+            let known = notice.run.and_then(|run| due.iter().position(|told| *told == (run, what)));
+            ensure!(known.is_some(), "notices say what happened", "{notice:?} without its effect");
+            if let Some(index) = known {
+                due.swap_remove(index);
+            }
+        }
+        ensure!(due.is_empty(), "notices say what happened", "nothing said of {due:?}");
+        Ok(())
+    }
+
+    /// Whether the claim is shown as running.
+    pub(crate) fn is_running(&self, issue: &IssueId) -> bool {
+        self.claims.get(issue).is_some_and(|entry| matches!(entry.view, View::Running { .. }))
+    }
+}
