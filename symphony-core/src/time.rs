@@ -1,7 +1,7 @@
 //! Time as plain numbers: the core never reads a clock, it is told.
 
 use std::fmt;
-use std::ops::Add;
+use std::ops::{Add, Sub};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -104,6 +104,15 @@ impl Add<Duration> for Wall {
     fn add(self, span: Duration) -> Self {
         let span = i64::try_from(millis(span)).unwrap_or(i64::MAX);
         Self(self.0.saturating_add(span))
+    }
+}
+
+impl Sub<Duration> for Wall {
+    type Output = Self;
+
+    fn sub(self, span: Duration) -> Self {
+        let span = i64::try_from(millis(span)).unwrap_or(i64::MAX);
+        Self(self.0.saturating_sub(span))
     }
 }
 

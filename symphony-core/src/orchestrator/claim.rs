@@ -1,6 +1,7 @@
 //! Claims: what the orchestrator holds of an issue, and how one stage follows another
 //! (contract sections 6 and 7).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,8 +43,10 @@ pub(super) struct Claim {
     pub(super) failure: Option<Failure>,
     /// Consecutive normal ends that changed nothing (contract 7.7).
     pub(super) unchanged_ends: u32,
-    /// The conversation of the last run, and what of its tokens is counted already.
-    pub(super) thread: Option<Thread>,
+    /// The conversation that the next run goes on with.
+    pub(super) thread: Option<ThreadId>,
+    /// What of each conversation's tokens is in the totals already.
+    pub(super) counted: BTreeMap<ThreadId, Tokens>,
     /// Its entry in the deadlines.
     pub(super) wake: Option<Mono>,
     pub(super) stage: Stage,
@@ -67,17 +70,11 @@ impl Claim {
             failure: None,
             unchanged_ends: 0,
             thread: None,
+            counted: BTreeMap::new(),
             wake: None,
             stage,
         }
     }
-}
-
-/// A conversation and the token counts that are already in the totals.
-#[derive(Clone, Debug)]
-pub(super) struct Thread {
-    pub(super) id: ThreadId,
-    pub(super) counted: Tokens,
 }
 
 /// The stages of a claim (contract 6.1).
@@ -221,6 +218,14 @@ impl Orchestrator {
         self.refill_now();
     }
 
+    /// The next run begins a new conversation (contract 10.3).
+    pub(super) fn forget_thread(&mut self, id: &IssueId) {
+        if let Some(claim) = self.claims.get_mut(id) {
+            claim.thread = None;
+            claim.counted.clear();
+        }
+    }
+
     /// A failure: the next attempt, after its backoff, in a new conversation (contract 7.2, 10.3).
     pub(super) fn retry_after_failure(&mut self, id: &IssueId, failure: Failure) {
         let max = self.settings().agent.max_retry_backoff;
@@ -229,8 +234,8 @@ impl Orchestrator {
         };
         let attempt = claim.attempt.unwrap_or(0).saturating_add(1);
         claim.attempt = Some(attempt);
-        claim.thread = None;
         claim.unchanged_ends = 0;
+        self.forget_thread(id);
         let at = self.now.mono + policy::backoff(attempt, max);
         self.wait_until(id, at, Some(failure));
     }
@@ -269,9 +274,9 @@ impl Orchestrator {
     pub(super) fn block(&mut self, id: &IssueId, why: BlockReason) {
         let since = self.now;
         if let Some(claim) = self.claims.get_mut(id) {
-            claim.thread = None;
             claim.failure = None;
         }
+        self.forget_thread(id);
         self.enter(id, Stage::Blocked { why: why.clone(), since }, None);
         self.notice_of(id, None, Happened::Blocked { why });
         self.refill_when_freed();
@@ -287,7 +292,9 @@ impl Orchestrator {
 
     /// Tells a live run to stop, once, and remembers what follows.
     pub(super) fn stop(&mut self, id: &IssueId, why: StopReason, after: After) {
-        let bound = self.settings().agent.stop_grace + self.settings().hooks.timeout + STOP_MARGIN;
+        let settings = self.settings();
+        let bound = settings.agent.stop_grace.saturating_add(settings.hooks.timeout);
+        let bound = bound.saturating_add(STOP_MARGIN);
         let Some(claim) = self.claims.get_mut(id) else {
             return;
         };
@@ -312,7 +319,7 @@ impl Orchestrator {
 
     /// Removes the workspace of a terminal issue, if there is one, and then lets go (8.2).
     pub(super) fn clean(&mut self, id: &IssueId) {
-        match self.records.get(id) {
+        match self.record(id) {
             Some(record) if !self.shutting_down => {
                 self.remove(id, Removal::Recorded(record.clone()), 0);
                 self.notice_of(id, None, Happened::Cleaning);

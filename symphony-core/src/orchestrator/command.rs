@@ -99,12 +99,16 @@ impl Orchestrator {
         self.jobs.candidates.asap |= was_invalid;
         if old.generation != self.configuration.generation {
             self.abandon_reads();
+            self.forget_penalties();
         }
         if old.settings.tracker != self.configuration.settings.tracker
             || old.scope != self.configuration.scope
         {
             self.kept = Kept::default();
             self.jobs.candidates.asap = true;
+        }
+        if old.settings.agent.kind != self.settings().agent.kind {
+            self.lift_hold(&old.settings.agent.kind);
         }
         self.kept.learned.clear();
         if let Some(workspaces) = workspaces {
@@ -168,6 +172,15 @@ impl Orchestrator {
                 Asked::Strays => {}
             }
         }
+    }
+
+    /// What the old tracker wanted us to wait for is not the new one's.
+    fn forget_penalties(&mut self) {
+        self.refill.forget_failures();
+        for job in [&mut self.jobs.candidates, &mut self.jobs.refresh, &mut self.jobs.sweep] {
+            job.forget_failure();
+        }
+        self.budget = None;
     }
 
     fn abandon_check(&mut self, read: ReadId, chosen: Vec<IssueId>) {

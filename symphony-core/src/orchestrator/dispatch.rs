@@ -26,10 +26,32 @@ pub(super) struct Kept {
     pub(super) issues: Vec<Issue>,
     pub(super) more: bool,
     pub(super) read_at: Option<Mono>,
+    /// The read that brought it: what an older one says is not news.
+    pub(super) read: ReadId,
     /// Issues that a later read knows more about than the list.
     pub(super) learned: BTreeMap<IssueId, (ReadId, Reason)>,
     /// An order-independent sum over ids and states: it tells whether anything changed.
     fingerprint: u64,
+}
+
+impl Kept {
+    /// Whether something newer than this read shows the issue alive.
+    pub(super) fn shows_alive_since(&self, id: &IssueId, read: ReadId) -> bool {
+        let learned = self.learned.get(id);
+        let is_listed = self.read > read && self.issues.iter().any(|issue| issue.id == *id);
+        match learned {
+            Some((by, reason)) if *by > read => !matches!(reason, Reason::Terminal(_)),
+            _ => is_listed,
+        }
+    }
+
+    /// Takes over what a later read says of an issue, so that its slots are counted in the state
+    /// it is in: else it would be chosen, read and passed over again and again.
+    fn update(&mut self, issue: &Issue) {
+        for kept in self.issues.iter_mut().filter(|kept| kept.id == issue.id) {
+            kept.clone_from(issue);
+        }
+    }
 }
 
 /// When and why slots are filled.
@@ -42,6 +64,15 @@ pub(super) struct Refill {
     /// After a failed read fresh candidates wait until then; retries have their own times.
     pub(super) fresh_from: Option<Mono>,
     pub(super) failed_as: Option<FailureKind>,
+}
+
+impl Refill {
+    /// Whatever failed was another tracker's.
+    pub(super) const fn forget_failures(&mut self) {
+        self.failures = 0;
+        self.fresh_from = None;
+        self.failed_as = None;
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,12 +117,16 @@ impl Orchestrator {
         self.kept.issues = list.issues;
         self.kept.more = list.more;
         self.kept.read_at = Some(self.now.mono);
+        self.kept.read = read;
         self.kept.learned.retain(|_, (learned_by, _)| *learned_by > read);
         self.refill_now();
     }
 
     /// Remembers something about an issue that the kept list does not know.
     pub(super) fn learn(&mut self, id: &IssueId, read: ReadId, reason: Reason) {
+        if read < self.kept.read {
+            return;
+        }
         self.kept.learned.insert(id.clone(), (read, reason));
     }
 
@@ -236,16 +271,16 @@ impl Orchestrator {
         }
         match self.key_for(issue) {
             Err(_) => Some(Reason::InvalidIdentifier),
-            Ok(key) => match self.key_owner(&key) {
-                Some(owner) if *owner != issue.id => Some(Reason::WorkspaceHeld(owner.clone())),
-                _ => None,
-            },
+            Ok(key) => {
+                let owner = self.other_owner(&key, &issue.id);
+                owner.map(|owner| Reason::WorkspaceHeld(owner.clone()))
+            }
         }
     }
 
     /// The machine that has no room for this issue, if so.
     pub(super) fn host_obstacle(&self, id: &IssueId) -> Option<Reason> {
-        let home = self.records.get(id).map(|record| &record.host);
+        let home = self.record(id).map(|record| &record.host);
         match self.slots.host_for(self.settings(), home) {
             Err(Full::Host(host)) => Some(Reason::HostSlot(host)),
             _ => None,
@@ -334,6 +369,10 @@ impl Orchestrator {
 
     fn judge(&mut self, read: ReadId, issue: Arc<Issue>, origin: Origin) {
         let id = issue.id.clone();
+        let moved = self.claims.get(&id).is_some_and(|claim| claim.issue.state != issue.state);
+        if moved && read > self.kept.read {
+            self.kept.update(&issue);
+        }
         self.accept(&id, read, issue);
         let Some(issue) = self.claims.get(&id).map(|claim| Arc::clone(&claim.issue)) else {
             return;
@@ -372,7 +411,7 @@ impl Orchestrator {
         if self.slots.free_in_state(self.settings(), &issue.state) == Some(0) {
             return Err(Full::State);
         }
-        let home = self.records.get(&issue.id).map(|record| &record.host);
+        let home = self.record(&issue.id).map(|record| &record.host);
         self.slots.host_for(self.settings(), home)
     }
 
@@ -380,7 +419,7 @@ impl Orchestrator {
         self.last_run += 1;
         let run = RunId { boot: self.boot, number: self.last_run };
         let settings = Arc::clone(&self.configuration.settings);
-        let record = self.records.get(id).cloned();
+        let record = self.record(id).cloned();
         let Some(claim) = self.claims.get_mut(id) else {
             return;
         };
@@ -396,7 +435,7 @@ impl Orchestrator {
         claim.failure = None;
         let issue = Arc::clone(&claim.issue);
         let attempt = claim.attempt;
-        let resume = claim.thread.as_ref().map(|thread| thread.id.clone());
+        let resume = claim.thread.clone();
         let max_turns = settings.agent.max_turns;
         let agent = Arc::from(settings.agent.kind.as_str());
         let is_probe = self.hold_gate() == HoldGate::OneProbe;

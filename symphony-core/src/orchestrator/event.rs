@@ -35,7 +35,9 @@ impl fmt::Display for RunId {
 }
 
 /// One read of the tracker. Later reads have greater ids.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct ReadId(pub u64);
 
@@ -52,8 +54,10 @@ pub struct RemovalId(pub u64);
 pub struct Generation(pub u64);
 
 /// Something that is done again and again, on an interval of its own (contract 12.1).
+///
+/// Written as text, `custom:` before an embedder's own name, so that it can be a key in JSON.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(into = "String", from = "String")]
 pub enum Job {
     /// Asking for issues to start.
     Candidates,
@@ -63,6 +67,28 @@ pub enum Job {
     Sweep,
     /// An embedder's own.
     Custom(Arc<str>),
+}
+
+const CUSTOM: &str = "custom:";
+
+impl From<Job> for String {
+    fn from(job: Job) -> Self {
+        match job {
+            Job::Custom(name) => format!("{CUSTOM}{name}"),
+            own => own.to_string(),
+        }
+    }
+}
+
+impl From<String> for Job {
+    fn from(text: String) -> Self {
+        match text.as_str() {
+            "candidates" => Self::Candidates,
+            "refresh" => Self::Refresh,
+            "sweep" => Self::Sweep,
+            name => Self::Custom(name.strip_prefix(CUSTOM).unwrap_or(name).into()),
+        }
+    }
 }
 
 impl fmt::Display for Job {

@@ -47,6 +47,12 @@ impl JobState {
         }
     }
 
+    /// Whatever failed was another tracker's.
+    pub(super) fn forget_failure(&mut self) {
+        self.not_before = Mono::default();
+        self.failure = None;
+    }
+
     fn begin(&mut self, now: Now, asks: bool) {
         self.last = Some(now.mono);
         self.last_wall = Some(now.wall);
@@ -70,8 +76,8 @@ pub(super) struct Jobs {
     pub(super) refresh: JobState,
     pub(super) sweep: JobState,
     pub(super) custom: BTreeMap<Arc<str>, (Duration, JobState)>,
-    /// Ages of jobs that an embedder has not added yet.
-    restored_ages: BTreeMap<Job, Duration>,
+    /// Last runs of jobs that an embedder has not added yet.
+    restored: BTreeMap<Job, Wall>,
 }
 
 /// What one poll carries: each part belongs to a job.
@@ -107,7 +113,17 @@ impl Orchestrator {
         self.jobs.candidates.not_before = candidates;
         self.jobs.refresh.not_before = refresh;
         self.jobs.sweep.not_before = sweep;
-        self.jobs.restored_ages = ages;
+        let wall = self.now.wall;
+        let last = |job| ages.get(&job).map(|age| wall - *age);
+        self.jobs.candidates.last_wall = last(Job::Candidates);
+        self.jobs.refresh.last_wall = last(Job::Refresh);
+        self.jobs.sweep.last_wall = last(Job::Sweep);
+        let is_custom = |job: &Job| matches!(job, Job::Custom(_));
+        self.jobs.restored = ages
+            .into_iter()
+            .filter(|(job, _)| is_custom(job))
+            .map(|(job, age)| (job, wall - age))
+            .collect();
     }
 
     /// When a job is due; `None` while it is under way, and for candidates while no slot is free.
@@ -236,8 +252,9 @@ impl Orchestrator {
         ];
         let custom = self.jobs.custom.iter();
         let custom = custom.map(|(name, (_, state))| (Job::Custom(name.clone()), state.last_wall));
-        let last_runs =
-            jobs.into_iter().chain(custom).filter_map(|(job, at)| Some((job, at?))).collect();
+        let waiting = self.jobs.restored.iter().map(|(job, at)| (job.clone(), Some(*at)));
+        let all = jobs.into_iter().chain(custom).chain(waiting);
+        let last_runs = all.filter_map(|(job, at)| Some((job, at?))).collect();
         let scope = self.configuration.scope.clone();
         self.effect(Effect::Save(Saved { scope, last_runs, spent: self.spent.clone() }));
     }
@@ -299,10 +316,12 @@ impl Orchestrator {
     /// An embedder adds a job, or changes its interval.
     pub(super) fn add_job(&mut self, name: Arc<str>, interval: Duration) {
         let job = Job::Custom(Arc::clone(&name));
-        let age = self.jobs.restored_ages.remove(&job).unwrap_or(Duration::MAX);
+        let last = self.jobs.restored.remove(&job);
         let (known, state) = self.jobs.custom.entry(name).or_default();
-        if state.last.is_none() {
+        if let (None, Some(last)) = (state.last, last) {
+            let age = last.until(self.now.wall).unwrap_or_default();
             state.not_before = self.now.mono + interval.saturating_sub(age);
+            state.last_wall = Some(last);
         }
         *known = interval;
     }

@@ -1,7 +1,7 @@
 //! Which issue holds which folder: never two (contract 5.1, 6.2, 6.5).
 
 use crate::issue::{Issue, IssueId};
-use crate::workspace::{InvalidKey, WorkspaceKey};
+use crate::workspace::{InvalidKey, WorkspaceKey, WorkspaceRecord};
 
 use super::Orchestrator;
 use super::claim::Stage;
@@ -9,10 +9,23 @@ use super::claim::Stage;
 impl Orchestrator {
     /// The folder of an issue: the recorded one for the life of its record (contract 6.5).
     pub(super) fn key_for(&self, issue: &Issue) -> Result<WorkspaceKey, InvalidKey> {
-        match self.records.get(&issue.id) {
+        match self.record(&issue.id) {
             Some(record) => Ok(record.key.clone()),
             None => WorkspaceKey::derive(issue.identifier.as_str()),
         }
+    }
+
+    /// The record of an issue. The same id in another scope is another issue.
+    pub(super) fn record(&self, id: &IssueId) -> Option<&WorkspaceRecord> {
+        self.records.get(id).filter(|record| record.scope == self.configuration.scope)
+    }
+
+    /// Whether a folder is held by another issue.
+    pub(super) fn other_owner(&self, key: &WorkspaceKey, id: &IssueId) -> Option<&IssueId> {
+        let owner = self.key_owner(key)?;
+        let is_mine =
+            *owner == *id && (self.record(id).is_some() || !self.records.contains_key(id));
+        (!is_mine).then_some(owner)
     }
 
     /// The issue that holds a folder: by a record, a live run or a removal.

@@ -92,8 +92,9 @@ impl Orchestrator {
         let passed = now.wall.as_unix_millis().rem_euclid(86_400_000).unsigned_abs();
         let left = DAY - passed;
         let count = |purpose: Purpose| self.spent.requests.get(purpose.as_str()).copied();
-        let spent: u64 = self.spent.requests.values().sum();
-        let reads = count(Purpose::Check).unwrap_or(0) + count(Purpose::Turn).unwrap_or(0);
+        let spent = self.spent.requests.values().fold(0, |sum: u64, n| sum.saturating_add(*n));
+        let reads = count(Purpose::Check).unwrap_or(0);
+        let reads = reads.saturating_add(count(Purpose::Turn).unwrap_or(0));
         let mut pace = self.interval(&Job::Candidates);
         if !self.claims.is_empty() {
             pace = pace.min(self.interval(&Job::Refresh));

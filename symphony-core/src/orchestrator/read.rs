@@ -17,7 +17,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 /// How long to wait after a failed read, where the tracker said so.
 pub(super) fn asked_wait(failure: &Failure) -> Option<Duration> {
-    failure.retry_after.map(|wait| wait.min(LONGEST_WAIT))
+    // No wait at all would be a loop.
+    failure.retry_after.filter(|wait| !wait.is_zero()).map(|wait| wait.min(LONGEST_WAIT))
 }
 
 /// An open read.

@@ -51,7 +51,7 @@ impl Orchestrator {
 
     fn present(&mut self, id: &IssueId, read: ReadId, fresh: Arc<Issue>) {
         let standing = policy::standing(&fresh, &self.settings().tracker);
-        let moved = self.claims.get(id).is_some_and(|claim| claim.issue.state != fresh.state);
+        let moved = self.claims.get(id).is_some_and(|claim| has_moved(claim, &fresh));
         self.accept(id, read, fresh);
         match standing {
             Standing::Terminal => self.over(id),
@@ -139,10 +139,10 @@ impl Orchestrator {
                 continue;
             };
             let is_over = policy::standing(&issue, &self.settings().tracker) == Standing::Terminal;
-            if !is_over || self.claims.contains_key(&id) {
+            if !is_over || self.claims.contains_key(&id) || self.kept.shows_alive_since(&id, read) {
                 continue;
             }
-            let Some(record) = self.records.get(&id).cloned() else {
+            let Some(record) = self.record(&id).cloned() else {
                 continue;
             };
             self.claim_to_clean(issue, read, record.key.clone(), Removal::Recorded(record));
@@ -170,6 +170,7 @@ impl Orchestrator {
             };
             let is_ours = self.strays.contains(&key)
                 && !self.claims.contains_key(&issue.id)
+                && !self.kept.shows_alive_since(&issue.id, read)
                 && self.key_owner(&key).is_none()
                 && policy::standing(&issue, &self.settings().tracker) == Standing::Terminal;
             if is_ours {
@@ -206,6 +207,16 @@ impl Orchestrator {
         self.remove(&id, what, 0);
         self.notice_of(&id, None, Happened::Cleaning);
     }
+}
+
+/// Whether the issue is in another state than it was, and not just since before it was blocked: an
+/// agent may have moved it before it asked its question.
+fn has_moved(claim: &Claim, fresh: &Issue) -> bool {
+    let is_news = match claim.stage {
+        Stage::Blocked { since, .. } => fresh.updated_at.is_none_or(|at| at >= since.wall),
+        _ => true,
+    };
+    is_news && claim.issue.state != fresh.state
 }
 
 fn finishes(run: &super::run::Run) -> bool {

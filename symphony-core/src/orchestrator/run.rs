@@ -11,7 +11,7 @@ use crate::policy::{self, Standing};
 use crate::time::{Mono, Now};
 use crate::tracker::ById;
 
-use super::claim::{After, Mark, Stage, Thread, mark};
+use super::claim::{After, Mark, Stage, mark};
 use super::read::{Asked, Seen, asked_wait};
 use super::{
     BlockReason, Effect, Happened, Orchestrator, Phase, Purpose, Query, ReadId, ReleaseReason,
@@ -179,21 +179,13 @@ impl Orchestrator {
             AgentUpdate::Session { thread, session_id, pid } => {
                 run.session_id = Some(session_id);
                 run.pid = pid;
-                if let Some(claim) = self.claims.get_mut(&run.issue)
-                    && claim.thread.as_ref().is_none_or(|known| known.id != thread)
-                {
-                    claim.thread = Some(Thread { id: thread, counted: Tokens::default() });
+                if let Some(claim) = self.claims.get_mut(&run.issue) {
+                    claim.thread = Some(thread);
                 }
             }
             AgentUpdate::Usage { thread, total } => {
-                let Some(claim) = self.claims.get_mut(&run.issue) else {
-                    return;
-                };
-                let known = match &mut claim.thread {
-                    Some(known) if known.id == thread => known,
-                    other => other.insert(Thread { id: thread, counted: Tokens::default() }),
-                };
-                let used = known.counted.raise_to(&total);
+                let Some(claim) = self.claims.get_mut(&run.issue) else { return };
+                let used = claim.counted.entry(thread).or_default().raise_to(&total);
                 run.tokens.add(&used);
                 self.totals.tokens.add(&used);
                 if used != Tokens::default() {
@@ -257,7 +249,10 @@ impl Orchestrator {
             match found.take(&issue) {
                 Seen::Failed(failure) => self.turn_read_failed(id, failure),
                 Seen::Absent if self.is_older(&issue, read) => self.decide_turn(id),
-                Seen::Absent => self.finish(id, Some(After::Release(ReleaseReason::Gone))),
+                Seen::Absent => {
+                    self.saw(&issue, read);
+                    self.finish(id, Some(After::Release(ReleaseReason::Gone)));
+                }
                 Seen::Present(fresh) => {
                     self.accept(&issue, read, fresh);
                     self.decide_turn(id);
@@ -366,9 +361,7 @@ impl Orchestrator {
             },
             RunEnd::Failed(failure) if failure.kind.is_limit() => {
                 let until = self.begin_hold(&run.agent, &failure);
-                if let Some(claim) = self.claims.get_mut(issue) {
-                    claim.thread = None;
-                }
+                self.forget_thread(issue);
                 self.wait_until(issue, until, Some(failure));
             }
             // Once the issue is known to be over, a failure on the way out changes nothing.

@@ -106,7 +106,7 @@ fn running(
         started: run.started,
         turns: run.turns,
         max_turns: run.max_turns,
-        thread: claim.thread.as_ref().map(|thread| thread.id.clone()),
+        thread: claim.thread.clone(),
         session_id: run.session_id.clone(),
         pid: run.pid,
         tokens: run.tokens,
