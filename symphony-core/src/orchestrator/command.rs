@@ -107,9 +107,6 @@ impl Orchestrator {
             self.kept = Kept::default();
             self.jobs.candidates.asap = true;
         }
-        if old.settings.agent.kind != self.settings().agent.kind {
-            self.lift_hold(&old.settings.agent.kind);
-        }
         self.kept.learned.clear();
         if let Some(workspaces) = workspaces {
             self.take_over(workspaces);

@@ -58,7 +58,9 @@ impl Agenda {
 
     /// Forgets what belonged to a life of the service that is over.
     pub(crate) fn forget_life(&mut self) {
-        let stays = |due: &Due| !matches!(due, Due::Answer(_) | Due::Agent(..) | Due::Removal(_) | Due::Job);
+        let stays = |due: &Due| {
+            !matches!(due, Due::Answer(_) | Due::Agent(..) | Due::Removal(_) | Due::Job)
+        };
         self.queue.retain(|Reverse((_, _, due))| stays(due));
     }
 }

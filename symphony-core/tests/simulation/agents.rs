@@ -81,11 +81,24 @@ impl Agents {
     pub(crate) fn new(plan: &Plan) -> Self {
         let mut luck = Luck::new(plan.seed, 5, plan.faults);
         let chatty = luck.rng.per_mille(100);
-        Self { live: BTreeMap::new(), threads: BTreeMap::new(), luck, chatty, calm: false, named: 0 }
+        Self {
+            live: BTreeMap::new(),
+            threads: BTreeMap::new(),
+            luck,
+            chatty,
+            calm: false,
+            named: 0,
+        }
     }
 
     /// Takes a run and says after how many milliseconds it first does something.
-    pub(crate) fn start(&mut self, start: Start, scope: usize, root: &'static str, wall: Wall) -> u64 {
+    pub(crate) fn start(
+        &mut self,
+        start: Start,
+        scope: usize,
+        root: &'static str,
+        wall: Wall,
+    ) -> u64 {
         let script = Script::draw(&mut self.luck, self.chatty, self.calm);
         let resumed = start.resume.is_some() && !self.luck.strikes(Fault::ResumeRefused, 150);
         let thread = match &start.resume {
@@ -96,7 +109,8 @@ impl Agents {
             }
         };
         let total = self.threads.get(&thread).copied().unwrap_or_default();
-        let event = AgentEvent { name: "notification".to_owned(), summary: "working".to_owned(), at: wall };
+        let event =
+            AgentEvent { name: "notification".to_owned(), summary: "working".to_owned(), at: wall };
         let run = start.run;
         let agent = Agent {
             start,
@@ -208,7 +222,11 @@ impl Agents {
             }
             Stage::AfterRun => {
                 let fails = self.luck.strikes(Fault::FinishFails, 30);
-                let end = if fails { failed(FailureKind::Agent(AgentErrorKind::ProcessExit)) } else { RunEnd::Succeeded };
+                let end = if fails {
+                    failed(FailureKind::Agent(AgentErrorKind::ProcessExit))
+                } else {
+                    RunEnd::Succeeded
+                };
                 ended(Vec::new(), end)
             }
             Stage::Leaving(end) => {
@@ -233,7 +251,10 @@ impl Agents {
         let told = agent.start.record.is_none() || self.luck.rng.per_mille(500);
         let news = if told { vec![RunNews::Workspace(record)] } else { Vec::new() };
         agent.stage = Stage::BeforeRun;
-        if created && agent.start.record.is_none() && self.luck.strikes(Fault::AfterCreateFailed, 40) {
+        if created
+            && agent.start.record.is_none()
+            && self.luck.strikes(Fault::AfterCreateFailed, 40)
+        {
             agent.stage = Stage::TakingBack;
         }
         self.go_on(news, 1, 3_000)
@@ -241,9 +262,14 @@ impl Agents {
 
     fn prepare(&mut self, agent: &mut Agent) -> Act {
         match agent.script.trouble {
-            Trouble::BeforeRun => return ended(Vec::new(), failed(FailureKind::Hook(Hook::BeforeRun))),
+            Trouble::BeforeRun => {
+                return ended(Vec::new(), failed(FailureKind::Hook(Hook::BeforeRun)));
+            }
             Trouble::Prompt => {
-                return ended(vec![RunNews::Phase(Phase::BuildingPrompt)], failed(FailureKind::Prompt));
+                return ended(
+                    vec![RunNews::Phase(Phase::BuildingPrompt)],
+                    failed(FailureKind::Prompt),
+                );
             }
             Trouble::SlowHook => {
                 agent.script.trouble = Trouble::None;
@@ -306,14 +332,20 @@ impl Agents {
                 agent.tool_open = true;
                 let slow = self.luck.strikes(Fault::SlowTool, 200);
                 let news = vec![RunNews::Agent(AgentUpdate::ToolBegan)];
-                return if slow { self.go_on(news, 100_000, 3_000_000) } else { self.go_on(news, 1, 5_000) };
+                return if slow {
+                    self.go_on(news, 100_000, 3_000_000)
+                } else {
+                    self.go_on(news, 1, 5_000)
+                };
             }
         };
         self.go_on(news, low, high)
     }
 
     fn usage(&mut self, agent: &mut Agent) -> Vec<RunNews> {
-        let report = |thread: &ThreadId, total: Tokens| RunNews::Agent(AgentUpdate::Usage { thread: thread.clone(), total });
+        let report = |thread: &ThreadId, total: Tokens| {
+            RunNews::Agent(AgentUpdate::Usage { thread: thread.clone(), total })
+        };
         if agent.resumed && agent.total.total > 0 {
             agent.resumed = false;
             if self.luck.strikes(Fault::OldTotalFirst, 800) {

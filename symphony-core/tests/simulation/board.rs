@@ -76,11 +76,12 @@ impl Board {
         let identifier = format!("MT-{number}");
         let mut issue = Issue::new(&id, &identifier, "Fix the door", state).expect("well-formed");
         issue.state_kind = self.tells_kinds.then_some(kind);
-        issue.priority = rng.pick(&[None, Some(0), Some(1), Some(2), Some(2), Some(3), Some(4), Some(9)]);
+        issue.priority =
+            rng.pick(&[None, Some(0), Some(1), Some(2), Some(2), Some(3), Some(4), Some(9)]);
         // A few equal and missing dates, so that ties are broken by the next key.
-        issue.created_at = rng
-            .per_mille(900)
-            .then(|| Wall::from_unix_millis(1_700_000_000_000) + Duration::from_secs(3600 * rng.below(12)));
+        issue.created_at = rng.per_mille(900).then(|| {
+            Wall::from_unix_millis(1_700_000_000_000) + Duration::from_secs(3600 * rng.below(12))
+        });
         issue.updated_at = self.stamps_updates.then_some(wall);
         issue.labels = Label::list(["ready"]);
         Card {
@@ -129,10 +130,9 @@ impl Board {
             })
             .collect();
         if card.unknown_blocker {
-            issue.blocked_by.push(Blocker {
-                identifier: Some("EXT-1".into()),
-                ..Blocker::default()
-            });
+            issue
+                .blocked_by
+                .push(Blocker { identifier: Some("EXT-1".into()), ..Blocker::default() });
         }
         Arc::new(issue)
     }
@@ -181,7 +181,11 @@ impl Board {
         let kind = STATES.iter().find(|(state, _)| *state == name).map(|(_, kind)| *kind);
         let kind = kind.filter(|_| self.tells_kinds);
         // Spelling differs now and then: comparisons must not care.
-        let spelled = if self.luck.rng.per_mille(50) { format!(" {} ", name.to_uppercase()) } else { name.to_owned() };
+        let spelled = if self.luck.rng.per_mille(50) {
+            format!(" {} ", name.to_uppercase())
+        } else {
+            name.to_owned()
+        };
         self.edit(scope, index, wall, |issue| {
             issue.state = StateName::new(spelled);
             issue.state_kind = kind;
@@ -273,7 +277,8 @@ impl Board {
 
     fn change_priority(&mut self, scope: usize, index: usize, wall: Wall) {
         if self.luck.strikes(Fault::PriorityChanged, 800) {
-            let priority = self.luck.rng.pick(&[None, Some(1), Some(2), Some(3), Some(4), Some(-1)]);
+            let priority =
+                self.luck.rng.pick(&[None, Some(1), Some(2), Some(3), Some(4), Some(-1)]);
             self.edit(scope, index, wall, |issue| issue.priority = priority);
         }
     }

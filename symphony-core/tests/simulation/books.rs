@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use symphony_core::orchestrator::{
-    Answer, Command, Configuration, Effect, Event, Generation, ReadId, Removal, RemovalId, Restored, RunId, RunNews, Start, Step, StopReason,
-    Workspaces,
+    Answer, Command, Configuration, Effect, Event, Generation, ReadId, Removal, RemovalId,
+    Restored, RunId, RunNews, Start, Step, StopReason, Workspaces,
 };
 use symphony_core::time::{Mono, Now};
 use symphony_core::{Issue, IssueId, Settings, WorkspaceRecord};
@@ -155,7 +155,8 @@ impl Books {
     /// Takes over what is under the root. What is known of another root may be kept or forgotten.
     fn on_disk(&mut self, workspaces: &Workspaces) {
         let old = std::mem::take(&mut self.records);
-        let known: BTreeSet<String> = old.values().flatten().flatten().map(|record| record.key.folded()).collect();
+        let known: BTreeSet<String> =
+            old.values().flatten().flatten().map(|record| record.key.folded()).collect();
         let live: BTreeSet<String> = self.runs.values().map(|book| book.key.folded()).collect();
         for record in &workspaces.records {
             let possible = self.records.entry(record.issue.clone()).or_default();
@@ -198,13 +199,19 @@ impl Books {
     /// Takes in an event before the orchestrator does, and works out what it must come to.
     pub(crate) fn told(&mut self, now: Now, event: &Event, wakeup: Option<Mono>) -> Check {
         self.now = now;
-        self.step = StepBook { read_before: self.last_read, holds_before: self.holds.all.len(), ..StepBook::default() };
+        self.step = StepBook {
+            read_before: self.last_read,
+            holds_before: self.holds.all.len(),
+            ..StepBook::default()
+        };
         match event {
             Event::Wake => self.step.nothing = wakeup.is_none_or(|at| at > now.mono),
             Event::Answered { read, answer } => self.answered(*read, answer),
             Event::Run { run, news } => self.run_news(*run, news),
             Event::Removed { removal, outcome } => self.removed(*removal, outcome.is_ok()),
-            Event::Reloaded { configuration, workspaces } => self.reloaded(configuration, workspaces.as_ref()),
+            Event::Reloaded { configuration, workspaces } => {
+                self.reloaded(configuration, workspaces.as_ref())
+            }
             Event::ReloadFailed { .. } => self.valid = false,
             Event::Command(command) => self.commanded(command),
             Event::QuietHours { on } => self.pace.quiet(*on),
@@ -247,7 +254,11 @@ impl Books {
         match update {
             AgentUpdate::Usage { thread, total } => {
                 let new = self.sums.used(thread, total);
-                if new.total > 0 { self.holds.works(run) } else { self.holds.may_work(run) }
+                if new.total > 0 {
+                    self.holds.works(run)
+                } else {
+                    self.holds.may_work(run)
+                }
                 if let Some(book) = self.runs.get_mut(&run) {
                     book.tokens.input += new.input;
                     book.tokens.cached_input += new.cached_input;
@@ -270,7 +281,9 @@ impl Books {
             match &what {
                 Removal::Recorded(record) => {
                     if let Some(possible) = self.records.get_mut(&issue) {
-                        possible.retain(|known| known.as_ref().is_none_or(|known| known.path != record.path));
+                        possible.retain(|known| {
+                            known.as_ref().is_none_or(|known| known.path != record.path)
+                        });
                         if self.two_rooted.contains(&issue) {
                             possible.push(None);
                         }
@@ -284,7 +297,8 @@ impl Books {
             self.step.outcomes.insert(issue, vec![Outcome::Free]);
             return;
         }
-        let Some(Entry { view: View::Cleaning { failures, .. }, .. }) = self.claims.get(&issue) else {
+        let Some(Entry { view: View::Cleaning { failures, .. }, .. }) = self.claims.get(&issue)
+        else {
             return;
         };
         let failures = failures + 1;
@@ -295,6 +309,14 @@ impl Books {
             Outcome::CleaningAgain { failures, until }
         };
         self.step.outcomes.insert(issue, vec![outcome]);
+    }
+
+    /// Whether the removal fails for the third time: it is then left to the sweep.
+    pub(crate) fn gives_up(&self, removal: RemovalId, event: &Event) -> bool {
+        let issue = self.removals.get(&removal).map(|(issue, _)| issue);
+        let view = issue.and_then(|issue| self.claims.get(issue)).map(|entry| &entry.view);
+        matches!(event, Event::Removed { outcome: Err(_), .. })
+            && matches!(view, Some(View::Cleaning { failures: 2, .. }))
     }
 
     fn reloaded(&mut self, config: &Configuration, workspaces: Option<&Workspaces>) {
@@ -345,7 +367,9 @@ impl Books {
                             Some(_) => vec![Outcome::Same],
                         }
                     }
-                    Some(View::Checking { .. } | View::Waiting { .. } | View::Blocked { .. }) => vec![Outcome::Blocked(why)],
+                    Some(View::Checking { .. } | View::Waiting { .. } | View::Blocked { .. }) => {
+                        vec![Outcome::Blocked(why)]
+                    }
                     Some(View::Cleaning { .. }) | None => vec![Outcome::Same],
                 };
                 self.step.outcomes.insert(issue.clone(), outcomes);
@@ -373,10 +397,14 @@ impl Books {
         self.shutting_down = true;
         for (issue, entry) in &self.claims {
             let outcomes = match &entry.view {
-                View::Running { stopping: None, .. } => vec![Outcome::Stopping(StopReason::ShutDown)],
+                View::Running { stopping: None, .. } => {
+                    vec![Outcome::Stopping(StopReason::ShutDown)]
+                }
                 View::Running { .. } | View::Cleaning { until: None, .. } => vec![Outcome::Same],
                 View::Cleaning { .. } => vec![Outcome::Same, Outcome::Free],
-                View::Checking { .. } | View::Waiting { .. } | View::Blocked { .. } => vec![Outcome::Free],
+                View::Checking { .. } | View::Waiting { .. } | View::Blocked { .. } => {
+                    vec![Outcome::Free]
+                }
             };
             self.step.outcomes.insert(issue.clone(), outcomes);
         }
@@ -394,7 +422,9 @@ impl Books {
             Effect::NextTurn { run, turn, issue } => self.next_turn(*run, *turn, issue),
             Effect::Finish { run } => self.finishing(*run),
             Effect::Stop { run, why } => self.stopping(*run, *why),
-            Effect::Remove { removal, issue, workspace } => self.removing(*removal, issue, workspace),
+            Effect::Remove { removal, issue, workspace } => {
+                self.removing(*removal, issue, workspace)
+            }
             Effect::Save(saved) => self.pace.saved(saved, &self.config.scope),
             Effect::RecheckWorkflow | Effect::RunJob { .. } => {
                 ensure!(!self.shutting_down, "nothing begins after shutdown", "{effect:?}");
@@ -404,8 +434,17 @@ impl Books {
     }
 
     fn check_read_id(&mut self, read: ReadId, generation: Generation) -> Check {
-        ensure!(read.0 > self.last_read, "later reads have greater ids", "{read:?} after {}", self.last_read);
-        ensure!(generation == self.config.generation, "reads ask the tracker in force", "{read:?} asks {generation:?}");
+        ensure!(
+            read.0 > self.last_read,
+            "later reads have greater ids",
+            "{read:?} after {}",
+            self.last_read
+        );
+        ensure!(
+            generation == self.config.generation,
+            "reads ask the tracker in force",
+            "{read:?} asks {generation:?}"
+        );
         ensure!(!self.shutting_down, "nothing begins after shutdown", "{read:?}");
         self.last_read = read.0;
         Ok(())
@@ -413,25 +452,48 @@ impl Books {
 
     fn started(&mut self, start: &Start) -> Check {
         let Start { run, issue, .. } = start;
-        ensure!(run.boot == self.boot && run.number > self.last_run, "a run id is never used again", "{run} after {}.{}", self.boot, self.last_run);
+        ensure!(
+            run.boot == self.boot && run.number > self.last_run,
+            "a run id is never used again",
+            "{run} after {}.{}",
+            self.boot,
+            self.last_run
+        );
         self.last_run = run.number;
         self.check_start(start)?;
         let path = match &start.record {
             Some(record) => record.path.clone(),
-            None => path_of(&self.settings().workspace.root.to_string_lossy(), &start.host, &start.key),
+            None => {
+                path_of(&self.settings().workspace.root.to_string_lossy(), &start.host, &start.key)
+            }
         };
         let agent = self.settings().agent.kind.clone();
         let folded = path.to_string_lossy().to_ascii_lowercase();
         for (other, book) in &self.runs {
-            ensure!(book.issue != issue.id, "one live run per issue", "{} lives, {run} starts", name(*other, book));
-            ensure!(book.path.to_string_lossy().to_ascii_lowercase() != folded, "one live run per folder", "{} lives in {folded}, {run} starts", name(*other, book));
+            ensure!(
+                book.issue != issue.id,
+                "one live run per issue",
+                "{} lives, {run} starts",
+                name(*other, book)
+            );
+            ensure!(
+                book.path.to_string_lossy().to_ascii_lowercase() != folded,
+                "one live run per folder",
+                "{} lives in {folded}, {run} starts",
+                name(*other, book)
+            );
         }
         for (owner, removal) in self.removals.values() {
             let (key, gone) = match removal {
                 Removal::Recorded(record) => (&record.key, record.path == path),
                 Removal::Stray(key) => (key, *key == start.key),
             };
-            ensure!(!gone && key.folded() != start.key.folded() && *owner != issue.id, "no start in a workspace being removed", "run {run} of {} starts in {key}", issue.id);
+            ensure!(
+                !gone && key.folded() != start.key.folded() && *owner != issue.id,
+                "no start in a workspace being removed",
+                "run {run} of {} starts in {key}",
+                issue.id
+            );
         }
         self.holds.started(&agent, *run, self.now.mono)?;
         let mut book = RunBook::new(start, path, &agent, self.now);
@@ -452,10 +514,21 @@ impl Books {
             ensure!(false, "a run is stopped only while it lives", "{run} is not live: {why:?}");
             return Ok(());
         };
-        ensure!(book.stop.is_none(), "a run is stopped at most once", "{}: {:?}, now {why:?}", name(run, book), book.stop);
+        ensure!(
+            book.stop.is_none(),
+            "a run is stopped at most once",
+            "{}: {:?}, now {why:?}",
+            name(run, book),
+            book.stop
+        );
         if why == StopReason::Stalled {
             let earliest = book.stall(timeout).map(|(earliest, _)| earliest);
-            ensure!(earliest.is_some_and(|at| at <= now), "a stall is silence (8.1)", "{} is stopped at {now:?}, not before {earliest:?}", name(run, book));
+            ensure!(
+                earliest.is_some_and(|at| at <= now),
+                "a stall is silence (8.1)",
+                "{} is stopped at {now:?}, not before {earliest:?}",
+                name(run, book)
+            );
         }
         book.stop = Some((why, now));
         book.pending = None;
@@ -466,17 +539,34 @@ impl Books {
     }
 
     fn removing(&mut self, removal: RemovalId, issue: &Issue, what: &Removal) -> Check {
-        ensure!(removal.0 > self.last_removal, "removal ids grow", "{removal:?} after {}", self.last_removal);
+        ensure!(
+            removal.0 > self.last_removal,
+            "removal ids grow",
+            "{removal:?} after {}",
+            self.last_removal
+        );
         self.last_removal = removal.0;
         let free = self.runs.values().find(|book| book.issue == issue.id);
         ensure!(free.is_none(), "nothing is removed under a live run", "{free:?}");
         match what {
             Removal::Recorded(record) => {
-                let known = self.records.get(&issue.id).is_some_and(|possible| possible.contains(&Some(record.clone())));
-                ensure!(known, "removal uses the recorded path (9.6)", "{record:?} of {}", issue.id);
+                let known = self
+                    .records
+                    .get(&issue.id)
+                    .is_some_and(|possible| possible.contains(&Some(record.clone())));
+                ensure!(
+                    known,
+                    "removal uses the recorded path (9.6)",
+                    "{record:?} of {}",
+                    issue.id
+                );
             }
             Removal::Stray(key) => {
-                ensure!(self.strays.contains(key), "removal uses the recorded path (9.6)", "{key} is no stray");
+                ensure!(
+                    self.strays.contains(key),
+                    "removal uses the recorded path (9.6)",
+                    "{key} is no stray"
+                );
             }
         }
         self.removals.insert(removal, (issue.id.clone(), what.clone()));
@@ -494,7 +584,12 @@ impl Books {
         if self.step.nothing {
             ensure!(step.effects.is_empty(), "old news changes nothing", "{step:?}");
         }
-        ensure!(self.step.polls <= 1, "one poll at a time (4.5)", "{} polls in one step", self.step.polls);
+        ensure!(
+            self.step.polls <= 1,
+            "one poll at a time (4.5)",
+            "{} polls in one step",
+            self.step.polls
+        );
         self.check_queue()?;
         self.check_turns()?;
         self.check_notices(step)

@@ -9,7 +9,9 @@ use symphony_core::tracker::{ById, Candidates};
 /// One event.
 pub(crate) fn event(event: &Event) -> String {
     match event {
-        Event::Answered { read, answer } => format!("read {} answered: {}", read.0, self::answer(answer)),
+        Event::Answered { read, answer } => {
+            format!("read {} answered: {}", read.0, self::answer(answer))
+        }
         Event::Run { run, news } => format!("run {run}: {news:?}"),
         Event::Reloaded { configuration, workspaces } => {
             let settings = &configuration.settings;
@@ -33,7 +35,11 @@ fn answer(answer: &Answer) -> String {
     let mut text = String::new();
     match &answer.candidates {
         Some(Ok(Candidates { issues, more })) => {
-            let _ = write!(text, "list [{}] more {more} ", issues.iter().map(issue).collect::<String>());
+            let _ = write!(
+                text,
+                "list [{}] more {more} ",
+                issues.iter().map(issue).collect::<String>()
+            );
         }
         Some(Err(failure)) => {
             let _ = write!(text, "list failed {:?} {:?} ", failure.kind, failure.retry_after);
@@ -65,7 +71,10 @@ fn issue(issue: &Issue) -> String {
     let updated = issue.updated_at.map_or(0, |at| at.as_unix_millis() % 1_000_000_000);
     let odd = if issue.dispatchable { "" } else { " not dispatchable" };
     let labels: Vec<_> = issue.labels.iter().map(ToString::to_string).collect();
-    format!("({} {} {:?} p{priority} @{updated} {labels:?}{blocked}{odd})", issue.id, issue.identifier, issue.state)
+    format!(
+        "({} {} {:?} p{priority} @{updated} {labels:?}{blocked}{odd})",
+        issue.id, issue.identifier, issue.state
+    )
 }
 
 /// One effect.
@@ -77,7 +86,11 @@ pub(crate) fn effect(effect: &Effect) -> String {
                 let enough = poll.candidates.as_ref().map(|query| query.enough);
                 format!("read {}: poll, candidates {enough:?}, ids {ids:?}", read.0)
             }
-            Query::ByIds(ids) => format!("read {}: ids {:?}", read.0, ids.iter().map(ToString::to_string).collect::<Vec<_>>()),
+            Query::ByIds(ids) => format!(
+                "read {}: ids {:?}",
+                read.0,
+                ids.iter().map(ToString::to_string).collect::<Vec<_>>()
+            ),
             Query::ByStates(_) => format!("read {}: terminal states", read.0),
         },
         Effect::Start(start) => format!(
@@ -91,7 +104,9 @@ pub(crate) fn effect(effect: &Effect) -> String {
             start.record.is_some()
         ),
         Effect::NextTurn { run, turn, .. } => format!("turn {turn} of {run}"),
-        Effect::Remove { removal, issue, workspace } => format!("remove {} of {}: {workspace:?}", removal.0, issue.id),
+        Effect::Remove { removal, issue, workspace } => {
+            format!("remove {} of {}: {workspace:?}", removal.0, issue.id)
+        }
         Effect::Save(saved) => format!("save {:?}", saved.last_runs),
         other => format!("{other:?}"),
     }

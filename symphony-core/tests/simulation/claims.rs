@@ -97,7 +97,13 @@ pub(crate) struct Deeds {
 impl Outcome {
     /// Whether the claim after the step is this outcome, or what the step's own deadlines and
     /// reads made of it.
-    pub(crate) fn fits(&self, before: Option<&View>, after: Option<&View>, deeds: &Deeds, now: Mono) -> bool {
+    pub(crate) fn fits(
+        &self,
+        before: Option<&View>,
+        after: Option<&View>,
+        deeds: &Deeds,
+        now: Mono,
+    ) -> bool {
         match self {
             Self::Same => match before {
                 None => free(after, deeds),
@@ -105,7 +111,8 @@ impl Outcome {
                     due(*attempt, after, deeds)
                 }
                 Some(View::Cleaning { failures, until: Some(at) }) if *at <= now => {
-                    deeds.removing && after == Some(&View::Cleaning { failures: *failures, until: None })
+                    deeds.removing
+                        && after == Some(&View::Cleaning { failures: *failures, until: None })
                 }
                 Some(View::Running { run, stopping: None }) if deeds.stopped.is_some() => {
                     after == Some(&View::Running { run: *run, stopping: deeds.stopped })
@@ -118,7 +125,9 @@ impl Outcome {
                 Some(View::Waiting { attempt: shown, until: Some(until), .. }) if shown == attempt && until == at
             ),
             Self::Waiting { attempt, .. } => due(*attempt, after, deeds),
-            Self::Blocked(why) => matches!(after, Some(View::Blocked { why: shown }) if shown == why),
+            Self::Blocked(why) => {
+                matches!(after, Some(View::Blocked { why: shown }) if shown == why)
+            }
             Self::Cleaning => {
                 deeds.removing && after == Some(&View::Cleaning { failures: 0, until: None })
             }
@@ -149,7 +158,9 @@ fn free(after: Option<&View>, deeds: &Deeds) -> bool {
 /// Due: waiting without a time, or being read.
 fn due(attempt: u32, after: Option<&View>, deeds: &Deeds) -> bool {
     match after {
-        Some(View::Waiting { attempt: shown, until: None, .. }) => *shown == attempt && !deeds.checked,
+        Some(View::Waiting { attempt: shown, until: None, .. }) => {
+            *shown == attempt && !deeds.checked
+        }
         Some(View::Checking { attempt: shown }) => deeds.checked && shown.unwrap_or(0) == attempt,
         _ => false,
     }
@@ -163,7 +174,8 @@ pub(crate) fn views(snapshot: &Snapshot) -> BTreeMap<IssueId, (View, Arc<Issue>)
         views.insert(row.issue.id.clone(), (view, Arc::clone(&row.issue)));
     }
     for row in &snapshot.waiting {
-        let view = View::Waiting { attempt: row.attempt, until: row.until, unchanged: row.unchanged_ends };
+        let view =
+            View::Waiting { attempt: row.attempt, until: row.until, unchanged: row.unchanged_ends };
         views.insert(row.issue.id.clone(), (view, Arc::clone(&row.issue)));
     }
     for row in &snapshot.blocked {

@@ -26,17 +26,22 @@ pub(crate) enum Holder {
 
 impl Books {
     pub(crate) fn free_slots(&self) -> u64 {
-        u64::from(self.settings().agent.max_concurrent_agents).saturating_sub(self.runs.len() as u64)
+        u64::from(self.settings().agent.max_concurrent_agents)
+            .saturating_sub(self.runs.len() as u64)
     }
 
     /// The state that a live run is counted by.
     fn state_of(&self, issue: &IssueId, at_start: &StateName) -> StateName {
-        let tracked = self.claims.get(issue).filter(|entry| matches!(entry.view, View::Running { .. }));
+        let tracked =
+            self.claims.get(issue).filter(|entry| matches!(entry.view, View::Running { .. }));
         tracked.map_or_else(|| at_start.clone(), |entry| entry.issue.state.clone())
     }
 
     pub(crate) fn used_by_state(&self, state: &StateName) -> u32 {
-        let runs = self.runs.values().filter(|book| self.state_of(&book.issue, &book.state_at_start) == *state);
+        let runs = self
+            .runs
+            .values()
+            .filter(|book| self.state_of(&book.issue, &book.state_at_start) == *state);
         u32::try_from(runs.count()).unwrap_or(u32::MAX)
     }
 
@@ -102,10 +107,15 @@ impl Books {
             if here {
                 // With records of its own, or of another root, the folders may differ.
                 let sure = possible.len() == 1 && !self.records.contains_key(issue);
-                return Some(if sure { Holder::Sure(other.clone()) } else { Holder::Perhaps(other.clone()) });
+                return Some(if sure {
+                    Holder::Sure(other.clone())
+                } else {
+                    Holder::Perhaps(other.clone())
+                });
             }
         }
-        let run = self.runs.values().find(|book| book.issue != *issue && book.key.folded() == folded);
+        let run =
+            self.runs.values().find(|book| book.issue != *issue && book.key.folded() == folded);
         if let Some(book) = run {
             return Some(Holder::Sure(book.issue.clone()));
         }
@@ -119,7 +129,9 @@ impl Books {
         if let Some((owner, _)) = removal {
             return Some(Holder::Sure(owner.clone()));
         }
-        let others = self.claims.iter().filter(|(other, entry)| *other != issue && !matches!(entry.view, View::Running { .. }));
+        let others = self.claims.iter().filter(|(other, entry)| {
+            *other != issue && !matches!(entry.view, View::Running { .. })
+        });
         for (other, entry) in others {
             if self.key_of(&entry.issue).is_some_and(|key| key.folded() == folded) {
                 return Some(Holder::Perhaps(other.clone()));
@@ -132,15 +144,28 @@ impl Books {
     pub(crate) fn check_asked(&mut self, ids: &[IssueId]) -> Check {
         let free = self.free_slots();
         ensure!(free > 0, "no read before a start without a slot (7.3)", "{ids:?}");
-        ensure!(ids.len() as u64 <= free + 5, "the best (free slots + 5) are read (5.4)", "{} with {free} free: {ids:?}", ids.len());
+        ensure!(
+            ids.len() as u64 <= free + 5,
+            "the best (free slots + 5) are read (5.4)",
+            "{} with {free} free: {ids:?}",
+            ids.len()
+        );
         for id in ids {
             self.step.deeds.entry(id.clone()).or_default().checked = true;
             let claimed = self.claims.contains_key(id) || self.step.outcomes.contains_key(id);
             if claimed {
                 continue;
             }
-            ensure!(self.kept.list.iter().any(|issue| issue.id == *id), "starts come from the candidates", "{id} is not among them");
-            ensure!(!self.kept.rejected.contains_key(id), "nothing is asked twice (12.5)", "{id} could not start, and is read again from the same list");
+            ensure!(
+                self.kept.list.iter().any(|issue| issue.id == *id),
+                "starts come from the candidates",
+                "{id} is not among them"
+            );
+            ensure!(
+                !self.kept.rejected.contains_key(id),
+                "nothing is asked twice (12.5)",
+                "{id} could not start, and is read again from the same list"
+            );
             ensure!(self.may_start(), "no read before a start when nothing may start", "{ids:?}");
         }
         self.pace.checked(self.now.mono);
@@ -150,10 +175,20 @@ impl Books {
 
     /// The read before a start came back: works out who starts, in which order, and what becomes
     /// of the others.
-    pub(crate) fn check_answered(&mut self, read: ReadId, ids: &[IssueId], stale: bool, part: Option<&Result<ById, Failure>>) {
+    pub(crate) fn check_answered(
+        &mut self,
+        read: ReadId,
+        ids: &[IssueId],
+        stale: bool,
+        part: Option<&Result<ById, Failure>>,
+    ) {
         let checking: Vec<IssueId> = ids
             .iter()
-            .filter(|id| self.claims.get(*id).is_some_and(|entry| matches!(entry.view, View::Checking { .. }) && entry.since < read.0))
+            .filter(|id| {
+                self.claims.get(*id).is_some_and(|entry| {
+                    matches!(entry.view, View::Checking { .. }) && entry.since < read.0
+                })
+            })
             .cloned()
             .collect();
         self.step.checked_back = true;
@@ -191,7 +226,10 @@ impl Books {
         };
         let attempt = entry.lineage.attempt.unwrap_or(0);
         let again = self.now.mono + self.backoff(attempt.max(1));
-        let mut outcomes = vec![Outcome::Waiting { attempt, until: Until::Now }, Outcome::Waiting { attempt, until: Until::At(again) }];
+        let mut outcomes = vec![
+            Outcome::Waiting { attempt, until: Until::Now },
+            Outcome::Waiting { attempt, until: Until::At(again) },
+        ];
         if !entry.lineage.retry {
             outcomes.push(Outcome::Free);
         }
@@ -208,7 +246,9 @@ impl Books {
             return vec![Outcome::Free];
         }
         let attempt = entry.lineage.attempt.unwrap_or(0);
-        let delay = failure.and_then(|failure| failure.retry_after).unwrap_or_else(|| self.backoff(attempt.max(1)));
+        let delay = failure
+            .and_then(|failure| failure.retry_after)
+            .unwrap_or_else(|| self.backoff(attempt.max(1)));
         vec![Outcome::Waiting { attempt, until: Until::At(self.now.mono + delay) }]
     }
 
@@ -231,13 +271,18 @@ impl Books {
         let recorded = self.has_record(id);
         // Where it is open which record it has, so is in which folder it would work.
         let unsure = recorded.is_none() || held.is_some();
-        let stuck = obstacle(issue, &settings, recorded != Some(false)).is_some() || (recorded.is_some() && matches!(held, Some(Holder::Sure(_))));
+        let stuck = obstacle(issue, &settings, recorded != Some(false)).is_some()
+            || (recorded.is_some() && matches!(held, Some(Holder::Sure(_))));
         if stuck {
             self.kept.rejected.insert(id.clone(), read);
             return vec![Outcome::Free];
         }
         self.bring(id, issue, false);
-        self.step.queue.push(Judged { issue: Arc::new(issue.clone()), retry: lineage.retry, unsure });
+        self.step.queue.push(Judged {
+            issue: Arc::new(issue.clone()),
+            retry: lineage.retry,
+            unsure,
+        });
         let mut outcomes = vec![Outcome::Running];
         if lineage.retry {
             let attempt = lineage.attempt.unwrap_or(0);
@@ -257,18 +302,44 @@ impl Books {
         ensure!(!self.shutting_down, "nothing starts after shutdown", "{start:?}");
         ensure!(!self.paused, "nothing starts while paused", "{start:?}");
         ensure!(self.valid, "nothing starts on an invalid file", "{start:?}");
-        ensure!(self.free_slots() > 0, "never above the global limit", "{} live, {id} starts", self.runs.len());
-        ensure!(self.state_slot(&start.issue.state), "never above a state's limit", "{id} starts in {}", start.issue.state);
+        ensure!(
+            self.free_slots() > 0,
+            "never above the global limit",
+            "{} live, {id} starts",
+            self.runs.len()
+        );
+        ensure!(
+            self.state_slot(&start.issue.state),
+            "never above a state's limit",
+            "{id} starts in {}",
+            start.issue.state
+        );
         self.check_host(start)?;
         loop {
-            ensure!(!self.step.queue.is_empty(), "only what was just read and may start is started (5.4)", "{start:?}");
+            ensure!(
+                !self.step.queue.is_empty(),
+                "only what was just read and may start is started (5.4)",
+                "{start:?}"
+            );
             let next = self.step.queue.remove(0);
             if next.issue.id == *id {
-                ensure!(*next.issue == *start.issue, "a start has the issue as just read", "{:?} instead of {:?}", start.issue, next.issue);
+                ensure!(
+                    *next.issue == *start.issue,
+                    "a start has the issue as just read",
+                    "{:?} instead of {:?}",
+                    start.issue,
+                    next.issue
+                );
                 break;
             }
             let passed = next.unsure || !self.slots_for(&next.issue);
-            ensure!(passed, "starts are in dispatch order (5.3)", "{} starts before {}", id, next.issue.id);
+            ensure!(
+                passed,
+                "starts are in dispatch order (5.3)",
+                "{} starts before {}",
+                id,
+                next.issue.id
+            );
         }
         self.check_lineage(start)
     }
@@ -276,12 +347,22 @@ impl Books {
     fn check_host(&self, start: &Start) -> Check {
         let id = &start.issue.id;
         let free = self.host_free(&start.host);
-        ensure!(free > 0, "never above a host's limit", "{id} starts on {} with {free} free", start.host);
+        ensure!(
+            free > 0,
+            "never above a host's limit",
+            "{id} starts on {} with {free} free",
+            start.host
+        );
         if let Some(record) = &start.record {
             ensure!(record.host == start.host, "a workspace's issue runs on its host", "{start:?}");
         } else {
             let most = self.settings().hosts.iter().map(|host| self.host_free(&host.id)).max();
-            ensure!(most.is_none_or(|most| free == most), "the host with most room is chosen", "{id} starts on {} with {free} free, {most:?} elsewhere", start.host);
+            ensure!(
+                most.is_none_or(|most| free == most),
+                "the host with most room is chosen",
+                "{id} starts on {} with {free} free, {most:?} elsewhere",
+                start.host
+            );
         }
         Ok(())
     }
@@ -293,18 +374,49 @@ impl Books {
             return Ok(());
         };
         let lineage = &entry.lineage;
-        ensure!(start.attempt == lineage.attempt, "the attempt is counted right (7)", "{id}: {:?} instead of {:?}", start.attempt, lineage.attempt);
-        let resume = lineage.resume.as_ref().filter(|(_, agent)| *agent == self.settings().agent.kind).map(|(thread, _)| thread);
-        let resumed = open::USAGE_REPLACES_THREAD || start.resume.as_ref() == resume || (lineage.resume_open && start.resume.is_none());
-        ensure!(resumed, "a thread is resumed only after a normal end (10.3)", "{id}: {:?} instead of {resume:?}", start.resume);
-        ensure!(start.max_turns == self.settings().agent.max_turns, "a run starts with the settings in force", "{start:?}");
+        ensure!(
+            start.attempt == lineage.attempt,
+            "the attempt is counted right (7)",
+            "{id}: {:?} instead of {:?}",
+            start.attempt,
+            lineage.attempt
+        );
+        let resume = lineage
+            .resume
+            .as_ref()
+            .filter(|(_, agent)| *agent == self.settings().agent.kind)
+            .map(|(thread, _)| thread);
+        let resumed = open::USAGE_REPLACES_THREAD
+            || start.resume.as_ref() == resume
+            || (lineage.resume_open && start.resume.is_none());
+        ensure!(
+            resumed,
+            "a thread is resumed only after a normal end (10.3)",
+            "{id}: {:?} instead of {resume:?}",
+            start.resume
+        );
+        ensure!(
+            start.max_turns == self.settings().agent.max_turns,
+            "a run starts with the settings in force",
+            "{start:?}"
+        );
         let possible = self.records.get(id).cloned().unwrap_or_else(|| vec![None]);
-        ensure!(possible.contains(&start.record), "a run goes on in its workspace", "{id}: {:?} instead of {possible:?}", start.record);
+        ensure!(
+            possible.contains(&start.record),
+            "a run goes on in its workspace",
+            "{id}: {:?} instead of {possible:?}",
+            start.record
+        );
         let key = match &start.record {
             Some(record) => Some(record.key.clone()),
             None => WorkspaceKey::derive(start.issue.identifier.as_str()).ok(),
         };
-        ensure!(key.as_ref() == Some(&start.key), "the workspace key is kept or derived (6.5)", "{id}: {} instead of {key:?}", start.key);
+        ensure!(
+            key.as_ref() == Some(&start.key),
+            "the workspace key is kept or derived (6.5)",
+            "{id}: {} instead of {key:?}",
+            start.key
+        );
         Ok(())
     }
 

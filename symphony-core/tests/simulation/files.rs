@@ -86,17 +86,27 @@ impl Files {
         if live > 1 && luck.strikes(Fault::LimitLowered, 300) {
             settings.agent.max_concurrent_agents = live / 2;
         } else {
-            settings.agent.max_concurrent_agents = u32::try_from(luck.rng.between(1, 10)).unwrap_or(1);
+            settings.agent.max_concurrent_agents =
+                u32::try_from(luck.rng.between(1, 10)).unwrap_or(1);
         }
         if luck.strikes(Fault::StatesChanged, 200) {
-            let active = luck.rng.pick(&[&["Todo", "In Progress"][..], &["In Progress", "Rework"], &["todo", "in progress", "Rework", "Review"]]);
+            let active = luck.rng.pick(&[
+                &["Todo", "In Progress"][..],
+                &["In Progress", "Rework"],
+                &["todo", "in progress", "Rework", "Review"],
+            ]);
             settings.tracker.active_states = StateSet::new(active.iter().copied());
-            let terminal = luck.rng.pick(&[&["Done", "Cancelled", "Closed"][..], &["Done", "Closed", "Review"], &["Done"]]);
+            let terminal = luck.rng.pick(&[
+                &["Done", "Cancelled", "Closed"][..],
+                &["Done", "Closed", "Review"],
+                &["Done"],
+            ]);
             settings.tracker.terminal_states = StateSet::new(terminal.iter().copied());
         }
         if luck.strikes(Fault::LabelsChanged, 150) {
             let labels = luck.rng.pick(&[&[][..], &["ready"], &["Other"], &[""]]);
-            settings.tracker.required_labels = labels.iter().map(|label| Label::new(label)).collect();
+            settings.tracker.required_labels =
+                labels.iter().map(|label| Label::new(label)).collect();
         }
         if luck.strikes(Fault::IntervalsChanged, 300) {
             vary_intervals(settings, luck);
@@ -166,8 +176,10 @@ fn vary(settings: &mut Settings, luck: &mut Luck) {
 
 fn vary_intervals(settings: &mut Settings, luck: &mut Luck) {
     settings.polling.interval = Duration::from_secs(luck.rng.pick(&[5, 15, 30, 30, 60, 120]));
-    settings.polling.jobs.candidates = luck.rng.pick(&[None, None, Some(20), Some(300)]).map(Duration::from_secs);
-    settings.polling.jobs.refresh = luck.rng.pick(&[None, None, Some(7), Some(90)]).map(Duration::from_secs);
+    settings.polling.jobs.candidates =
+        luck.rng.pick(&[None, None, Some(20), Some(300)]).map(Duration::from_secs);
+    settings.polling.jobs.refresh =
+        luck.rng.pick(&[None, None, Some(7), Some(90)]).map(Duration::from_secs);
     settings.polling.jobs.sweep = Duration::from_secs(luck.rng.pick(&[60, 600, 3600]));
 }
 
@@ -196,11 +208,15 @@ fn vary_hosts(settings: &mut Settings, luck: &mut Luck) {
 }
 
 fn all_hosts(max_agents: u32) -> Vec<HostLimit> {
-    ["local", "far", "away"].iter().map(|name| HostLimit { id: HostId::from(*name), max_agents }).collect()
+    ["local", "far", "away"]
+        .iter()
+        .map(|name| HostLimit { id: HostId::from(*name), max_agents })
+        .collect()
 }
 
 fn vary_stall(settings: &mut Settings, luck: &mut Luck) {
-    settings.codex.stall_timeout = luck.rng.pick(&[None, Some(45), Some(120), Some(300)]).map(Duration::from_secs);
+    settings.codex.stall_timeout =
+        luck.rng.pick(&[None, Some(45), Some(120), Some(300)]).map(Duration::from_secs);
 }
 
 fn vary_backoff(settings: &mut Settings, luck: &mut Luck) {

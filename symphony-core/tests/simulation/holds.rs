@@ -33,7 +33,14 @@ pub(crate) struct HoldBooks {
 
 impl HoldBooks {
     /// A run reported a limit.
-    pub(crate) fn begin(&mut self, agent: &str, run: RunId, failure: &Failure, backoff: Duration, now: Now) {
+    pub(crate) fn begin(
+        &mut self,
+        agent: &str,
+        run: RunId,
+        failure: &Failure,
+        backoff: Duration,
+        now: Now,
+    ) {
         let until = now.mono + self.span(failure, backoff, now).min(LONGEST);
         match self.all.get_mut(agent) {
             Some(hold) if hold.probe != Some(run) => {
@@ -63,8 +70,18 @@ impl HoldBooks {
             return Ok(());
         };
         let over = hold.until.iter().any(|until| *until <= now);
-        ensure!(over, "nothing starts during a hold", "run {run} starts at {now:?}, held until {:?}", hold.until);
-        ensure!(hold.probe.is_none(), "one probe at a time", "run {run} starts while {:?} tries", hold.probe);
+        ensure!(
+            over,
+            "nothing starts during a hold",
+            "run {run} starts at {now:?}, held until {:?}",
+            hold.until
+        );
+        ensure!(
+            hold.probe.is_none(),
+            "one probe at a time",
+            "run {run} starts while {:?} tries",
+            hold.probe
+        );
         hold.probe = Some(run);
         Ok(())
     }
@@ -97,18 +114,32 @@ impl HoldBooks {
 
     /// Whether nothing may start on the agent now.
     pub(crate) fn holds(&self, agent: &str, now: Mono) -> bool {
-        self.all.get(agent).is_some_and(|hold| hold.probe.is_some() || hold.until.iter().all(|until| *until > now))
+        self.all
+            .get(agent)
+            .is_some_and(|hold| hold.probe.is_some() || hold.until.iter().all(|until| *until > now))
     }
 
     /// The snapshot shows what must be there, and nothing else.
     pub(crate) fn check(&mut self, rows: &[HoldRow]) -> Check {
         for row in rows {
             let Some(hold) = self.all.get_mut(&row.agent) else {
-                ensure!(false, "the snapshot equals the world", "a hold that should be over: {row:?}");
+                ensure!(
+                    false,
+                    "the snapshot equals the world",
+                    "a hold that should be over: {row:?}"
+                );
                 continue;
             };
-            ensure!(hold.until.contains(&row.until), "the snapshot equals the world", "{row:?} for {hold:?}");
-            ensure!(hold.probe == row.probe, "the snapshot equals the world", "{row:?} for {hold:?}");
+            ensure!(
+                hold.until.contains(&row.until),
+                "the snapshot equals the world",
+                "{row:?} for {hold:?}"
+            );
+            ensure!(
+                hold.probe == row.probe,
+                "the snapshot equals the world",
+                "{row:?} for {hold:?}"
+            );
             hold.until = vec![row.until];
             hold.may_end = false;
         }

@@ -22,18 +22,47 @@ impl Books {
     /// What is cheap enough to be asked after every step.
     pub(crate) fn check_deadlines(&self, wakeup: Option<Mono>) -> Check {
         let now = self.now.mono;
-        ensure!(wakeup.is_none_or(|at| at > now), "the next wake-up is not in the past", "{wakeup:?} at {now:?}");
+        ensure!(
+            wakeup.is_none_or(|at| at > now),
+            "the next wake-up is not in the past",
+            "{wakeup:?} at {now:?}"
+        );
         let by = |at: Mono| wakeup.is_some_and(|wakeup| wakeup <= at);
         let timeout = self.settings().codex.stall_timeout;
-        let reading = self.reads.values().any(|open| matches!(open.purpose, Purpose::Turn(_)) && open.generation == self.config.generation);
+        let reading = self.reads.values().any(|open| {
+            matches!(open.purpose, Purpose::Turn(_)) && open.generation == self.config.generation
+        });
         for (run, book) in &self.runs {
             if let Some((_, latest)) = book.stall(timeout) {
-                ensure!(latest > now, "a stall is found by its deadline (8.1)", "{}, silent since {:?}", name(*run, book), book.news);
-                ensure!(by(latest), "a wake-up for every deadline", "{wakeup:?}, but {} stalls at {latest:?}", name(*run, book));
+                ensure!(
+                    latest > now,
+                    "a stall is found by its deadline (8.1)",
+                    "{}, silent since {:?}",
+                    name(*run, book),
+                    book.news
+                );
+                ensure!(
+                    by(latest),
+                    "a wake-up for every deadline",
+                    "{wakeup:?}, but {} stalls at {latest:?}",
+                    name(*run, book)
+                );
             }
-            if let Some(pending) = book.pending.as_ref().filter(|pending| pending.read.is_none() && !reading) {
-                ensure!(pending.due > now, "the end of a turn is read in time (4.5)", "{}: {pending:?}", name(*run, book));
-                ensure!(by(pending.due), "a wake-up for every deadline", "{wakeup:?}, but {}: {pending:?}", name(*run, book));
+            if let Some(pending) =
+                book.pending.as_ref().filter(|pending| pending.read.is_none() && !reading)
+            {
+                ensure!(
+                    pending.due > now,
+                    "the end of a turn is read in time (4.5)",
+                    "{}: {pending:?}",
+                    name(*run, book)
+                );
+                ensure!(
+                    by(pending.due),
+                    "a wake-up for every deadline",
+                    "{wakeup:?}, but {}: {pending:?}",
+                    name(*run, book)
+                );
             }
         }
         Ok(())
@@ -46,32 +75,62 @@ impl Books {
         for (id, entry) in &self.claims {
             match &entry.view {
                 View::Running { run, .. } => {
-                    ensure!(self.runs.contains_key(run), "every claim has something that moves it on", "{id}: {run} is over");
+                    ensure!(
+                        self.runs.contains_key(run),
+                        "every claim has something that moves it on",
+                        "{id}: {run} is over"
+                    );
                 }
                 View::Checking { .. } => {
-                    let read = self.reads.values().any(|open| matches!(&open.purpose, Purpose::Check(ids) if ids.contains(id)));
-                    ensure!(read, "every claim has something that moves it on", "{id} is being checked by no read");
+                    let read = self.reads.values().any(
+                        |open| matches!(&open.purpose, Purpose::Check(ids) if ids.contains(id)),
+                    );
+                    ensure!(
+                        read,
+                        "every claim has something that moves it on",
+                        "{id} is being checked by no read"
+                    );
                 }
                 View::Waiting { until: Some(at), .. } | View::Cleaning { until: Some(at), .. } => {
-                    ensure!(*at > now && by(*at), "a wake-up for every deadline", "{id} is due at {at:?}, wake-up {wakeup:?}");
+                    ensure!(
+                        *at > now && by(*at),
+                        "a wake-up for every deadline",
+                        "{id} is due at {at:?}, wake-up {wakeup:?}"
+                    );
                 }
                 View::Cleaning { until: None, .. } => {
                     let open = self.removals.values().any(|(owner, _)| owner == id);
-                    ensure!(open, "every claim has something that moves it on", "{id} is being cleaned by no removal");
+                    ensure!(
+                        open,
+                        "every claim has something that moves it on",
+                        "{id} is being cleaned by no removal"
+                    );
                 }
                 View::Blocked { .. } => {
                     let row = snapshot.polling.jobs.iter().find(|row| row.job == Job::Refresh);
                     let alive = row.is_some_and(|row| row.in_progress || row.next.is_some());
-                    ensure!(alive, "every claim has something that moves it on", "{id} is blocked, refresh is {row:?}");
+                    ensure!(
+                        alive,
+                        "every claim has something that moves it on",
+                        "{id} is blocked, refresh is {row:?}"
+                    );
                 }
                 View::Waiting { until: None, .. } => {}
             }
         }
         if let Some(hold) = self.holds.all.get(&self.settings().agent.kind)
-            && self.claims.values().any(|entry| matches!(entry.view, View::Waiting { until: None, .. }))
+            && self
+                .claims
+                .values()
+                .any(|entry| matches!(entry.view, View::Waiting { until: None, .. }))
         {
             let waits = hold.until.iter().any(|at| *at <= now || by(*at));
-            ensure!(waits, "a wake-up for every deadline", "held until {:?}, wake-up {wakeup:?}", hold.until);
+            ensure!(
+                waits,
+                "a wake-up for every deadline",
+                "held until {:?}, wake-up {wakeup:?}",
+                hold.until
+            );
         }
         self.check_startable(wakeup)?;
         self.check_selection()?;
@@ -85,18 +144,26 @@ impl Books {
             return Ok(());
         }
         let waiting = self.due().next().map(|(id, _)| id.clone()).filter(|_| self.step.refill);
-        let fresh = || self.startable().first().map(|issue| issue.id.clone()).filter(|_| self.step.refill);
+        let fresh =
+            || self.startable().first().map(|issue| issue.id.clone()).filter(|_| self.step.refill);
         if let Some(id) = waiting.or_else(fresh) {
             let at = self.pace.next_check(self.now.mono, self.config.min_read_gap);
             let soon = wakeup.is_some_and(|wakeup| wakeup <= at);
-            ensure!(soon, "what may start is read (4.6)", "{id} may start, no read is open, wake-up {wakeup:?} instead of {at:?}");
+            ensure!(
+                soon,
+                "what may start is read (4.6)",
+                "{id} may start, no read is open, wake-up {wakeup:?} instead of {at:?}"
+            );
         }
         Ok(())
     }
 
     /// Retries that are due and have their slots.
     fn due(&self) -> impl Iterator<Item = (&IssueId, &Arc<Issue>)> {
-        let waiting = self.claims.iter().filter(|(_, entry)| matches!(entry.view, View::Waiting { until: None, .. }));
+        let waiting = self
+            .claims
+            .iter()
+            .filter(|(_, entry)| matches!(entry.view, View::Waiting { until: None, .. }));
         waiting.map(|(id, entry)| (id, &entry.issue)).filter(|(_, issue)| self.slots_for(issue))
     }
 
@@ -127,11 +194,16 @@ impl Books {
             return Ok(());
         };
         // After a failure, fresh candidates wait longer than retries that are due.
-        if !self.holds.all.is_empty() || self.step.open || self.kept.repeats || self.pace.checks_wait(self.now.mono) {
+        if !self.holds.all.is_empty()
+            || self.step.open
+            || self.kept.repeats
+            || self.pace.checks_wait(self.now.mono)
+        {
             return Ok(());
         }
         let entries = chosen.iter().filter_map(|id| self.claims.get(id));
-        let mut all: Vec<(&Arc<Issue>, bool, bool)> = entries.map(|entry| (&entry.issue, entry.lineage.retry, true)).collect();
+        let mut all: Vec<(&Arc<Issue>, bool, bool)> =
+            entries.map(|entry| (&entry.issue, entry.lineage.retry, true)).collect();
         all.extend(self.due().map(|(_, issue)| (issue, true, false)));
         all.extend(self.startable().into_iter().map(|issue| (issue, false, false)));
         all.sort_by(|a, b| rank(a.0, a.1).cmp(&rank(b.0, b.1)));
@@ -149,7 +221,14 @@ impl Books {
             } else {
                 continue;
             }
-            ensure!(is_chosen, "the best (free slots + 5) are read (5.4)", "{} {:?} was passed over for {chosen:?}, {} slots", issue.id, rank(issue, retry), self.free_slots());
+            ensure!(
+                is_chosen,
+                "the best (free slots + 5) are read (5.4)",
+                "{} {:?} was passed over for {chosen:?}, {} slots",
+                issue.id,
+                rank(issue, retry),
+                self.free_slots()
+            );
         }
         Ok(())
     }
@@ -160,8 +239,15 @@ impl Books {
             return Ok(());
         };
         for (id, entry) in &self.claims {
-            let refreshed = matches!(entry.view, View::Running { stopping: None, .. } | View::Waiting { .. } | View::Blocked { .. });
-            ensure!(!refreshed || ids.contains(id), "a refresh reads every claimed issue (8.2)", "{id} is missing in {ids:?}");
+            let refreshed = matches!(
+                entry.view,
+                View::Running { stopping: None, .. } | View::Waiting { .. } | View::Blocked { .. }
+            );
+            ensure!(
+                !refreshed || ids.contains(id),
+                "a refresh reads every claimed issue (8.2)",
+                "{id} is missing in {ids:?}"
+            );
         }
         Ok(())
     }

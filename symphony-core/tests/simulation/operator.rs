@@ -87,11 +87,22 @@ impl Operator {
     pub(crate) fn accident(&mut self) -> Accident {
         let luck = &mut self.luck;
         match luck.rng.below(100) {
-            0..=14 if luck.strikes(Fault::Killed, 500) => Accident::Kill { again: luck.strikes(Fault::KilledAgain, 300) },
-            15..=24 if luck.strikes(Fault::WallJumped, 500) => {
-                Accident::WallJump(luck.rng.pick(&[-90_000_000, -3_600_000, -1_500, 2_000, 3_600_000, 90_000_000]))
+            0..=14 if luck.strikes(Fault::Killed, 500) => {
+                Accident::Kill { again: luck.strikes(Fault::KilledAgain, 300) }
             }
-            25..=34 if luck.strikes(Fault::Suspended, 500) => Accident::Suspend(luck.rng.pick(&[200, 20_000, 1_800_000])),
+            15..=24 if luck.strikes(Fault::WallJumped, 500) => {
+                Accident::WallJump(luck.rng.pick(&[
+                    -90_000_000,
+                    -3_600_000,
+                    -1_500,
+                    2_000,
+                    3_600_000,
+                    90_000_000,
+                ]))
+            }
+            25..=34 if luck.strikes(Fault::Suspended, 500) => {
+                Accident::Suspend(luck.rng.pick(&[200, 20_000, 1_800_000]))
+            }
             35..=54 if luck.strikes(Fault::SpuriousWake, 1000) => Accident::SpuriousWake,
             55..=79 => Accident::OldRunNews,
             80..=99 => Accident::OldReadAnswer,

@@ -109,7 +109,9 @@ impl Pace {
                 self.perhaps_active = now;
                 self.excuse(now);
             }
-            Event::Run { news: RunNews::Ended(_) | RunNews::TurnEnded, .. } => self.causes.push_back(now),
+            Event::Run { news: RunNews::Ended(_) | RunNews::TurnEnded, .. } => {
+                self.causes.push_back(now)
+            }
             _ => {}
         }
     }
@@ -134,13 +136,28 @@ impl Pace {
     }
 
     /// A poll goes out: no job before its time.
-    pub(crate) fn asked(&mut self, now: Mono, candidates: bool, refresh: bool, sweep: bool, settings: &Settings) -> Check {
+    pub(crate) fn asked(
+        &mut self,
+        now: Mono,
+        candidates: bool,
+        refresh: bool,
+        sweep: bool,
+        settings: &Settings,
+    ) -> Check {
         let early = now < self.first_poll && candidates && !self.candidates.excused;
-        ensure!(!early, "a restart is no request storm (4.1)", "polled at {now:?}, not before {:?}", self.first_poll);
+        ensure!(
+            !early,
+            "a restart is no request storm (4.1)",
+            "polled at {now:?}, not before {:?}",
+            self.first_poll
+        );
         let polling = &settings.polling;
         let shortest = |own: Option<Duration>| {
             let base = own.unwrap_or(polling.interval);
-            polling.activity.as_ref().map_or(base, |activity| base.min(activity.idle).min(activity.dormant))
+            polling
+                .activity
+                .as_ref()
+                .map_or(base, |activity| base.min(activity.idle).min(activity.dormant))
         };
         for (asked, job, interval, what) in [
             (candidates, &mut self.candidates, shortest(polling.jobs.candidates), "candidates"),
@@ -152,7 +169,11 @@ impl Pace {
             }
             let since = job.asked.map(|last| now.since(last));
             let due = since.is_none_or(|since| since >= interval * 9 / 10);
-            ensure!(due || job.excused, "a job runs on its interval (12.1)", "{what} after {since:?}, interval {interval:?}");
+            ensure!(
+                due || job.excused,
+                "a job runs on its interval (12.1)",
+                "{what} after {since:?}, interval {interval:?}"
+            );
             *job = JobPace { asked: Some(now), excused: false };
         }
         self.count_read(now, settings)
@@ -175,12 +196,25 @@ impl Pace {
         }
         let per_minute = 60_000 / settings.polling.interval.as_millis().max(1);
         let allowed = 30 + 4 * per_minute + 4 * self.causes.len() as u128;
-        ensure!(open::STATE_SLOT_STORM || self.reads.len() as u128 <= allowed, "reads are no storm (4.5)", "{} reads in a minute, {} causes", self.reads.len(), self.causes.len());
+        ensure!(
+            open::STATE_SLOT_STORM || self.reads.len() as u128 <= allowed,
+            "reads are no storm (4.5)",
+            "{} reads in a minute, {} causes",
+            self.reads.len(),
+            self.causes.len()
+        );
         Ok(())
     }
 
     /// An answer came in.
-    pub(crate) fn answered(&mut self, now: Now, book: &ReadBook, answer: &Answer, stale: bool, backoff: impl Fn(u32) -> Duration) {
+    pub(crate) fn answered(
+        &mut self,
+        now: Now,
+        book: &ReadBook,
+        answer: &Answer,
+        stale: bool,
+        backoff: impl Fn(u32) -> Duration,
+    ) {
         self.count_day(now);
         self.requests += u64::from(answer.requests);
         self.requests_sure &= !(stale && open::STALE_REQUESTS_UNCOUNTED);
@@ -197,18 +231,23 @@ impl Pace {
             // Reads before a start that fail one after the other back off like attempts.
             let failure = failures[1];
             self.checks_failed = if failure.is_some() { self.checks_failed + 1 } else { 0 };
-            let wait = failure.map_or(Duration::ZERO, |failure| failure.retry_after.unwrap_or_else(|| backoff(self.checks_failed)));
+            let wait = failure.map_or(Duration::ZERO, |failure| {
+                failure.retry_after.unwrap_or_else(|| backoff(self.checks_failed))
+            });
             self.checks_wait = self.checks_wait.max(now.mono + wait);
         }
         let asked_for_list = matches!(book.purpose, Purpose::Poll { candidates: true, .. });
-        if let Some(span) = answer.next_poll.filter(|_| asked_for_list || open::REFRESH_PUTS_CANDIDATES_OFF) {
+        if let Some(span) =
+            answer.next_poll.filter(|_| asked_for_list || open::REFRESH_PUTS_CANDIDATES_OFF)
+        {
             self.excuse(now.mono);
             self.put_off = self.put_off.max(now.mono + span.min(LONGEST_SUGGESTION));
         }
         // Any answer may show a state change, and so be activity.
         self.perhaps_active = now.mono;
         if matches!(book.purpose, Purpose::Poll { candidates: true, .. }) {
-            let asked = now.wall.as_unix_millis() - i64::try_from(now.mono.since(book.asked).as_millis()).unwrap_or(0);
+            let asked = now.wall.as_unix_millis()
+                - i64::try_from(now.mono.since(book.asked).as_millis()).unwrap_or(0);
             self.unsaved = Some(Wall::from_unix_millis(asked));
         }
     }
@@ -225,7 +264,12 @@ impl Pace {
     }
 
     pub(crate) fn saved(&mut self, saved: &Saved, scope: &Scope) -> Check {
-        ensure!(saved.scope == *scope, "what is saved is about the scope in force (12.4)", "{:?} instead of {scope:?}", saved.scope);
+        ensure!(
+            saved.scope == *scope,
+            "what is saved is about the scope in force (12.4)",
+            "{:?} instead of {scope:?}",
+            saved.scope
+        );
         self.saved = saved.last_runs.get(&Job::Candidates).copied();
         Ok(())
     }
@@ -236,7 +280,12 @@ impl Pace {
             && self.requests_sure
         {
             let saved = self.saved.is_some_and(|at| at >= asked);
-            ensure!(saved, "last runs survive a restart (12.4)", "asked at {asked}, saved {:?}", self.saved);
+            ensure!(
+                saved,
+                "last runs survive a restart (12.4)",
+                "asked at {asked}, saved {:?}",
+                self.saved
+            );
         }
         Ok(())
     }
@@ -255,28 +304,59 @@ impl Pace {
     }
 
     /// What the snapshot shows of polling.
-    pub(crate) fn check(&mut self, now: Now, shown: &Polling, able: bool, wakeup: Option<Mono>, settings: &Settings) -> Check {
-        ensure!(shown.quiet == self.quiet, "the snapshot equals the world", "quiet hours {}", shown.quiet);
+    pub(crate) fn check(
+        &mut self,
+        now: Now,
+        shown: &Polling,
+        able: bool,
+        wakeup: Option<Mono>,
+        settings: &Settings,
+    ) -> Check {
+        ensure!(
+            shown.quiet == self.quiet,
+            "the snapshot equals the world",
+            "quiet hours {}",
+            shown.quiet
+        );
         if !open::YESTERDAY_IS_SHOWN {
             self.count_day(now);
         }
         if self.requests_sure {
             let requests: u64 = shown.requests_today.values().sum();
-            ensure!(requests == self.requests, "requests are counted (12.7)", "{:?}, not {}", shown.requests_today, self.requests);
+            ensure!(
+                requests == self.requests,
+                "requests are counted (12.7)",
+                "{:?}, not {}",
+                shown.requests_today,
+                self.requests
+            );
         }
         self.check_mode(now.mono, shown.mode, settings)?;
         for row in &shown.jobs {
-            let late = row.next.is_some_and(|next| next <= now.mono || wakeup.is_none_or(|at| at > next));
-            ensure!(!late, "a wake-up for every deadline", "{row:?} at {:?}, wake-up {wakeup:?}", now.mono);
+            let late =
+                row.next.is_some_and(|next| next <= now.mono || wakeup.is_none_or(|at| at > next));
+            ensure!(
+                !late,
+                "a wake-up for every deadline",
+                "{row:?} at {:?}, wake-up {wakeup:?}",
+                now.mono
+            );
         }
-        let able = able && !shown.jobs.iter().any(|row| row.job == Job::Candidates && row.in_progress);
+        let able =
+            able && !shown.jobs.iter().any(|row| row.job == Job::Candidates && row.in_progress);
         self.able = if able { self.able.or(Some(now.mono)) } else { None };
         if let Some(since) = self.able {
             let longest = Self::longest(settings);
-            let last = self.candidates.asked.unwrap_or(self.first_poll).max(since).max(self.put_off);
+            let last =
+                self.candidates.asked.unwrap_or(self.first_poll).max(since).max(self.put_off);
             let waited = now.mono.since(last);
             let most = longest * 2 + settings.tracker.timeout + Duration::from_secs(5);
-            ensure!(waited <= most, "candidates are asked for in time (12.1)", "not for {waited:?}: {:?}", shown.jobs);
+            ensure!(
+                waited <= most,
+                "candidates are asked for in time (12.1)",
+                "not for {waited:?}: {:?}",
+                shown.jobs
+            );
         }
         Ok(())
     }
@@ -304,10 +384,17 @@ impl Pace {
                 };
                 let latest = mode_after(now.since(self.active));
                 let earliest = mode_after(now.since(self.perhaps_active));
-                [Mode::Active, Mode::Idle, Mode::Dormant].into_iter().filter(|mode| (earliest..=latest).contains(mode)).collect()
+                [Mode::Active, Mode::Idle, Mode::Dormant]
+                    .into_iter()
+                    .filter(|mode| (earliest..=latest).contains(mode))
+                    .collect()
             }
         };
-        ensure!(allowed.contains(&mode), "the pace follows activity (12.2)", "{mode:?} instead of {allowed:?}");
+        ensure!(
+            allowed.contains(&mode),
+            "the pace follows activity (12.2)",
+            "{mode:?} instead of {allowed:?}"
+        );
         Ok(())
     }
 }

@@ -33,12 +33,7 @@ impl Plan {
             _ => rng.between(25, 60),
         };
         let share = rng.pick(&[150, 400, 600, 800, 1000]);
-        Self {
-            seed,
-            issues,
-            hours: 24,
-            faults: FaultSet::random(&mut rng, share),
-        }
+        Self { seed, issues, hours: 24, faults: FaultSet::random(&mut rng, share) }
     }
 
     /// Smaller plans, the boldest first.
@@ -55,10 +50,7 @@ impl Plan {
             }
         }
         let present = Fault::ALL.iter().filter(|f| self.faults.contains(**f));
-        plans.extend(present.map(|fault| Self {
-            faults: self.faults.without(*fault),
-            ..*self
-        }));
+        plans.extend(present.map(|fault| Self { faults: self.faults.without(*fault), ..*self }));
         plans
     }
 }
@@ -90,7 +82,8 @@ impl FromStr for Plan {
             plan.hours = hours.max(TAIL_HOURS + 1);
         }
         if let Some(faults) = parts.next() {
-            plan.faults = FaultSet(u128::from_str_radix(faults, 16).map_err(|_| wrong("the faults"))?);
+            plan.faults =
+                FaultSet(u128::from_str_radix(faults, 16).map_err(|_| wrong("the faults"))?);
         }
         Ok(plan)
     }

@@ -69,9 +69,17 @@ impl Books {
                 let candidates = poll.candidates.is_some();
                 ensure!(candidates || !poll.ids.is_empty(), "a read asks something", "{poll:?}");
                 if let Some(query) = &poll.candidates {
-                    ensure!(query.states == self.settings().tracker.active_states, "candidates are in active states", "{query:?}");
+                    ensure!(
+                        query.states == self.settings().tracker.active_states,
+                        "candidates are in active states",
+                        "{query:?}"
+                    );
                     ensure!(self.valid, "no candidates on an invalid file", "{poll:?}");
-                    ensure!(self.free_slots() > 0, "no candidates without a slot (4.5)", "{poll:?}");
+                    ensure!(
+                        self.free_slots() > 0,
+                        "no candidates without a slot (4.5)",
+                        "{poll:?}"
+                    );
                     ensure!(query.enough >= 1, "a read asks something", "{query:?}");
                 }
                 // Which issues are refreshed and which are swept shows when the step is settled.
@@ -89,8 +97,16 @@ impl Books {
                 }
             }
             Query::ByStates(states) => {
-                ensure!(*states == self.settings().tracker.terminal_states, "strays are matched with terminal issues", "{states:?}");
-                ensure!(!self.strays.is_empty(), "closed issues are read only for strays (4.2)", "{states:?}");
+                ensure!(
+                    *states == self.settings().tracker.terminal_states,
+                    "strays are matched with terminal issues",
+                    "{states:?}"
+                );
+                ensure!(
+                    !self.strays.is_empty(),
+                    "closed issues are read only for strays (4.2)",
+                    "{states:?}"
+                );
                 Purpose::Strays
             }
         };
@@ -99,28 +115,47 @@ impl Books {
         }
         let mut ids: Vec<_> = purpose.ids().collect();
         ids.sort_unstable();
-        ensure!(ids.windows(2).all(|pair| pair[0] != pair[1]), "nothing is asked twice (12.5)", "{ids:?}");
+        ensure!(
+            ids.windows(2).all(|pair| pair[0] != pair[1]),
+            "nothing is asked twice (12.5)",
+            "{ids:?}"
+        );
         self.reads.insert(read, ReadBook { purpose, generation, asked: self.now.mono });
         Ok(())
     }
 
     /// A poll went out in this step: claimed issues are refreshed, the others swept.
     pub(crate) fn settle_poll(&mut self, before: &BTreeMap<IssueId, Entry>) -> Check {
-        let Some((read, mut book)) = self.step.poll.and_then(|read| Some((read, self.reads.remove(&read)?))) else {
+        let Some((read, mut book)) =
+            self.step.poll.and_then(|read| Some((read, self.reads.remove(&read)?)))
+        else {
             return Ok(());
         };
         if let Purpose::Poll { candidates, refresh, sweep } = &mut book.purpose {
-            let (claimed, others): (Vec<_>, Vec<_>) = 
-                refresh.drain(..).partition(|id| self.claims.contains_key(id) && before.contains_key(id));
+            let (claimed, others): (Vec<_>, Vec<_>) = refresh
+                .drain(..)
+                .partition(|id| self.claims.contains_key(id) && before.contains_key(id));
             (*refresh, *sweep) = (claimed, others);
             for id in sweep.iter() {
-                let recorded = self.records.get(id).is_some_and(|possible| possible.iter().flatten().any(|record| record.scope == self.config.scope));
-                ensure!(recorded, "only claimed and recorded issues are read (4.2)", "{id} is neither");
+                let recorded = self.records.get(id).is_some_and(|possible| {
+                    possible.iter().flatten().any(|record| record.scope == self.config.scope)
+                });
+                ensure!(
+                    recorded,
+                    "only claimed and recorded issues are read (4.2)",
+                    "{id} is neither"
+                );
             }
             if !refresh.is_empty() {
                 self.step.refreshed = Some(refresh.clone());
             }
-            self.pace.asked(self.now.mono, *candidates, !refresh.is_empty(), !sweep.is_empty(), &self.config.settings)?;
+            self.pace.asked(
+                self.now.mono,
+                *candidates,
+                !refresh.is_empty(),
+                !sweep.is_empty(),
+                &self.config.settings,
+            )?;
         }
         self.check_alone(read, &book.purpose)?;
         self.reads.insert(read, book);
@@ -135,11 +170,21 @@ impl Books {
                 (
                     Purpose::Poll { candidates, refresh, sweep },
                     Purpose::Poll { candidates: more, refresh: again, sweep: anew },
-                ) => (*candidates && *more) || (!refresh.is_empty() && !again.is_empty()) || (!sweep.is_empty() && !anew.is_empty()),
-                (Purpose::Check(_), Purpose::Check(_)) | (Purpose::Turn(_), Purpose::Turn(_)) | (Purpose::Strays, Purpose::Strays) => true,
+                ) => {
+                    (*candidates && *more)
+                        || (!refresh.is_empty() && !again.is_empty())
+                        || (!sweep.is_empty() && !anew.is_empty())
+                }
+                (Purpose::Check(_), Purpose::Check(_))
+                | (Purpose::Turn(_), Purpose::Turn(_))
+                | (Purpose::Strays, Purpose::Strays) => true,
                 _ => false,
             };
-            ensure!(!twice, "one open read per purpose (4.3)", "{purpose:?} while {read:?} is open: {open:?}");
+            ensure!(
+                !twice,
+                "one open read per purpose (4.3)",
+                "{purpose:?} while {read:?} is open: {open:?}"
+            );
         }
         Ok(())
     }
@@ -193,7 +238,8 @@ impl Books {
                 }
                 let read_at = Some(self.now.mono);
                 let repeats = list.len() < candidates.issues.len();
-                let mut kept = Kept { list, read_at, more: candidates.more, repeats, ..Kept::default() };
+                let mut kept =
+                    Kept { list, read_at, more: candidates.more, repeats, ..Kept::default() };
                 // What a later question brought is newer than this list.
                 kept.newer = std::mem::take(&mut self.kept.newer);
                 kept.newer.retain(|_, views| {
@@ -256,7 +302,11 @@ impl Books {
             Said::Unreadable => return,
             Said::Absent => self.lost(&entry, StopReason::Gone),
             Said::Issue(issue) if is_terminal(&issue.state, &settings) => self.over(&entry, issue),
-            Said::Issue(issue) if is_active(&issue.state, &settings) && is_routable(issue, &settings) => self.goes_on(&entry, issue),
+            Said::Issue(issue)
+                if is_active(&issue.state, &settings) && is_routable(issue, &settings) =>
+            {
+                self.goes_on(&entry, issue)
+            }
             Said::Issue(issue) => {
                 self.bring(id, issue, false);
                 self.lost(&entry, StopReason::NotActive)
@@ -355,7 +405,11 @@ impl Books {
             View::Cleaning { until, .. } => {
                 self.bring(id, issue, false);
                 // Not terminal after all: what is not under way is skipped (6.3).
-                if until.is_some() { vec![Outcome::Free, Outcome::Same] } else { vec![Outcome::Same] }
+                if until.is_some() {
+                    vec![Outcome::Free, Outcome::Same]
+                } else {
+                    vec![Outcome::Same]
+                }
             }
         }
     }
@@ -377,7 +431,8 @@ impl Books {
                 && self.has_record(id) == Some(false)
                 && self.holder(id, &key).is_none();
             self.bring(id, issue, false);
-            let outcomes = if sure { vec![Outcome::Cleaning] } else { vec![Outcome::Same, Outcome::Cleaning] };
+            let outcomes =
+                if sure { vec![Outcome::Cleaning] } else { vec![Outcome::Same, Outcome::Cleaning] };
             self.step.outcomes.insert(id.clone(), outcomes);
         }
     }

@@ -20,27 +20,61 @@ impl Books {
             return Ok(());
         }
         let rows = &explanation.unstarted;
-        ensure!(explanation.read_at == self.kept.read_at, "the list's age is shown (5.5)", "{:?} instead of {:?}", explanation.read_at, self.kept.read_at);
-        ensure!(view.read_at == self.kept.read_at && view.more == self.kept.more, "the list's age is shown (5.5)", "{view:?}");
+        ensure!(
+            explanation.read_at == self.kept.read_at,
+            "the list's age is shown (5.5)",
+            "{:?} instead of {:?}",
+            explanation.read_at,
+            self.kept.read_at
+        );
+        ensure!(
+            view.read_at == self.kept.read_at && view.more == self.kept.more,
+            "the list's age is shown (5.5)",
+            "{view:?}"
+        );
         for issue in &self.kept.list {
             let shown = rows.iter().filter(|row| row.id == issue.id).count();
             let running = self.is_running(&issue.id);
-            ensure!(shown == usize::from(!running), "every unstarted candidate has one reason (5.5)", "{} has {shown}, running {running}", issue.id);
+            ensure!(
+                shown == usize::from(!running),
+                "every unstarted candidate has one reason (5.5)",
+                "{} has {shown}, running {running}",
+                issue.id
+            );
         }
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for row in rows {
             *counts.entry(row.reason.as_str().to_owned()).or_default() += 1;
             self.check_reason(row)?;
         }
-        ensure!(view.reasons == counts, "reasons are counted (5.5)", "{:?} instead of {counts:?}", view.reasons);
-        ensure!(open::TOTAL_COUNTS_DUPLICATES || view.total == self.kept.list.len(), "reasons are counted (5.5)", "{} instead of {}", view.total, self.kept.list.len());
-        ensure!(view.first.iter().eq(rows.iter().take(200)), "reasons are counted (5.5)", "the first are others");
+        ensure!(
+            view.reasons == counts,
+            "reasons are counted (5.5)",
+            "{:?} instead of {counts:?}",
+            view.reasons
+        );
+        ensure!(
+            open::TOTAL_COUNTS_DUPLICATES || view.total == self.kept.list.len(),
+            "reasons are counted (5.5)",
+            "{} instead of {}",
+            view.total,
+            self.kept.list.len()
+        );
+        ensure!(
+            view.first.iter().eq(rows.iter().take(200)),
+            "reasons are counted (5.5)",
+            "the first are others"
+        );
         self.check_verdict(&explanation.verdict, rows)
     }
 
     fn check_reason(&self, row: &Unstarted) -> Check {
         let Some(listed) = self.kept.list.iter().find(|issue| issue.id == row.id) else {
-            ensure!(false, "every unstarted candidate has one reason (5.5)", "{row:?} is no candidate");
+            ensure!(
+                false,
+                "every unstarted candidate has one reason (5.5)",
+                "{row:?} is no candidate"
+            );
             return Ok(());
         };
         // Later reads may have told more of it than the list.
@@ -48,7 +82,8 @@ impl Books {
         let claim = self.claims.get(&row.id).map(|entry| Some(Arc::clone(&entry.issue)));
         let listed = Some(Arc::clone(listed));
         let views = std::iter::once(&listed).chain(newer).chain(claim.as_ref());
-        let mut expected: Vec<Reason> = views.flat_map(|view| self.reasons(view.as_deref(), row)).collect();
+        let mut expected: Vec<Reason> =
+            views.flat_map(|view| self.reasons(view.as_deref(), row)).collect();
         if self.kept.failed.contains_key(&row.id) {
             expected.extend([Reason::Budget, Reason::CheckFailed, Reason::Unreadable]);
         }
@@ -60,19 +95,32 @@ impl Books {
         }
         // Which of several full hosts is named, and which of two holders, is left open.
         if matches!(row.reason, Reason::HostSlot(_)) {
-            expected.extend(expected.iter().any(|reason| matches!(reason, Reason::HostSlot(_))).then(|| row.reason.clone()));
+            expected.extend(
+                expected
+                    .iter()
+                    .any(|reason| matches!(reason, Reason::HostSlot(_)))
+                    .then(|| row.reason.clone()),
+            );
         }
-        if matches!(row.reason, Reason::WorkspaceHeld(_)) && expected.iter().any(|reason| matches!(reason, Reason::WorkspaceHeld(_))) {
+        if matches!(row.reason, Reason::WorkspaceHeld(_))
+            && expected.iter().any(|reason| matches!(reason, Reason::WorkspaceHeld(_)))
+        {
             return Ok(());
         }
         // Where it is open which record it has, so is what is in its way.
         if self.has_record(&row.id).is_none() {
             return Ok(());
         }
-        if open::NOTES_OUTLIVE_THEIR_CAUSE && (self.kept.newer.contains_key(&row.id) || self.was_claimed.contains(&row.id)) {
+        if open::NOTES_OUTLIVE_THEIR_CAUSE
+            && (self.kept.newer.contains_key(&row.id) || self.was_claimed.contains(&row.id))
+        {
             return Ok(());
         }
-        ensure!(expected.contains(&row.reason), "reasons are true (5.5)", "{row:?}, expected one of {expected:?}");
+        ensure!(
+            expected.contains(&row.reason),
+            "reasons are true (5.5)",
+            "{row:?}, expected one of {expected:?}"
+        );
         Ok(())
     }
 
@@ -87,7 +135,9 @@ impl Books {
         let Some(issue) = issue else {
             return vec![Reason::Gone];
         };
-        if let Some(reason) = obstacle(issue, self.settings(), self.has_record(&issue.id) == Some(true)) {
+        if let Some(reason) =
+            obstacle(issue, self.settings(), self.has_record(&issue.id) == Some(true))
+        {
             return vec![reason];
         }
         match self.key_of(issue).and_then(|key| self.holder(&issue.id, &key)) {
@@ -116,7 +166,10 @@ impl Books {
         } else if !self.host_slot(&issue.id) {
             let recorded = self.records.get(&issue.id).into_iter().flatten().flatten().next();
             let host = recorded.map(|record| record.host.clone());
-            Reason::HostSlot(host.or_else(|| self.settings().hosts.first().map(|host| host.id.clone())).unwrap_or_else(symphony_core::HostId::local))
+            Reason::HostSlot(
+                host.or_else(|| self.settings().hosts.first().map(|host| host.id.clone()))
+                    .unwrap_or_else(symphony_core::HostId::local),
+            )
         } else {
             Reason::NextRead
         }
@@ -124,7 +177,8 @@ impl Books {
 
     /// "Nothing eligible", "poll failed" and "blocked by a bad file" are different answers.
     fn check_verdict(&self, verdict: &Verdict, rows: &[Unstarted]) -> Check {
-        let checking = self.claims.values().any(|entry| matches!(entry.view, View::Checking { .. }));
+        let checking =
+            self.claims.values().any(|entry| matches!(entry.view, View::Checking { .. }));
         let starting = checking || rows.iter().any(|row| row.reason == Reason::NextRead);
         let fits = match verdict {
             Verdict::ShuttingDown => self.shutting_down,
@@ -134,14 +188,28 @@ impl Books {
             Verdict::NotPolledYet => self.kept.read_at.is_none(),
             Verdict::PollFailed(_) => self.kept.list_failed,
             Verdict::Full => self.free_slots() == 0,
-            Verdict::Starting => starting || (open::CLEANING_IS_STARTING && rows.iter().any(|row| row.reason == Reason::Claimed)),
-            Verdict::NothingEligible => !self.kept.list.is_empty() && !rows.iter().any(|row| row.reason == Reason::NextRead),
+            Verdict::Starting => {
+                starting
+                    || (open::CLEANING_IS_STARTING
+                        && rows.iter().any(|row| row.reason == Reason::Claimed))
+            }
+            Verdict::NothingEligible => {
+                !self.kept.list.is_empty() && !rows.iter().any(|row| row.reason == Reason::NextRead)
+            }
             Verdict::NoCandidates => self.kept.list.is_empty(),
         };
         ensure!(fits, "the verdict is true (5.5)", "{verdict:?}: {rows:?}");
         let masked = (self.shutting_down && *verdict != Verdict::ShuttingDown)
-            || (!self.shutting_down && !self.valid && !matches!(verdict, Verdict::InvalidWorkflow(_)));
-        ensure!(!masked, "the verdict is true (5.5)", "{verdict:?}, shutting down {}, valid {}", self.shutting_down, self.valid);
+            || (!self.shutting_down
+                && !self.valid
+                && !matches!(verdict, Verdict::InvalidWorkflow(_)));
+        ensure!(
+            !masked,
+            "the verdict is true (5.5)",
+            "{verdict:?}, shutting down {}, valid {}",
+            self.shutting_down,
+            self.valid
+        );
         Ok(())
     }
 }

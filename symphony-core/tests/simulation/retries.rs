@@ -96,16 +96,24 @@ impl Books {
         };
         // What follows only escalates: retry, then release, then clean. Reads after the stop may
         // raise it; a newer one that is not terminal takes the cleaning back.
-        let raised = matches!(why, StopReason::Stalled | StopReason::Operator | StopReason::Unreadable);
+        let raised =
+            matches!(why, StopReason::Stalled | StopReason::Operator | StopReason::Unreadable);
         let sure_terminal = sure_terminal(book);
         let sure_inactive = sure_inactive(book);
+        // A read asked just before an operator's stop may or may not count (4.8).
+        let mut open = if why == StopReason::Operator { outcomes.clone() } else { Vec::new() };
         if raised && sure_terminal {
-            return self.cleaned(&book.issue);
+            open.extend(self.cleaned(&book.issue));
+            return open;
         }
         if raised && sure_inactive {
-            return vec![Outcome::Free];
+            open.push(Outcome::Free);
+            return open;
         }
-        if why == StopReason::Terminal && (book.seen_active || book.seen_inactive) && !book.seen_terminal {
+        if why == StopReason::Terminal
+            && (book.seen_active || book.seen_inactive)
+            && !book.seen_terminal
+        {
             return vec![Outcome::Free];
         }
         if book.seen_terminal {
@@ -126,14 +134,20 @@ impl Books {
             RunEnd::Failed(failure) if failure.kind.is_limit() => {
                 let backoff = self.settings().agent.max_retry_backoff;
                 self.holds.begin(&book.agent, run, failure, backoff, self.now);
-                let until = self.holds.all.get(&book.agent).map(|hold| hold.until.clone()).unwrap_or_default();
+                let until = self
+                    .holds
+                    .all
+                    .get(&book.agent)
+                    .map(|hold| hold.until.clone())
+                    .unwrap_or_default();
                 self.keep_attempt(book);
                 if let Some(entry) = self.claims.get_mut(&book.issue) {
                     entry.lineage.held = true;
                 }
                 let attempt = book.attempt.unwrap_or(0);
                 // It waits for the hold: with its time, or without one.
-                let timed = until.into_iter().map(|at| Outcome::Waiting { attempt, until: Until::At(at) });
+                let timed =
+                    until.into_iter().map(|at| Outcome::Waiting { attempt, until: Until::At(at) });
                 timed.chain([Outcome::Waiting { attempt, until: Until::Now }]).collect()
             }
             RunEnd::Failed(_) => {
@@ -182,7 +196,8 @@ impl Books {
         let Some(entry) = self.claims.get_mut(&book.issue) else {
             return Outcome::Same;
         };
-        let changed = entry.issue.state != book.state_at_start || entry.issue.updated_at != book.updated_at_start;
+        let changed = entry.issue.state != book.state_at_start
+            || entry.issue.updated_at != book.updated_at_start;
         let lineage = &mut entry.lineage;
         lineage.unchanged = if changed { 0 } else { lineage.unchanged + 1 };
         lineage.attempt = Some(1);
@@ -190,7 +205,8 @@ impl Books {
         lineage.resume = book.thread.clone().map(|thread| (thread, book.agent.clone()));
         lineage.resume_open = false;
         let unchanged = lineage.unchanged;
-        let delay = if unchanged <= 1 { Duration::from_secs(1) } else { self.backoff(unchanged - 1) };
+        let delay =
+            if unchanged <= 1 { Duration::from_secs(1) } else { self.backoff(unchanged - 1) };
         Outcome::Waiting { attempt: 1, until: Until::At(self.now.mono + delay) }
     }
 }

@@ -79,10 +79,12 @@ pub(crate) struct Script {
 
 impl Script {
     pub(crate) fn draw(luck: &mut Luck, chatty: bool, calm: bool) -> Self {
-        let beat = if chatty { luck.rng.between(200, 2_000) } else { luck.rng.between(2_000, 40_000) };
+        let beat =
+            if chatty { luck.rng.between(200, 2_000) } else { luck.rng.between(2_000, 40_000) };
         let beats = if chatty { luck.rng.between(20, 400) } else { luck.rng.between(1, 60) };
         let turns = u32::try_from(luck.rng.between(1, 3)).unwrap_or(1);
-        let script = Self { trouble: Trouble::None, beats, beat, turns, moves_to: None, turn_races: false };
+        let script =
+            Self { trouble: Trouble::None, beats, beat, turns, moves_to: None, turn_races: false };
         if calm {
             let state = if luck.rng.per_mille(900) { "Done" } else { "Review" };
             return Self { beats: 3, beat: 10_000, turns: 1, moves_to: Some(state), ..script };
@@ -115,12 +117,18 @@ impl Script {
         } else if luck.strikes(Fault::SlowHook, 20) {
             Trouble::SlowHook
         } else if luck.strikes(Fault::LaunchFailed, 30) {
-            let kind = luck.rng.pick(&[Kind::NotFound, Kind::ResponseTimeout, Kind::InvalidWorkspace]);
+            let kind =
+                luck.rng.pick(&[Kind::NotFound, Kind::ResponseTimeout, Kind::InvalidWorkspace]);
             Trouble::Launch(kind)
         } else if luck.strikes(Fault::AgentHung, 50) {
             if luck.rng.per_mille(300) { Trouble::HangAtLaunch } else { Trouble::Hang }
         } else if luck.strikes(Fault::RunFailed, 120) {
-            let kind = luck.rng.pick(&[Kind::TurnFailed, Kind::ProcessExit, Kind::TurnTimeout, Kind::TurnCancelled]);
+            let kind = luck.rng.pick(&[
+                Kind::TurnFailed,
+                Kind::ProcessExit,
+                Kind::TurnTimeout,
+                Kind::TurnCancelled,
+            ]);
             Trouble::Fail(kind)
         } else if luck.strikes(Fault::InputAsked, 40) {
             Trouble::Ask
@@ -154,7 +162,10 @@ impl Exit {
         }
         let mut end = RunEnd::Cancelled;
         if luck.strikes(Fault::EndRacesStop, 150) {
-            let failure = Failure::new(FailureKind::Agent(AgentErrorKind::ProcessExit), "gone before the stop");
+            let failure = Failure::new(
+                FailureKind::Agent(AgentErrorKind::ProcessExit),
+                "gone before the stop",
+            );
             end = if luck.rng.per_mille(800) {
                 RunEnd::Failed(failure)
             } else {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Mutex, OnceLock};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::faults::Tally;
@@ -31,7 +31,12 @@ pub(crate) fn run(plan: &Plan, grain: Grain) -> Outcome {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
         let violation = Violation { rule: "nothing panics", detail: text.unwrap_or_default() };
-        Outcome { result: Err(violation), events: 0, tally: Tally::default(), trace: Trace::new(Grain::None) }
+        Outcome {
+            result: Err(violation),
+            events: 0,
+            tally: Tally::default(),
+            trace: Trace::new(Grain::None),
+        }
     })
 }
 
@@ -84,7 +89,8 @@ impl Session {
         let busy = on_core().saturating_sub(began);
         // One world in a hundred runs twice more, with its trace, and must be the same.
         let twice = plan.seed % 100 == 7;
-        let differs = twice && run(plan, Grain::Hash).trace.hash() != run(plan, Grain::Hash).trace.hash();
+        let differs =
+            twice && run(plan, Grain::Hash).trace.hash() != run(plan, Grain::Hash).trace.hash();
         let mut failure = outcome.result.err().map(|violation| match detail {
             Detail::Report => report(plan, &violation),
             Detail::Survey => format!("{plan} {violation}"),
@@ -136,7 +142,9 @@ fn shrink(plan: &Plan, violation: &Violation) -> (Plan, Violation) {
 /// A failure for people: the rule, the end of the trace, and how to see it again.
 fn report(plan: &Plan, violation: &Violation) -> String {
     let (least, shrunk) = shrink(plan, violation);
-    let mut text = format!("world {plan} broke a rule\n  {violation}\nsmallest plan that does: {least}\n  {shrunk}\n");
+    let mut text = format!(
+        "world {plan} broke a rule\n  {violation}\nsmallest plan that does: {least}\n  {shrunk}\n"
+    );
     for line in &run(&least, Grain::Last(40)).trace.lines {
         text.push_str(line);
         text.push('\n');
@@ -153,8 +161,17 @@ impl fmt::Display for Session {
             let millis = u64::try_from(self.busy.as_millis()).unwrap_or(u64::MAX).max(1);
             count.saturating_mul(1000) / millis
         };
-        writeln!(f, "{} worlds, {} of them twice, {} simulated hours, {} events", self.worlds, self.twice, self.hours, self.events)?;
-        writeln!(f, "{:.1} s, {:.1} core-seconds in worlds", self.took.as_secs_f64(), self.busy.as_secs_f64())?;
+        writeln!(
+            f,
+            "{} worlds, {} of them twice, {} simulated hours, {} events",
+            self.worlds, self.twice, self.hours, self.events
+        )?;
+        writeln!(
+            f,
+            "{:.1} s, {:.1} core-seconds in worlds",
+            self.took.as_secs_f64(),
+            self.busy.as_secs_f64()
+        )?;
         writeln!(f, "{} events per core-second (goal 2000000)", per_second(self.events))?;
         writeln!(f, "{} simulated hours per core-second (goal 100)", per_second(self.hours))?;
         write!(f, "{}", self.tally)

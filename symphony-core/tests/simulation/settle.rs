@@ -24,7 +24,12 @@ impl Books {
             + snapshot.blocked.len()
             + snapshot.checking.len()
             + snapshot.cleaning.len();
-        ensure!(rows == after.len(), "an issue has one claim (6.1)", "{rows} rows for {} issues", after.len());
+        ensure!(
+            rows == after.len(),
+            "an issue has one claim (6.1)",
+            "{rows} rows for {} issues",
+            after.len()
+        );
         let before = std::mem::take(&mut self.claims);
         for (id, entry) in &before {
             if !after.contains_key(id) {
@@ -43,32 +48,49 @@ impl Books {
         self.check_slots(snapshot)?;
         self.check_flags(snapshot)?;
         self.holds.check(&snapshot.holds)?;
-        let live = self.runs.values().map(|book| self.now.mono.since(book.started.mono)).sum::<Duration>();
+        let live =
+            self.runs.values().map(|book| self.now.mono.since(book.started.mono)).sum::<Duration>();
         self.sums.check(&snapshot.totals, live)
     }
 
     /// Finds the outcome that the change fits; none is a violation.
-    fn check_change(&self, id: &IssueId, before: Option<&View>, after: Option<&View>) -> Result<Outcome, crate::violation::Violation> {
+    fn check_change(
+        &self,
+        id: &IssueId,
+        before: Option<&View>,
+        after: Option<&View>,
+    ) -> Result<Outcome, crate::violation::Violation> {
         let none = Deeds::default();
         let deeds = self.step.deeds.get(id).unwrap_or(&none);
-        let mut expected = self.step.outcomes.get(id).cloned().unwrap_or_else(|| vec![Outcome::Same]);
+        let mut expected =
+            self.step.outcomes.get(id).cloned().unwrap_or_else(|| vec![Outcome::Same]);
         // When a hold is lifted, those that wait for it are due.
-        if let (Some(View::Waiting { attempt, .. }), true) = (before, self.step.holds_before > self.holds.all.len()) {
+        if let (Some(View::Waiting { attempt, .. }), true) =
+            (before, self.step.holds_before > self.holds.all.len())
+        {
             expected.push(Outcome::Waiting { attempt: *attempt, until: Until::Now });
         }
-        let mut found = expected.iter().find(|outcome| outcome.fits(before, after, deeds, self.now.mono)).cloned();
+        let mut found = expected
+            .iter()
+            .find(|outcome| outcome.fits(before, after, deeds, self.now.mono))
+            .cloned();
         if found.is_none() && self.step.open {
             let attempt = match before {
                 Some(View::Checking { attempt: Some(attempt) }) => *attempt,
                 _ => 0,
             };
-            found = self.reload_outcomes(id, attempt).into_iter().find(|outcome| outcome.fits(before, after, deeds, self.now.mono));
+            found = self
+                .reload_outcomes(id, attempt)
+                .into_iter()
+                .find(|outcome| outcome.fits(before, after, deeds, self.now.mono));
         }
         match found {
             Some(outcome) => Ok(outcome),
             None => Err(crate::violation::Violation {
                 rule: "a claim goes only where it may (6, 7, 8)",
-                detail: format!("{id}: {before:?} became {after:?}, expected {expected:?} with {deeds:?}"),
+                detail: format!(
+                    "{id}: {before:?} became {after:?}, expected {expected:?} with {deeds:?}"
+                ),
             }),
         }
     }
@@ -100,7 +122,9 @@ impl Books {
         let checked = self.step.deeds.get(id).is_some_and(|deeds| deeds.checked);
         let mut entry = Entry {
             lineage: old.map_or_else(Lineage::default, |entry| entry.lineage.clone()),
-            since: old.filter(|entry| entry.view.same_stage(&view) && !checked).map_or(self.step.read_before, |entry| entry.since),
+            since: old
+                .filter(|entry| entry.view.same_stage(&view) && !checked)
+                .map_or(self.step.read_before, |entry| entry.since),
             known: old.map_or(0, |entry| entry.known),
             commanded: old.map_or(0, |entry| entry.commanded),
             view,
@@ -108,8 +132,14 @@ impl Books {
         };
         if let View::Waiting { unchanged, .. } = entry.view {
             let lineage = &mut entry.lineage;
-            let allowed = unchanged == lineage.unchanged || (lineage.interrupted && unchanged <= lineage.unchanged);
-            ensure!(allowed, "ends without progress are counted (7.7)", "{id}: {unchanged} instead of {}", lineage.unchanged);
+            let allowed = unchanged == lineage.unchanged
+                || (lineage.interrupted && unchanged <= lineage.unchanged);
+            ensure!(
+                allowed,
+                "ends without progress are counted (7.7)",
+                "{id}: {unchanged} instead of {}",
+                lineage.unchanged
+            );
             lineage.unchanged = unchanged;
             lineage.interrupted = false;
         }
@@ -122,25 +152,50 @@ impl Books {
             let new = brought.iter().any(|view| view == shown);
             let kept = !must && old.is_some_and(|entry| entry.issue == *shown);
             let listed = old.is_none() && self.kept.list.iter().any(|view| view == shown);
-            ensure!(new || kept || listed, "a claim shows its issue as last read", "{id}: {shown:?}, brought {brought:?}");
+            ensure!(
+                new || kept || listed,
+                "a claim shows its issue as last read",
+                "{id}: {shown:?}, brought {brought:?}"
+            );
             return Ok(());
         }
         match old {
             Some(entry) => {
                 let same = Arc::ptr_eq(&entry.issue, shown) || entry.issue == *shown;
-                ensure!(same, "a claim shows its issue as last read", "{id}: {shown:?} instead of {:?}", entry.issue);
+                ensure!(
+                    same,
+                    "a claim shows its issue as last read",
+                    "{id}: {shown:?} instead of {:?}",
+                    entry.issue
+                );
             }
             None => {
                 let listed = self.kept.list.iter().any(|view| view == shown);
-                let newer = self.kept.newer.get(id).into_iter().flatten().any(|(_, view)| view.as_ref() == Some(shown));
-                ensure!(listed || newer, "a claim shows its issue as last read", "{id}: {shown:?} is not as listed");
+                let newer = self
+                    .kept
+                    .newer
+                    .get(id)
+                    .into_iter()
+                    .flatten()
+                    .any(|(_, view)| view.as_ref() == Some(shown));
+                ensure!(
+                    listed || newer,
+                    "a claim shows its issue as last read",
+                    "{id}: {shown:?} is not as listed"
+                );
             }
         }
         Ok(())
     }
 
     fn check_running(&self, snapshot: &Snapshot) -> Check {
-        ensure!(snapshot.running.len() == self.runs.len(), "the snapshot equals the world", "{} rows for {} live runs", snapshot.running.len(), self.runs.len());
+        ensure!(
+            snapshot.running.len() == self.runs.len(),
+            "the snapshot equals the world",
+            "{} rows for {} live runs",
+            snapshot.running.len(),
+            self.runs.len()
+        );
         for row in &snapshot.running {
             let Some(book) = self.runs.get(&row.run) else {
                 ensure!(false, "the snapshot equals the world", "run {} is over", row.run);
@@ -162,11 +217,30 @@ impl Books {
                 ("last_event", row.last_event == book.event),
             ];
             let wrong = fields.iter().find(|(_, same)| !same).map(|(field, _)| field);
-            ensure!(wrong.is_none(), "the snapshot equals the world", "{} has another {wrong:?}: {row:?} for {book:?}", name(*run, book));
+            ensure!(
+                wrong.is_none(),
+                "the snapshot equals the world",
+                "{} has another {wrong:?}: {row:?} for {book:?}",
+                name(*run, book)
+            );
             let turns = row.turns == book.turn || (!book.streamed && row.turns == 0);
-            ensure!(turns, "the snapshot equals the world", "{}: turn {} instead of {}", name(*run, book), row.turns, book.turn);
-            let alive = [book.line, book.news, book.started.mono].contains(&row.last_alive) || row.last_alive <= book.line;
-            ensure!(alive, "the snapshot equals the world", "{}: alive at {:?}", name(*run, book), row.last_alive);
+            ensure!(
+                turns,
+                "the snapshot equals the world",
+                "{}: turn {} instead of {}",
+                name(*run, book),
+                row.turns,
+                book.turn
+            );
+            let alive = [book.line, book.news, book.started.mono].contains(&row.last_alive)
+                || row.last_alive <= book.line;
+            ensure!(
+                alive,
+                "the snapshot equals the world",
+                "{}: alive at {:?}",
+                name(*run, book),
+                row.last_alive
+            );
             self.check_overdue(row)?;
         }
         Ok(())
@@ -175,14 +249,29 @@ impl Books {
     /// A stop that outlives its bound is shown; its claim stays (6.3).
     fn check_overdue(&self, row: &RunningRow) -> Check {
         let stop = self.runs.get(&row.run).and_then(|book| book.stop);
-        ensure!(!row.stop_overdue || stop.is_some(), "the snapshot equals the world", "run {} was not stopped", row.run);
+        ensure!(
+            !row.stop_overdue || stop.is_some(),
+            "the snapshot equals the world",
+            "run {} was not stopped",
+            row.run
+        );
         if let Some((_, at)) = stop {
             let settings = self.settings();
             let grace = settings.agent.stop_grace;
             let long = grace * 4 + settings.hooks.timeout * 3 + Duration::from_secs(60);
             let since = self.now.mono.since(at);
-            ensure!(row.stop_overdue || since < long, "an overdue stop is shown (6.3)", "run {} was stopped {since:?} ago", row.run);
-            ensure!(!row.stop_overdue || since >= grace, "an overdue stop is shown (6.3)", "run {} was stopped {since:?} ago", row.run);
+            ensure!(
+                row.stop_overdue || since < long,
+                "an overdue stop is shown (6.3)",
+                "run {} was stopped {since:?} ago",
+                row.run
+            );
+            ensure!(
+                !row.stop_overdue || since >= grace,
+                "an overdue stop is shown (6.3)",
+                "run {} was stopped {since:?} ago",
+                row.run
+            );
         }
         Ok(())
     }
@@ -211,7 +300,15 @@ impl Books {
             && snapshot.shutting_down == self.shutting_down
             && snapshot.problems.is_empty() == self.valid
             && snapshot.rate_limits == self.holds.limits;
-        ensure!(same, "the snapshot equals the world", "paused {}, shutting down {}, problems {:?}, limits {:?}", snapshot.paused, snapshot.shutting_down, snapshot.problems, snapshot.rate_limits);
+        ensure!(
+            same,
+            "the snapshot equals the world",
+            "paused {}, shutting down {}, problems {:?}, limits {:?}",
+            snapshot.paused,
+            snapshot.shutting_down,
+            snapshot.problems,
+            snapshot.rate_limits
+        );
         Ok(())
     }
 }

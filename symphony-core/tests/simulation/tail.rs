@@ -13,7 +13,12 @@ pub(crate) fn check(world: &World) -> Check {
     let settings = books.settings();
     let left: Vec<&IssueId> = books.claims.keys().collect();
     ensure!(left.is_empty(), "claims drain to zero", "{:?}", books.claims);
-    ensure!(books.runs.is_empty() && books.removals.is_empty(), "claims drain to zero", "{:?}", books.runs);
+    ensure!(
+        books.runs.is_empty() && books.removals.is_empty(),
+        "claims drain to zero",
+        "{:?}",
+        books.runs
+    );
     let board = world.tracker.board.all(world.files.scope);
     for issue in &board {
         let recorded = books.has_record(&issue.id) == Some(true);

@@ -34,7 +34,12 @@ impl Sums {
         let mut new = Tokens::default();
         for (high, now, new, sum) in [
             (&mut high.input, total.input, &mut new.input, &mut self.tokens.input),
-            (&mut high.cached_input, total.cached_input, &mut new.cached_input, &mut self.tokens.cached_input),
+            (
+                &mut high.cached_input,
+                total.cached_input,
+                &mut new.cached_input,
+                &mut self.tokens.cached_input,
+            ),
             (&mut high.output, total.output, &mut new.output, &mut self.tokens.output),
             (
                 &mut high.reasoning_output,
@@ -58,10 +63,15 @@ impl Sums {
         let unread = book.finish == Some(FinishReason::Unreadable);
         match (end, book.stop.map(|(why, _)| why)) {
             // What came while it was ending may count or not.
-            _ if book.operator_stop || book.seen_terminal || book.seen_inactive || book.seen_active => {}
+            _ if book.operator_stop
+                || book.seen_terminal
+                || book.seen_inactive
+                || book.seen_active => {}
             (_, None) if unread => self.sure.failed += 1,
             (RunEnd::Succeeded, None) => self.sure.succeeded += 1,
-            (RunEnd::Failed(_), None) | (RunEnd::Cancelled, Some(StopReason::Stalled)) => self.sure.failed += 1,
+            (RunEnd::Failed(_), None) | (RunEnd::Cancelled, Some(StopReason::Stalled)) => {
+                self.sure.failed += 1
+            }
             (RunEnd::Cancelled, Some(_)) => self.sure.cancelled += 1,
             (RunEnd::InputRequired { .. }, None) => self.sure.input_required += 1,
             _ => {}
@@ -70,12 +80,34 @@ impl Sums {
 
     /// Totals equal the sum of what was reported, and never fall.
     pub(crate) fn check(&mut self, shown: &Totals, live: Duration) -> Check {
-        ensure!(shown.tokens == self.tokens, "totals equal what was reported", "{:?} instead of {:?}", shown.tokens, self.tokens);
+        ensure!(
+            shown.tokens == self.tokens,
+            "totals equal what was reported",
+            "{:?} instead of {:?}",
+            shown.tokens,
+            self.tokens
+        );
         let runtime = self.runtime + live;
-        ensure!(shown.runtime == runtime, "totals equal what was reported", "{:?} instead of {runtime:?}", shown.runtime);
-        ensure!(shown.started == self.started, "totals equal what was reported", "{} runs started, not {}", self.started, shown.started);
+        ensure!(
+            shown.runtime == runtime,
+            "totals equal what was reported",
+            "{:?} instead of {runtime:?}",
+            shown.runtime
+        );
+        ensure!(
+            shown.started == self.started,
+            "totals equal what was reported",
+            "{} runs started, not {}",
+            self.started,
+            shown.started
+        );
         let ended = shown.succeeded + shown.failed + shown.cancelled + shown.input_required;
-        ensure!(ended == self.ended, "totals equal what was reported", "{} runs ended: {shown:?}", self.ended);
+        ensure!(
+            ended == self.ended,
+            "totals equal what was reported",
+            "{} runs ended: {shown:?}",
+            self.ended
+        );
         let enough = shown.succeeded >= self.sure.succeeded
             && shown.failed >= self.sure.failed
             && shown.cancelled >= self.sure.cancelled

@@ -58,7 +58,13 @@ impl Trace {
     }
 
     /// A life begins.
-    pub(crate) fn life(&mut self, config: &Configuration, restored: &Restored, now: Now, first: &Step) {
+    pub(crate) fn life(
+        &mut self,
+        config: &Configuration,
+        restored: &Restored,
+        now: Now,
+        first: &Step,
+    ) {
         if self.grain == Grain::Record {
             let (config, restored, first) = (config.clone(), restored.clone(), first.clone());
             self.lives.push(Life { config, restored, now, first, events: Vec::new() });
@@ -70,7 +76,9 @@ impl Trace {
     pub(crate) fn step(&mut self, now: Now, event: Event, step: &Step) {
         let full = self.grain == Grain::Hash;
         self.write(now, step, || if full { format!("{event:?}") } else { brief::event(&event) });
-        if self.grain == Grain::Record && let Some(life) = self.lives.last_mut() {
+        if self.grain == Grain::Record
+            && let Some(life) = self.lives.last_mut()
+        {
             life.events.push((now, event, step.clone()));
         }
     }

@@ -66,7 +66,14 @@ impl Tracker {
     }
 
     /// Takes a question and says after how many milliseconds the answer comes.
-    pub(crate) fn ask(&mut self, now: u64, read: ReadId, scope: usize, query: Query, timeout: Duration) -> u64 {
+    pub(crate) fn ask(
+        &mut self,
+        now: u64,
+        read: ReadId,
+        scope: usize,
+        query: Query,
+        timeout: Duration,
+    ) -> u64 {
         let timeout = u64::try_from(timeout.as_millis()).unwrap_or(30_000);
         let (fate, latency) = self.fate(now, timeout);
         let mut open = Open { query, scope, fate, asked: now, early: None };
@@ -99,11 +106,19 @@ impl Tracker {
         }
         if self.luck.strikes(Fault::PartFailed, trouble) {
             let failure = failure(TrackerErrorKind::Response, "half of it");
-            let fate = if self.luck.rng.per_mille(500) { Fate::ListFailed(failure) } else { Fate::IdsFailed(failure) };
+            let fate = if self.luck.rng.per_mille(500) {
+                Fate::ListFailed(failure)
+            } else {
+                Fate::IdsFailed(failure)
+            };
             return (fate, quick);
         }
         let slow = self.luck.strikes(Fault::ReadSlow, trouble);
-        let latency = if slow { self.luck.rng.between(2_000, timeout.saturating_sub(1).max(2_000)) } else { quick };
+        let latency = if slow {
+            self.luck.rng.between(2_000, timeout.saturating_sub(1).max(2_000))
+        } else {
+            quick
+        };
         (Fate::Well, latency.min(timeout))
     }
 
@@ -151,7 +166,8 @@ impl Tracker {
         }
         match &open.query {
             Query::Poll(poll) => {
-                answer.candidates = poll.candidates.as_ref().map(|query| self.candidates(open, query));
+                answer.candidates =
+                    poll.candidates.as_ref().map(|query| self.candidates(open, query));
                 if !poll.ids.is_empty() || self.luck.rng.per_mille(500) {
                     answer.by_id = Some(self.by_id(open, &poll.ids));
                 }
@@ -187,7 +203,10 @@ impl Tracker {
             return Err(failure.clone());
         }
         let list = self.board.list(open.scope, states);
-        Ok(Candidates { issues: list.iter().map(|issue| Issue::clone(issue)).collect(), more: false })
+        Ok(Candidates {
+            issues: list.iter().map(|issue| Issue::clone(issue)).collect(),
+            more: false,
+        })
     }
 
     fn by_id(&mut self, open: &Open, ids: &[IssueId]) -> Result<ById, Failure> {
@@ -202,7 +221,9 @@ impl Tracker {
             match self.board.read(open.scope, id) {
                 Found::Issue(issue) => found.push(issue),
                 Found::Absent => {}
-                Found::Unreadable => unreadable.push(Unreadable { id: id.clone(), message: "garbled".to_owned() }),
+                Found::Unreadable => {
+                    unreadable.push(Unreadable { id: id.clone(), message: "garbled".to_owned() })
+                }
             }
         }
         self.shuffle(&mut found);
@@ -231,6 +252,8 @@ fn failure(kind: TrackerErrorKind, message: &str) -> Failure {
 }
 
 fn refused(by: &str, wait: Option<Duration>) -> Failure {
+    // A wait of nothing counts as none: the model need not know.
+    let wait = wait.filter(|wait| !wait.is_zero());
     failure(TrackerErrorKind::RateLimited, by).retry_after(wait)
 }
 

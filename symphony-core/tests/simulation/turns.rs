@@ -38,7 +38,13 @@ impl Books {
         Ok(())
     }
 
-    pub(crate) fn turns_answered(&mut self, read: ReadId, ids: &[IssueId], stale: bool, part: Option<&Result<ById, Failure>>) {
+    pub(crate) fn turns_answered(
+        &mut self,
+        read: ReadId,
+        ids: &[IssueId],
+        stale: bool,
+        part: Option<&Result<ById, Failure>>,
+    ) {
         let now = self.now.mono;
         let sayings = match part {
             Some(Ok(by_id)) if !stale => Some(Sayings::new(by_id)),
@@ -47,7 +53,11 @@ impl Books {
         let failure = failure_of(part).cloned();
         for id in ids {
             let Some(run) = self.run_of(id) else { continue };
-            let waits = self.runs.get(&run).and_then(|book| book.pending.as_ref()).is_some_and(|pending| pending.read == Some(read));
+            let waits = self
+                .runs
+                .get(&run)
+                .and_then(|book| book.pending.as_ref())
+                .is_some_and(|pending| pending.read == Some(read));
             if !waits {
                 continue;
             }
@@ -82,18 +92,32 @@ impl Books {
     }
 
     fn turn_unread(&mut self, run: RunId, failure: Option<&Failure>) -> Vec<TurnAnswer> {
-        let failures = self.runs.get(&run).and_then(|book| book.pending.as_ref()).map_or(0, |pending| pending.failures) + 1;
+        let failures = self
+            .runs
+            .get(&run)
+            .and_then(|book| book.pending.as_ref())
+            .map_or(0, |pending| pending.failures)
+            + 1;
         if failures > 3 {
             return vec![TurnAnswer::Finish(FinishReason::Unreadable)];
         }
-        let delay = failure.and_then(|failure| failure.retry_after).unwrap_or_else(|| self.backoff(failures));
+        let delay = failure
+            .and_then(|failure| failure.retry_after)
+            .unwrap_or_else(|| self.backoff(failures));
         self.wait_again(run, self.now.mono + delay, 1);
         vec![TurnAnswer::Nothing]
     }
 
-    fn decide(&mut self, run: RunId, read: ReadId, id: &IssueId, said: &Said<'_>) -> Vec<TurnAnswer> {
+    fn decide(
+        &mut self,
+        run: RunId,
+        read: ReadId,
+        id: &IssueId,
+        said: &Said<'_>,
+    ) -> Vec<TurnAnswer> {
         let settings = Arc::clone(&self.config.settings);
-        let Some((turn, max_turns)) = self.runs.get(&run).map(|book| (book.turn, book.max_turns)) else {
+        let Some((turn, max_turns)) = self.runs.get(&run).map(|book| (book.turn, book.max_turns))
+        else {
             return vec![TurnAnswer::Nothing];
         };
         let Said::Issue(issue) = said else {
@@ -109,7 +133,9 @@ impl Books {
             TurnAnswer::Finish(FinishReason::MaxTurns)
         } else {
             let mut views = vec![Arc::new((*issue).clone())];
-            views.extend(self.claims.get(id).filter(|_| older).map(|entry| Arc::clone(&entry.issue)));
+            views.extend(
+                self.claims.get(id).filter(|_| older).map(|entry| Arc::clone(&entry.issue)),
+            );
             TurnAnswer::Next(views)
         };
         self.bring(id, issue, !older);
@@ -123,7 +149,11 @@ impl Books {
         self.wait_again(run, self.now.mono + BATCH, 0);
         let known = self.claims.get(id).map(|entry| Arc::clone(&entry.issue));
         let other = known.map(|issue| {
-            if turn >= max_turns { TurnAnswer::Finish(FinishReason::MaxTurns) } else { TurnAnswer::Next(vec![issue]) }
+            if turn >= max_turns {
+                TurnAnswer::Finish(FinishReason::MaxTurns)
+            } else {
+                TurnAnswer::Next(vec![issue])
+            }
         });
         std::iter::once(answer).chain(other).chain([TurnAnswer::Nothing]).collect()
     }
@@ -139,10 +169,26 @@ impl Books {
             TurnAnswer::Next(views) => Some(views),
             _ => None,
         });
-        ensure!(book.pending.is_some() && next.is_some(), "a turn follows only an answer that says so (10.1)", "{}: {answers:?}", name(run, book));
+        ensure!(
+            book.pending.is_some() && next.is_some(),
+            "a turn follows only an answer that says so (10.1)",
+            "{}: {answers:?}",
+            name(run, book)
+        );
         let views = next.map_or(&[][..], |views| views);
-        ensure!(views.iter().any(|view| view == issue), "a turn has the issue as just read", "{issue:?} instead of {views:?}");
-        ensure!(turn == book.turn + 1 && turn <= book.max_turns, "turns are counted (10.1)", "{} goes from turn {} to {turn} of {}", name(run, book), book.turn, book.max_turns);
+        ensure!(
+            views.iter().any(|view| view == issue),
+            "a turn has the issue as just read",
+            "{issue:?} instead of {views:?}"
+        );
+        ensure!(
+            turn == book.turn + 1 && turn <= book.max_turns,
+            "turns are counted (10.1)",
+            "{} goes from turn {} to {turn} of {}",
+            name(run, book),
+            book.turn,
+            book.max_turns
+        );
         book.turn = turn;
         book.pending = None;
         book.line = now;
@@ -156,12 +202,24 @@ impl Books {
             ensure!(false, "a run finishes only while it lives", "{run}");
             return Ok(());
         };
-        ensure!(book.stop.is_none() && book.finish.is_none(), "a run finishes once", "{}: {:?}, {:?}", name(run, book), book.finish, book.stop);
+        ensure!(
+            book.stop.is_none() && book.finish.is_none(),
+            "a run finishes once",
+            "{}: {:?}, {:?}",
+            name(run, book),
+            book.finish,
+            book.stop
+        );
         let finish = answers.iter().flatten().find_map(|answer| match answer {
             TurnAnswer::Finish(why) => Some(*why),
             _ => None,
         });
-        ensure!(finish.is_some(), "a run finishes only after an answer that says so (10.1)", "{}: {answers:?}", name(run, book));
+        ensure!(
+            finish.is_some(),
+            "a run finishes only after an answer that says so (10.1)",
+            "{}: {answers:?}",
+            name(run, book)
+        );
         book.finish = finish;
         book.pending = None;
         book.seen_active = false;
@@ -172,7 +230,8 @@ impl Books {
 
     /// Every turn whose issue was read got its answer.
     pub(crate) fn check_turns(&mut self) -> Check {
-        let unanswered = self.step.turns.iter().find(|(_, answers)| !answers.contains(&TurnAnswer::Nothing));
+        let unanswered =
+            self.step.turns.iter().find(|(_, answers)| !answers.contains(&TurnAnswer::Nothing));
         ensure!(unanswered.is_none(), "the end of a turn is answered (10.1)", "{unanswered:?}");
         Ok(())
     }
@@ -185,7 +244,10 @@ impl Books {
                 Effect::Start(start) => due.push((start.run, "started")),
                 Effect::Stop { run, .. } => due.push((*run, "stopping")),
                 Effect::NextTurn { run, .. } => due.push((*run, "continued")),
-                Effect::Read { query: Query::ByIds(_) | Query::Poll(_) | Query::ByStates(_), .. } => {}
+                Effect::Read {
+                    query: Query::ByIds(_) | Query::Poll(_) | Query::ByStates(_),
+                    ..
+                } => {}
                 _ => {}
             }
         }

@@ -61,7 +61,12 @@ impl Disk {
     }
 
     /// Makes or reuses the folder of a run and writes its record. Says whether it is new.
-    pub(crate) fn prepare(&mut self, start: &Start, scope: &Scope, root: &str) -> (WorkspaceRecord, bool) {
+    pub(crate) fn prepare(
+        &mut self,
+        start: &Start,
+        scope: &Scope,
+        root: &str,
+    ) -> (WorkspaceRecord, bool) {
         let record = start.record.clone().unwrap_or_else(|| WorkspaceRecord {
             issue: start.issue.id.clone(),
             identifier: start.issue.identifier.clone(),
@@ -84,7 +89,12 @@ impl Disk {
     }
 
     /// Begins a removal and says how many milliseconds it takes.
-    pub(crate) fn remove(&mut self, id: RemovalId, what: &Removal, root: &str) -> Result<u64, crate::violation::Violation> {
+    pub(crate) fn remove(
+        &mut self,
+        id: RemovalId,
+        what: &Removal,
+        root: &str,
+    ) -> Result<u64, crate::violation::Violation> {
         let path = match what {
             Removal::Recorded(record) => record.path.clone(),
             Removal::Stray(key) => path_of(root, &HostId::local(), key),
@@ -92,19 +102,25 @@ impl Disk {
         self.check_removal(&path)?;
         self.removals.insert(id, path);
         let slow = self.luck.strikes(Fault::RemovalSlow, 150);
-        Ok(if slow { self.luck.rng.between(10_000, 400_000) } else { self.luck.rng.between(1, 2_000) })
+        Ok(if slow {
+            self.luck.rng.between(10_000, 400_000)
+        } else {
+            self.luck.rng.between(1, 2_000)
+        })
     }
 
     fn check_removal(&self, path: &PathBuf) -> Check {
         ensure!(
             !self.removals.values().any(|open| open == path),
             "one removal at a time",
-            "{} is being removed already", path.display()
+            "{} is being removed already",
+            path.display()
         );
         ensure!(
             self.folders.contains_key(path) || self.deleted.contains(path),
             "a workspace is removed once",
-            "{} is gone already", path.display()
+            "{} is gone already",
+            path.display()
         );
         Ok(())
     }
@@ -123,16 +139,14 @@ impl Disk {
             self.deleted.remove(&path);
             return Some(Event::Removed { removal: id, outcome: Ok(()) });
         }
-        if stuck == 0 && self.luck.rng.per_mille(500) && let Some(folder) = self.folders.get_mut(&path) {
+        if stuck == 0
+            && self.luck.rng.per_mille(500)
+            && let Some(folder) = self.folders.get_mut(&path)
+        {
             folder.stuck = 3;
         }
         let failure = Failure::new(FailureKind::Workspace, "busy");
         Some(Event::Removed { removal: id, outcome: Err(failure) })
-    }
-
-    /// Whether something is being removed.
-    pub(crate) fn removing(&self) -> bool {
-        !self.removals.is_empty()
     }
 
     /// The service is gone: a removal may have got through or not.
@@ -148,7 +162,8 @@ impl Disk {
     /// A person deletes a folder, with or without its record.
     pub(crate) fn meddle(&mut self) {
         let busy: Vec<_> = self.removals.values().cloned().collect();
-        let paths: Vec<_> = self.folders.keys().filter(|path| !busy.contains(path)).cloned().collect();
+        let paths: Vec<_> =
+            self.folders.keys().filter(|path| !busy.contains(path)).cloned().collect();
         if paths.is_empty() {
             return;
         }
@@ -169,7 +184,9 @@ impl Disk {
         for (path, folder) in self.folders.iter().filter(|(path, _)| path.starts_with(root)) {
             match &folder.record {
                 Some(record) => workspaces.records.push(record.clone()),
-                None if *path == path_of(root, &HostId::local(), &folder.key) => workspaces.strays.push(folder.key.clone()),
+                None if *path == path_of(root, &HostId::local(), &folder.key) => {
+                    workspaces.strays.push(folder.key.clone())
+                }
                 None => {}
             }
         }

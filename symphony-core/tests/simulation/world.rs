@@ -18,8 +18,8 @@ use crate::faults::{Fault, Tally};
 use crate::files::{Edited, Files};
 use crate::operator::{Accident, Deed, Operator};
 use crate::plan::{Plan, TAIL_HOURS};
-use crate::tracker::Tracker;
 use crate::trace::{Grain, Trace};
+use crate::tracker::Tracker;
 use crate::violation::{Check, Violation, ensure};
 use crate::workspaces::Disk;
 
@@ -74,7 +74,9 @@ pub(crate) fn run(plan: &Plan, grain: Grain) -> Outcome {
     let mut world = World::new(plan, grain);
     let result = world.live();
     if result.is_err() {
-        world.trace.note(world.now(), &format!("{:?}", world.orchestrator.explain(world.now()).unstarted));
+        world
+            .trace
+            .note(world.now(), &format!("{:?}", world.orchestrator.explain(world.now()).unstarted));
     }
     let mut tally = Tally::default();
     for luck in [
@@ -126,7 +128,10 @@ impl World {
 
     fn now(&self) -> Now {
         let passed = i64::try_from(self.time).unwrap_or(i64::MAX);
-        Now { mono: Mono::from_millis(self.time), wall: Wall::from_unix_millis(self.wall_ahead + passed) }
+        Now {
+            mono: Mono::from_millis(self.time),
+            wall: Wall::from_unix_millis(self.wall_ahead + passed),
+        }
     }
 
     fn live(&mut self) -> Check {
@@ -177,7 +182,11 @@ impl World {
         if let Some((_, comes)) = self.late_wake.filter(|(for_this, _)| *for_this == asked) {
             return Some(comes);
         }
-        let late = if self.operator.luck.strikes(Fault::LateWake, 10) { self.operator.luck.rng.between(1, 900) } else { 0 };
+        let late = if self.operator.luck.strikes(Fault::LateWake, 10) {
+            self.operator.luck.rng.between(1, 900)
+        } else {
+            0
+        };
         self.late_wake = Some((asked, asked + late));
         Some(asked + late)
     }
@@ -190,7 +199,12 @@ impl World {
             },
             Due::Agent(run, epoch) => self.agent_acts(run, epoch),
             Due::Removal(id) => match self.disk.removed(id) {
-                Some(event) => self.deliver(event),
+                Some(event) => {
+                    if self.books.gives_up(id, &event) {
+                        self.disk.luck.tally.count(Fault::RemovalGivenUp);
+                    }
+                    self.deliver(event)
+                }
                 None => Ok(()),
             },
             Due::Board => {
@@ -214,7 +228,8 @@ impl World {
 
     fn agent_acts(&mut self, run: RunId, epoch: u32) -> Check {
         let wall = self.now().wall;
-        let mut around = Surroundings { board: &mut self.tracker.board, disk: &mut self.disk, wall };
+        let mut around =
+            Surroundings { board: &mut self.tracker.board, disk: &mut self.disk, wall };
         let act = self.agents.act(run, epoch, &mut around);
         if let Some(again) = act.again {
             self.agenda.put(self.time + again, Due::Agent(run, epoch));
@@ -248,7 +263,11 @@ impl World {
             Deed::AddJob => {
                 let name: Arc<str> = Arc::from("backup");
                 let interval = Duration::from_secs(self.operator.luck.rng.pick(&[60, 900]));
-                let job = self.jobs.entry(Arc::clone(&name)).or_insert(CustomJob { interval, open: false, last: None });
+                let job = self.jobs.entry(Arc::clone(&name)).or_insert(CustomJob {
+                    interval,
+                    open: false,
+                    last: None,
+                });
                 job.interval = interval;
                 job.last = None;
                 self.deliver(Event::JobAdded { name, interval })
@@ -324,7 +343,8 @@ impl World {
         }
         self.tracker.old.pop();
         self.deliver(Event::Wake)?;
-        let known = matches!(&event, Event::Answered { read, .. } if self.books.reads.contains_key(read));
+        let known =
+            matches!(&event, Event::Answered { read, .. } if self.books.reads.contains_key(read));
         if known { Ok(()) } else { self.deliver_ghost(event) }
     }
 
@@ -351,14 +371,17 @@ impl World {
     }
 
     fn job_ends(&mut self) -> Check {
-        let Some(name) = self.jobs.iter().find(|(_, job)| job.open).map(|(name, _)| Arc::clone(name)) else {
+        let Some(name) =
+            self.jobs.iter().find(|(_, job)| job.open).map(|(name, _)| Arc::clone(name))
+        else {
             return Ok(());
         };
         if let Some(job) = self.jobs.get_mut(&name) {
             job.open = false;
         }
         let fails = self.operator.luck.strikes(Fault::CustomJobFailed, 200);
-        let outcome = if fails { Err(Failure::new(FailureKind::Internal, "no space")) } else { Ok(()) };
+        let outcome =
+            if fails { Err(Failure::new(FailureKind::Internal, "no space")) } else { Ok(()) };
         self.deliver(Event::JobEnded { name, outcome })
     }
 
@@ -368,9 +391,6 @@ impl World {
             return Ok(());
         }
         self.trace.note(self.now(), "the service is gone");
-        if self.disk.removing() {
-            self.operator.luck.tally.count(Fault::KilledInRemoval);
-        }
         self.old_runs.extend(self.agents.live.keys());
         self.agenda.forget_life();
         self.tracker.forget_life();
@@ -397,8 +417,11 @@ impl World {
             restored.spent = saved.spent.clone();
             if saved.scope == self.files.config.scope {
                 let age = |at: &Wall| at.until(now.wall);
-                restored.job_ages =
-                    saved.last_runs.iter().filter_map(|(job, at)| Some((job.clone(), age(at)?))).collect();
+                restored.job_ages = saved
+                    .last_runs
+                    .iter()
+                    .filter_map(|(job, at)| Some((job.clone(), age(at)?)))
+                    .collect();
             }
         }
         let config = self.files.config.clone();
@@ -406,9 +429,12 @@ impl World {
         let polling = &config.settings.polling;
         let interval = polling.jobs.candidates.unwrap_or(polling.interval).min(polling.interval);
         let fresh = interval.min(Duration::from_secs(10));
-        if let Some(rest) = restored.job_ages.get(&Job::Candidates).and_then(|age| fresh.checked_sub(*age)) {
+        if let Some(rest) =
+            restored.job_ages.get(&Job::Candidates).and_then(|age| fresh.checked_sub(*age))
+        {
             // Jobs that are due within a tenth of their interval travel with others.
-            let early = polling.jobs.candidates.unwrap_or(polling.interval).max(polling.interval) / 10;
+            let early =
+                polling.jobs.candidates.unwrap_or(polling.interval).max(polling.interval) / 10;
             self.books.pace.not_before(now.mono + rest.saturating_sub(early));
         }
         let (orchestrator, step) = Orchestrator::new(config.clone(), restored.clone(), now);
@@ -462,8 +488,16 @@ impl World {
         if self.books.shutting_down {
             let drained = self.books.runs.is_empty() && self.books.removals.is_empty();
             let says = self.orchestrator.is_drained();
-            ensure!(says == drained, "drained means that nothing is left", "{says}, with {} runs", self.books.runs.len());
-            if drained && self.agents.live.is_empty() && self.agenda.next().is_none_or(|next| next > self.time) {
+            ensure!(
+                says == drained,
+                "drained means that nothing is left",
+                "{says}, with {} runs",
+                self.books.runs.len()
+            );
+            if drained
+                && self.agents.live.is_empty()
+                && self.agenda.next().is_none_or(|next| next > self.time)
+            {
                 return self.kill();
             }
         }
@@ -480,15 +514,21 @@ impl World {
             }
             Effect::Start(start) => {
                 let (run, wall) = (start.run, self.now().wall);
-                let after = self.agents.start(start, self.files.scope, self.files.root_name(), wall);
+                let after =
+                    self.agents.start(start, self.files.scope, self.files.root_name(), wall);
                 self.agenda.put(time + after, Due::Agent(run, 0));
             }
-            Effect::NextTurn { run, turn, .. } => self.later(run, |agents| agents.next_turn(run, turn)),
+            Effect::NextTurn { run, turn, .. } => {
+                self.later(run, |agents| agents.next_turn(run, turn))
+            }
             Effect::Finish { run } => self.later(run, |agents| agents.finish(run)),
             Effect::Stop { run, .. } => self.later(run, |agents| agents.stop(run)),
             Effect::Remove { removal, workspace, .. } => {
                 let after = self.disk.remove(removal, &workspace, self.files.root_name())?;
                 self.agenda.put(time + after, Due::Removal(removal));
+                if self.disk.luck.strikes(Fault::KilledInRemoval, 20) {
+                    self.agenda.put(time + after / 2, Due::Kill);
+                }
             }
             Effect::RecheckWorkflow => {
                 if self.files.edited.is_some() {
@@ -512,7 +552,8 @@ impl World {
         let Some(job) = self.jobs.get_mut(name) else {
             return Err(Violation { rule: "only added jobs run", detail: name.to_string() });
         };
-        let due = job.last.is_none_or(|last| Duration::from_millis(time - last) >= job.interval * 9 / 10);
+        let due =
+            job.last.is_none_or(|last| Duration::from_millis(time - last) >= job.interval * 9 / 10);
         ensure!(!job.open && due, "a job runs on its interval (12.1)", "{name}: {job:?} at {time}");
         job.open = true;
         job.last = Some(time);
@@ -545,7 +586,13 @@ impl World {
         if !self.books.holds.all.is_empty() {
             self.deliver(Event::Command(Command::ClearHolds))?;
         }
-        let blocked: Vec<_> = self.orchestrator.snapshot(self.now()).blocked.into_iter().map(|row| row.issue.id.clone()).collect();
+        let blocked: Vec<_> = self
+            .orchestrator
+            .snapshot(self.now())
+            .blocked
+            .into_iter()
+            .map(|row| row.issue.id.clone())
+            .collect();
         for issue in blocked {
             self.deliver(Event::Command(Command::Retry(issue)))?;
         }
