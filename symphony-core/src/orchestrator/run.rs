@@ -10,6 +10,7 @@ use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Standing};
 use crate::time::{Mono, Now};
 use crate::tracker::ById;
+use crate::workspace::WorkspaceRecord;
 
 use super::claim::{After, Mark, Stage, Thread, mark};
 use super::read::{Asked, Seen};
@@ -133,32 +134,42 @@ impl TurnReads {
 impl Orchestrator {
     /// News of a run; of one that is over, nothing is news.
     pub(super) fn run_news(&mut self, id: RunId, news: RunNews) {
+        match news {
+            RunNews::Agent(update) => self.agent_update(id, update),
+            RunNews::Phase(phase) => self.entered(id, phase),
+            RunNews::Workspace(record) => self.workspace_made(id, record),
+            RunNews::WorkspaceGone => self.workspace_gone(id),
+            RunNews::TurnEnded => self.turn_ended(id),
+            RunNews::Ended(end) => self.run_ended(id, end),
+        }
+    }
+
+    fn entered(&mut self, id: RunId, phase: Phase) {
         let Some(run) = self.runs.get_mut(&id) else {
             return;
         };
-        match news {
-            RunNews::Agent(update) => self.agent_update(id, update),
-            RunNews::Phase(phase) => {
-                run.phase = phase;
-                run.last_alive = self.now.mono;
-                if phase == Phase::StreamingTurn && run.turns == 0 {
-                    run.turns = 1;
-                }
-                self.watch_for_stall(id);
-            }
-            RunNews::Workspace(record) => {
-                let issue = run.issue.clone();
-                debug_assert_eq!(record.issue, issue, "a record of another issue");
-                self.strays.retain(|stray| *stray != record.key);
-                self.keys.insert(record.key.folded(), issue.clone());
-                self.records.insert(issue, record);
-            }
-            RunNews::WorkspaceGone => {
-                let issue = run.issue.clone();
-                self.records.remove(&issue);
-            }
-            RunNews::TurnEnded => self.turn_ended(id),
-            RunNews::Ended(end) => self.run_ended(id, end),
+        run.phase = phase;
+        run.last_alive = self.now.mono;
+        if phase == Phase::StreamingTurn && run.turns == 0 {
+            run.turns = 1;
+        }
+        self.watch_for_stall(id);
+    }
+
+    fn workspace_made(&mut self, id: RunId, record: WorkspaceRecord) {
+        let Some(run) = self.runs.get(&id) else {
+            return;
+        };
+        let issue = run.issue.clone();
+        debug_assert_eq!(record.issue, issue, "a record of another issue");
+        self.strays.retain(|stray| *stray != record.key);
+        self.keys.insert(record.key.folded(), issue.clone());
+        self.records.insert(issue, record);
+    }
+
+    fn workspace_gone(&mut self, id: RunId) {
+        if let Some(run) = self.runs.get(&id) {
+            self.records.remove(&run.issue);
         }
     }
 
