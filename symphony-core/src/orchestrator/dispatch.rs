@@ -10,7 +10,7 @@ use crate::policy::{self, Rank, Standing};
 use crate::snapshot::Reason;
 use crate::time::Mono;
 use crate::tracker::{ById, Candidates, TrackerErrorKind};
-use crate::workspace::WorkspaceKey;
+use crate::workspace::{HostId, WorkspaceKey};
 
 use super::best::{Best, Choice};
 use super::claim::{Claim, Origin, Stage, mark};
@@ -145,7 +145,7 @@ impl Orchestrator {
             let origin = match fresh {
                 None => Origin::Retry,
                 Some((issue, key)) => {
-                    let host = crate::HostId::local();
+                    let host = HostId::local();
                     let stage = Stage::Checking { read, origin: Origin::Fresh };
                     let claim = Claim::new(Arc::new(issue), ReadId(0), key, host, stage);
                     self.claims.insert(id.clone(), claim);
@@ -232,18 +232,19 @@ impl Orchestrator {
             let name = name.or(blocker.id.as_ref().map(|id| id.as_str()));
             return Some(Reason::BlockedBy(name.unwrap_or("unknown").to_owned()));
         }
-        match self.key_for(issue) {
+        match self.folder_owner(issue) {
             Err(_) => Some(Reason::InvalidIdentifier),
-            Ok(key) => match self.key_owner(&key) {
-                Some(owner) if *owner != issue.id => Some(Reason::WorkspaceHeld(owner.clone())),
-                _ => None,
-            },
+            Ok(Some(owner)) if *owner != issue.id => Some(Reason::WorkspaceHeld(owner.clone())),
+            Ok(_) => None,
         }
     }
 
     /// The machine that has no room for this issue, if so.
     pub(super) fn host_obstacle(&self, id: &IssueId) -> Option<Reason> {
         let home = self.records.get(id).map(|record| &record.host);
+        if self.settings().hosts.is_empty() && home.is_none_or(HostId::is_local) {
+            return None;
+        }
         match self.slots.host_for(self.settings(), home) {
             Err(Full::Host(host)) => Some(Reason::HostSlot(host)),
             _ => None,
@@ -364,7 +365,7 @@ impl Orchestrator {
     }
 
     /// The machine on which the issue can start now.
-    fn slot_for(&self, issue: &Issue) -> Result<crate::HostId, Full> {
+    fn slot_for(&self, issue: &Issue) -> Result<HostId, Full> {
         if self.free_slots() == 0 || matches!(self.hold_gate(), HoldGate::Closed(_)) {
             return Err(Full::Everywhere);
         }
@@ -375,7 +376,7 @@ impl Orchestrator {
         self.slots.host_for(self.settings(), home)
     }
 
-    fn start(&mut self, id: &IssueId, host: crate::HostId) {
+    fn start(&mut self, id: &IssueId, host: HostId) {
         self.last_run += 1;
         let run = RunId { boot: self.boot, number: self.last_run };
         let settings = Arc::clone(&self.configuration.settings);

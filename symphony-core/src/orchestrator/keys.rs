@@ -1,7 +1,7 @@
 //! Which issue holds which folder: never two (contract 5.1, 6.2, 6.5).
 
 use crate::issue::{Issue, IssueId};
-use crate::workspace::{InvalidKey, WorkspaceKey};
+use crate::workspace::{InvalidKey, LONGEST_KEY, WorkspaceKey};
 
 use super::Orchestrator;
 use super::claim::Stage;
@@ -18,6 +18,16 @@ impl Orchestrator {
     /// The issue that holds a folder: by a record, a live run or a removal.
     pub(super) fn key_owner(&self, key: &WorkspaceKey) -> Option<&IssueId> {
         self.keys.get(&key.folded())
+    }
+
+    /// The issue that holds the folder of this one. Asked of every candidate, so it allocates only
+    /// where the identifier is no folder's name.
+    pub(super) fn folder_owner(&self, issue: &Issue) -> Result<Option<&IssueId>, InvalidKey> {
+        let mut buffer = [0; LONGEST_KEY];
+        match WorkspaceKey::folded_plain(issue.identifier.as_str(), &mut buffer) {
+            Some(folded) if !self.records.contains_key(&issue.id) => Ok(self.keys.get(folded)),
+            _ => Ok(self.key_owner(&self.key_for(issue)?)),
+        }
     }
 
     /// The claim takes its folder.
