@@ -4,7 +4,7 @@ use crate::issue::IssueId;
 use crate::problem::Problem;
 
 use super::claim::{After, Origin, Stage};
-use super::dispatch::Kept;
+use super::kept::Kept;
 use super::read::Asked;
 use super::{
     BlockReason, Command, Configuration, Happened, Orchestrator, ReadId, ReleaseReason, RunId,

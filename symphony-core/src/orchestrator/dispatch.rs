@@ -1,7 +1,6 @@
 //! From a list of candidates to running agents: choosing, checking, starting (contract 4.5, 4.6,
 //! section 5, 7.3).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::failure::{Failure, FailureKind};
@@ -9,7 +8,7 @@ use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Rank, Standing};
 use crate::snapshot::Reason;
 use crate::time::Mono;
-use crate::tracker::{ById, Candidates, TrackerErrorKind};
+use crate::tracker::{ById, TrackerErrorKind};
 use crate::workspace::{HostId, WorkspaceKey};
 
 use super::best::{Best, Choice};
@@ -19,18 +18,6 @@ use super::read::{Asked, Seen};
 use super::run::Run;
 use super::slots::Full;
 use super::{Effect, Happened, Orchestrator, Purpose, Query, ReadId, ReleaseReason, RunId, Start};
-
-/// The last list of candidates, and what was learned since about single ones.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Kept {
-    pub(super) issues: Vec<Issue>,
-    pub(super) more: bool,
-    pub(super) read_at: Option<Mono>,
-    /// Issues that a later read knows more about than the list.
-    pub(super) learned: BTreeMap<IssueId, (ReadId, Reason)>,
-    /// An order-independent sum over ids and states: it tells whether anything changed.
-    fingerprint: u64,
-}
 
 /// When and why slots are filled.
 #[derive(Clone, Debug, Default)]
@@ -72,27 +59,6 @@ impl Orchestrator {
 
     pub(super) fn free_slots(&self) -> u32 {
         self.slots.free(self.settings())
-    }
-
-    /// Keeps a new list and fills slots from it.
-    pub(super) fn keep(&mut self, read: ReadId, list: Candidates) {
-        if self.settings().polling.activity.is_some() {
-            let fingerprint = list.issues.iter().map(fingerprint).fold(0, u64::wrapping_add);
-            if fingerprint != self.kept.fingerprint {
-                self.touch();
-            }
-            self.kept.fingerprint = fingerprint;
-        }
-        self.kept.issues = list.issues;
-        self.kept.more = list.more;
-        self.kept.read_at = Some(self.now.mono);
-        self.kept.learned.retain(|_, (learned_by, _)| *learned_by > read);
-        self.refill_now();
-    }
-
-    /// Remembers something about an issue that the kept list does not know.
-    pub(super) fn learn(&mut self, id: &IssueId, read: ReadId, reason: Reason) {
-        self.kept.learned.insert(id.clone(), (read, reason));
     }
 
     /// When slots can be filled next; `None` when nothing asks for it.
@@ -422,12 +388,4 @@ impl Orchestrator {
         }));
         self.notice_of(id, Some(run), Happened::Started { attempt, state });
     }
-}
-
-fn fingerprint(issue: &Issue) -> u64 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    issue.id.hash(&mut hasher);
-    issue.state.hash(&mut hasher);
-    hasher.finish()
 }

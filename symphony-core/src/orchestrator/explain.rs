@@ -1,15 +1,15 @@
 //! Why nothing starts: one reason per candidate, one verdict for the service (contract 5.5).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-use crate::issue::{Issue, IssueId};
+use crate::issue::Issue;
 use crate::policy::Rank;
 use crate::snapshot::{CandidatesView, Explanation, Reason, Unstarted, Verdict};
 use crate::time::Now;
 
 use super::Orchestrator;
-use super::claim::Stage;
+use super::claim::{Origin, Stage};
 use super::holds::HoldGate;
 
 /// How many candidates the snapshot names.
@@ -27,33 +27,46 @@ impl Orchestrator {
 
     /// The same for the snapshot: counts, and the first few. Computed once per change.
     pub(super) fn candidates_view(&self) -> Arc<CandidatesView> {
-        Arc::clone(self.view.get_or_init(|| {
-            let judged = self.judged();
-            let mut reasons = BTreeMap::new();
-            for (_, reason) in &judged {
-                *reasons.entry(reason.as_str().to_owned()).or_default() += 1;
+        Arc::clone(self.view.get_or_init(|| Arc::new(self.overview())))
+    }
+
+    /// One pass without a copy or a sort: lists may be long, and changes frequent.
+    fn overview(&self) -> CandidatesView {
+        let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
+        // The worst is on top.
+        let mut first: BinaryHeap<(Rank<'_>, usize)> = BinaryHeap::new();
+        for (place, issue) in self.kept.distinct() {
+            let Some(reason) = self.reason(issue) else {
+                continue;
+            };
+            *counts.entry(reason.as_str()).or_default() += 1;
+            let ranked = (Rank::fresh(issue), place);
+            if first.len() < SHOWN {
+                first.push(ranked);
+            } else if let Some(mut worst) = first.peek_mut()
+                && ranked < *worst
+            {
+                *worst = ranked;
             }
-            let first = judged.into_iter().take(SHOWN);
-            Arc::new(CandidatesView {
-                read_at: self.kept.read_at,
-                total: self.kept.issues.len(),
-                more: self.kept.more,
-                reasons,
-                first: first.map(|(issue, reason)| unstarted(issue, reason)).collect(),
-            })
-        }))
+        }
+        let first = first.into_sorted_vec().into_iter().filter_map(|(_, place)| {
+            let issue = self.kept.issues.get(place)?;
+            Some(unstarted(issue, self.reason(issue)?))
+        });
+        CandidatesView {
+            read_at: self.kept.read_at,
+            total: self.kept.issues.len(),
+            more: self.kept.more,
+            reasons: counts.into_iter().map(|(reason, count)| (reason.to_owned(), count)).collect(),
+            first: first.collect(),
+        }
     }
 
     /// The candidates that are not running, in order of dispatch.
     fn judged(&self) -> Vec<(&Issue, Reason)> {
-        let mut told: BTreeSet<&IssueId> = BTreeSet::new();
-        let mut judged: Vec<(&Issue, Reason)> = self
-            .kept
-            .issues
-            .iter()
-            .filter(|issue| told.insert(&issue.id))
-            .filter_map(|issue| Some((issue, self.reason(issue)?)))
-            .collect();
+        let candidates = self.kept.distinct();
+        let mut judged: Vec<(&Issue, Reason)> =
+            candidates.filter_map(|(_, issue)| Some((issue, self.reason(issue)?))).collect();
         judged.sort_by(|(a, _), (b, _)| Rank::fresh(a).cmp(&Rank::fresh(b)));
         judged
     }
@@ -68,19 +81,18 @@ impl Orchestrator {
                 Stage::Blocked { why, .. } => return Some(Reason::NeedsPerson(why.clone())),
                 Stage::Waiting { .. } => {
                     let due = claim.wake.map(Reason::WaitingUntil);
-                    return Some(due.unwrap_or_else(|| self.obstacle(&claim.issue)));
+                    return Some(due.unwrap_or_else(|| self.obstacle(&claim.issue, Origin::Retry)));
                 }
             },
         }
         if let Some((_, learned)) = self.kept.learned.get(&issue.id) {
             return Some(learned.clone());
         }
-        Some(self.unfit(issue).unwrap_or_else(|| self.obstacle(issue)))
+        Some(self.unfit(issue).unwrap_or_else(|| self.obstacle(issue, Origin::Fresh)))
     }
 
     /// What keeps a fit issue from starting at this moment.
-    fn obstacle(&self, issue: &Issue) -> Reason {
-        let is_retry = self.claims.contains_key(&issue.id);
+    fn obstacle(&self, issue: &Issue, origin: Origin) -> Reason {
         if self.shutting_down {
             Reason::ShuttingDown
         } else if !self.problems.is_empty() {
@@ -89,7 +101,7 @@ impl Orchestrator {
             Reason::Paused
         } else if let HoldGate::Closed(until) = self.hold_gate() {
             Reason::Hold(until)
-        } else if !is_retry && self.refill.fresh_from.is_some() {
+        } else if origin == Origin::Fresh && self.refill.fresh_from.is_some() {
             if self.is_over_budget() { Reason::Budget } else { Reason::CheckFailed }
         } else if self.free_slots() == 0 {
             Reason::NoSlot

@@ -34,6 +34,7 @@ mod event;
 mod explain;
 mod holds;
 mod jobs;
+mod kept;
 mod keys;
 mod pacing;
 mod read;
@@ -56,8 +57,9 @@ use crate::time::{Mono, Now};
 use crate::workspace::{WorkspaceKey, WorkspaceRecord};
 
 use claim::Claim;
-use dispatch::{Kept, Refill};
+use dispatch::Refill;
 use jobs::Jobs;
+use kept::Kept;
 use pacing::Pace;
 use read::OpenRead;
 use run::{Run, TurnReads};
