@@ -56,7 +56,7 @@ fn main() {
     );
 
     for (what, failed, reference) in [
-        ("one running claim", 0, "49 to 75 KiB with its process's reader"),
+        ("one running claim", 0, "49 to 75 KiB per agent, all in"),
         ("one waiting claim", claims, ""),
     ] {
         let ours = cost(claims, || {
