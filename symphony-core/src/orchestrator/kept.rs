@@ -1,0 +1,101 @@
+//! The list of candidates that is kept between two polls (contract 4.6, 5.5).
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::OnceLock;
+
+use crate::issue::{Issue, IssueId};
+use crate::snapshot::Reason;
+use crate::time::Mono;
+use crate::tracker::Candidates;
+
+use super::{Orchestrator, ReadId};
+
+/// The last list of candidates, and what was learned since about single ones.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kept {
+    pub(super) issues: Vec<Issue>,
+    pub(super) more: bool,
+    pub(super) read_at: Option<Mono>,
+    /// Issues that a later read knows more about than the list.
+    pub(super) learned: BTreeMap<IssueId, (ReadId, Reason)>,
+    /// An order-independent sum over ids and states: it tells whether anything changed.
+    fingerprint: u64,
+    /// Places in the list whose issue stands before them too; found when first asked for.
+    repeats: OnceLock<Vec<usize>>,
+}
+
+impl Kept {
+    /// The issues and their places, each issue once: a list may name one twice.
+    pub(super) fn distinct(&self) -> impl Iterator<Item = (usize, &Issue)> {
+        let mut repeats = self.repeats.get_or_init(|| repeats(&self.issues)).iter().peekable();
+        let is_first = move |(place, _): &(usize, &Issue)| repeats.next_if_eq(&place).is_none();
+        self.issues.iter().enumerate().filter(is_first)
+    }
+}
+
+impl Orchestrator {
+    /// Keeps a new list and fills slots from it.
+    pub(super) fn keep(&mut self, read: ReadId, list: Candidates) {
+        if self.settings().polling.activity.is_some() {
+            let fingerprints = list.issues.iter().map(|issue| hash(&(&issue.id, &issue.state)));
+            let fingerprint = fingerprints.fold(0, u64::wrapping_add);
+            if fingerprint != self.kept.fingerprint {
+                self.touch();
+            }
+            self.kept.fingerprint = fingerprint;
+        }
+        self.kept.issues = list.issues;
+        self.kept.repeats.take();
+        self.kept.more = list.more;
+        self.kept.read_at = Some(self.now.mono);
+        self.kept.learned.retain(|_, (learned_by, _)| *learned_by > read);
+        self.refill_now();
+    }
+
+    /// Remembers something about an issue that the kept list does not know.
+    pub(super) fn learn(&mut self, id: &IssueId, read: ReadId, reason: Reason) {
+        self.kept.learned.insert(id.clone(), (read, reason));
+    }
+}
+
+/// The places of issues that stand earlier in the list too, in order. Hashes are sorted, because
+/// comparing ids is what takes long.
+fn repeats(issues: &[Issue]) -> Vec<usize> {
+    let mut order: Vec<(u64, &IssueId, usize)> = issues
+        .iter()
+        .enumerate()
+        .map(|(place, issue)| (hash(&issue.id), &issue.id, place))
+        .collect();
+    order.sort_unstable();
+    let is_repeat = |pair: &&[(u64, &IssueId, usize)]| pair[0].1 == pair[1].1;
+    let mut repeats: Vec<usize> =
+        order.windows(2).filter(is_repeat).map(|pair| pair[1].2).collect();
+    repeats.sort_unstable();
+    repeats
+}
+
+fn hash(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rule_5_5_an_issue_named_twice_is_told_once_where_it_first_stands() {
+        let ids = ["b", "a", "b", "c", "a", "b"];
+        let issues = ids.map(|id| Issue::new(id, "MT-1", "A title", "Todo").unwrap()).to_vec();
+        let kept = Kept { issues, ..Kept::default() };
+        let told = |kept: &Kept| -> Vec<(usize, String)> {
+            kept.distinct().map(|(place, issue)| (place, issue.id.to_string())).collect()
+        };
+        let first = vec![(0, "b".to_owned()), (1, "a".to_owned()), (3, "c".to_owned())];
+        assert_eq!(told(&kept), first);
+        assert_eq!(told(&kept), first, "also when it is asked again");
+        assert_eq!(told(&Kept::default()), vec![]);
+    }
+}
