@@ -1,0 +1,19 @@
+//! Symphony's tracker in the process.
+
+mod board;
+mod board_file;
+mod clock;
+mod document;
+mod factory;
+mod faults;
+mod record;
+mod seeds;
+mod tracker;
+mod update_issue;
+
+pub use board::{Board, Comment};
+pub use clock::Clock;
+pub use factory::{KIND, MemoryFactory};
+pub use faults::{Fault, Faults, Requests};
+pub use tracker::MemoryTracker;
+pub use update_issue::UPDATE_ISSUE;
