@@ -23,7 +23,8 @@ pub struct Board {
     configured: Vec<StateName>,
 }
 
-/// An issue on the board. Its blockers are as given; a read fills in how they stand.
+/// An issue on the board, as given: a read fills in the kind of its state, and how its blockers
+/// stand.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Card {
     pub(crate) issue: Issue,
@@ -47,12 +48,12 @@ pub(crate) struct DeclaredState {
 }
 
 impl Board {
-    /// The issues in the order of their ids, with blockers as they were given.
+    /// The issues in the order of their ids, with blockers and kinds as they were given.
     pub fn issues(&self) -> impl Iterator<Item = &Issue> {
         self.cards.values().map(|card| &card.issue)
     }
 
-    /// The issue with this id, with blockers as they were given.
+    /// The issue with this id, with blockers and kind as they were given.
     #[must_use]
     pub fn issue(&self, id: &str) -> Option<&Issue> {
         self.cards.get(id).map(|card| &card.issue)
@@ -102,7 +103,7 @@ impl Board {
         by_id
     }
 
-    /// One issue with its blockers as they stand now, or why it cannot be read.
+    /// One issue with its kind and its blockers as they stand now, or why it cannot be read.
     pub(crate) fn read(&self, id: &IssueId) -> Option<Result<Issue, String>> {
         if let Some(why) = self.unreadable.get(id) {
             return Some(Err(why.clone()));
@@ -111,6 +112,7 @@ impl Board {
         if !issue.is_well_formed() {
             return Some(Err("lacks id, identifier, title or state".to_owned()));
         }
+        issue.state_kind = self.kind_of(&issue);
         for blocker in &mut issue.blocked_by {
             self.resolve(blocker);
         }
@@ -129,7 +131,7 @@ impl Board {
                 id: Some(issue.id.clone()),
                 identifier: Some(issue.identifier.clone()),
                 state: Some(issue.state.clone()),
-                state_kind: issue.state_kind,
+                state_kind: self.kind_of(issue),
             };
         }
     }
@@ -137,7 +139,6 @@ impl Board {
     /// Puts a card on the board, in the place of one with its id.
     pub(crate) fn place(&mut self, mut card: Card, now: Wall) {
         let before = self.take(&card.issue.id);
-        card.issue.state_kind = card.issue.state_kind.or(self.kind_of(&card.issue.state));
         if before.as_ref().is_none_or(|before| !same(before, &card)) {
             stamp(&mut card.issue, before.as_ref().map(|card| &card.issue), now);
         }
@@ -151,19 +152,19 @@ impl Board {
         now: Wall,
         edit: impl FnOnce(&mut Card),
     ) -> Option<bool> {
-        let card = self.edited(id, now, edit)?;
-        let changed = self.take(id).is_none_or(|before| !same(&before, &card));
+        let (card, changed) = self.edited(id, now, edit)?;
+        self.take(id);
         self.put(card);
         Some(changed)
     }
 
-    /// The card as a change would make it.
+    /// The card as a change would make it, and whether it would be another one.
     pub(crate) fn edited(
         &self,
         id: &IssueId,
         now: Wall,
         edit: impl FnOnce(&mut Card),
-    ) -> Option<Card> {
+    ) -> Option<(Card, bool)> {
         let before = self.cards.get(id)?;
         let mut card = before.clone();
         edit(&mut card);
@@ -171,12 +172,14 @@ impl Board {
         card.issue.id = id.clone();
         let moved = card.issue.state != before.issue.state;
         if moved && card.issue.state_kind == before.issue.state_kind {
-            card.issue.state_kind = self.kind_of(&card.issue.state);
+            // The old state's kind says nothing about the new one.
+            card.issue.state_kind = None;
         }
-        if !same(before, &card) {
+        let changed = !same(before, &card);
+        if changed {
             stamp(&mut card.issue, Some(&before.issue), now);
         }
-        Some(card)
+        Some((card, changed))
     }
 
     /// Takes an issue off the board.
@@ -243,8 +246,10 @@ impl Board {
         }
     }
 
-    fn kind_of(&self, state: &StateName) -> Option<StateKind> {
-        self.declared.iter().find(|declared| declared.name == *state)?.kind
+    /// The kind of an issue's state: its own word, else what the board declares.
+    fn kind_of(&self, issue: &Issue) -> Option<StateKind> {
+        let declared = || self.declared.iter().find(|declared| declared.name == issue.state);
+        issue.state_kind.or_else(|| declared()?.kind)
     }
 }
 

@@ -13,6 +13,9 @@ use symphony_core::tracker::{TrackerError, TrackerErrorKind};
 use crate::document::{Broken, Document};
 use crate::seeds::Seeds;
 
+/// No board that people edit is larger.
+const LARGEST: u64 = 64 * 1024 * 1024;
+
 /// The file, and what it last said. Its methods block.
 #[derive(Debug)]
 pub(crate) struct BoardFile {
@@ -117,8 +120,12 @@ impl BoardFile {
 
     /// Reads a plain file only: anything else may never end.
     fn bytes(&self) -> io::Result<Vec<u8>> {
-        if !fs::metadata(&self.path)?.is_file() {
+        let metadata = fs::metadata(&self.path)?;
+        if !metadata.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a plain file"));
+        }
+        if metadata.len() > LARGEST {
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, "more than 64 MiB"));
         }
         fs::read(&self.path)
     }
@@ -127,9 +134,8 @@ impl BoardFile {
     fn replace(&self, bytes: &[u8]) -> io::Result<()> {
         // A link stays a link: what it leads to is replaced.
         let target = self.path.canonicalize()?;
-        let mut name = target.file_name().unwrap_or_default().to_owned();
-        name.push(".new");
-        let beside = target.with_file_name(name);
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        let beside = target.with_file_name(format!(".{name}.{}.new", std::process::id()));
         match fs::remove_file(&beside) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

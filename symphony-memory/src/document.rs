@@ -68,10 +68,13 @@ impl Document {
         change(record);
         let own_lines = render(&[record])?;
         let spliced = self.spliced(index, &own_lines).and_then(|text| Self::parse(&text).ok());
-        let (document, seeds) = match spliced {
-            Some((document, seeds)) if document.root == root => (document, seeds),
-            _ => Self::parse(&render(&root)?).map_err(|broken| broken.message)?,
+        let (document, seeds) = match spliced.filter(|(document, _)| document.root == root) {
+            Some(spliced) => spliced,
+            None => Self::parse(&render(&root)?).map_err(|broken| broken.message)?,
         };
+        if document.root != root {
+            return Err("it would read differently from what was meant".to_owned());
+        }
         let record = seeds.records.into_iter().nth(index);
         Ok(record.map(|record| (document, record.raw)))
     }
@@ -171,4 +174,145 @@ fn json(value: &Yaml) -> Result<Value, String> {
 
 fn located(error: &serde_yaml::Error) -> Broken {
     Broken { line: error.location().map(|at| at.line()), message: error.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Texts that YAML has opinions about.
+    fn awkward() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "[a-zA-Z0-9 ]{1,12}",
+            any::<String>().prop_filter("not blank", |text| !text.trim().is_empty()),
+            prop::sample::select(vec![
+                "- dash",
+                "a: b",
+                "# no remark",
+                "yes",
+                "null",
+                "~",
+                "0x1f",
+                "1e3",
+                "'",
+                "\"",
+                "|",
+                ">",
+                "issues:",
+                "two\nlines",
+                "two\n\nlines\n",
+                "\ttab",
+                "trailing ",
+                "---",
+                "...",
+                "*alias",
+                "&anchor",
+                "!tag",
+                "{",
+                "[",
+                "%",
+                "@",
+                "\u{feff}",
+                "\u{85}",
+                "\u{2028}",
+                "\r\n",
+                "\0",
+            ])
+            .prop_map(str::to_owned),
+        ]
+    }
+
+    /// A board of issues `I-0`, `I-1`, ... as a person may lay it out, with remarks.
+    fn layout(titles: &[String], indent: usize, bare: bool, ends: &str) -> String {
+        let pad = " ".repeat(if bare { 0 } else { indent });
+        let mut text = String::from("# top\n");
+        if !bare {
+            text.push_str("issues:   # the list\n");
+        }
+        for (index, title) in titles.iter().enumerate() {
+            let title = serde_json::to_string(title).unwrap();
+            text.push_str(&format!(
+                "{pad}# remark {index}\n{pad}- title: {title}\n{pad}  identifier: I-{index}\n\n\
+                 {pad}  state: Todo # inside {index}\n\n"
+            ));
+        }
+        if !bare {
+            text.push_str("# end\nstates: [Todo]\n");
+        }
+        text.replace('\n', ends)
+    }
+
+    proptest! {
+        #[test]
+        fn rule_11_5_only_the_record_that_changed_is_written_anew(
+            titles in prop::collection::vec("[a-zA-Z0-9:# -]{1,12}", 1..6),
+            pick in any::<prop::sample::Index>(),
+            indent in 0_usize..5,
+            bare: bool,
+            crlf: bool,
+            comment in awkward(),
+        ) {
+            let text = layout(&titles, indent, bare, if crlf { "\r\n" } else { "\n" });
+            let (document, _) = Document::parse(&text).unwrap();
+            let index = pick.index(titles.len());
+            let id = IssueId::from(format!("I-{index}"));
+            let change = |record: &mut Mapping| {
+                record.insert("comment".into(), comment.as_str().into());
+            };
+            let (changed, raw) = document.with(&id, change).unwrap().unwrap();
+            prop_assert_eq!(&raw["comment"], &Value::from(comment.clone()));
+            let mut expected = document.root.clone();
+            item_of(&mut expected, index).unwrap()["comment"] = comment.as_str().into();
+            prop_assert_eq!(&changed.root, &expected);
+            let remarks = |text: &str| -> Vec<String> {
+                let lines = text.lines().filter(|line| !line.contains(&format!("inside {index}")));
+                lines.filter(|line| line.contains("# ")).map(str::to_owned).collect()
+            };
+            let kept = remarks(changed.text());
+            for remark in remarks(&text).iter().filter(|line| !line.contains("title:")) {
+                prop_assert!(kept.contains(remark), "{remark:?} is gone:\n{}", changed.text());
+            }
+        }
+
+        #[test]
+        fn a_change_reads_as_it_was_meant_or_is_refused(
+            titles in prop::collection::vec(awkward(), 1..4),
+            comment in awkward(),
+            flow: bool,
+        ) {
+            let record = |(index, title)| {
+                serde_json::json!({ "identifier": format!("I-{index}"), "title": title, "state": "A" })
+            };
+            let board: Vec<Value> = titles.iter().enumerate().map(record).collect();
+            let text = if flow { Value::from(board).to_string() } else { render(&board).unwrap() };
+            let Ok((document, _)) = Document::parse(&text) else { return Ok(()) };
+            let change = |record: &mut Mapping| {
+                record.insert("comment".into(), comment.as_str().into());
+            };
+            if let Ok(Some((changed, raw))) = document.with(&IssueId::from("I-0"), change) {
+                prop_assert_eq!(&raw["comment"], &Value::from(comment.clone()));
+                let mut expected = document.root.clone();
+                item_of(&mut expected, 0).unwrap()["comment"] = comment.into();
+                prop_assert_eq!(changed.root, expected);
+            }
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in prop_oneof![
+            any::<String>(),
+            "(issues:|states:|- |identifier: a|state: |  |\\n|\\t|#|\\{|\\}|\\[|\\]|,|&a |\\*a|<<: )*",
+        ]) {
+            if let Ok((document, seeds)) = Document::parse(&text) {
+                for record in seeds.records {
+                    if let Some(id) = record.id {
+                        let _ = document.with(&id, |record| {
+                            record.insert("state".into(), "Done".into());
+                        });
+                    }
+                }
+            }
+        }
+    }
 }

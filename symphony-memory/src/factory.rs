@@ -18,7 +18,7 @@ use crate::seeds::Seeds;
 use crate::tracker::MemoryTracker;
 
 /// What `tracker.kind` calls this tracker.
-pub const KIND: &str = "memory";
+pub const MEMORY: &str = "memory";
 
 /// Active and terminal states where the file names none.
 pub(crate) fn default_states() -> (StateSet, StateSet) {
@@ -100,7 +100,7 @@ impl MemoryFactory {
 
 impl TrackerFactory for MemoryFactory {
     fn kind(&self) -> &str {
-        KIND
+        MEMORY
     }
 
     fn profile(&self) -> &TrackerProfile {
@@ -120,11 +120,11 @@ impl TrackerFactory for MemoryFactory {
                 let write_back = write_back(raw)?;
                 let tracker = self.on_file(&path)?;
                 tracker.set_write_back(write_back);
-                (tracker, Scope::from(format!("{KIND}:{}", path.display())))
+                (tracker, Scope::from(format!("{MEMORY}:{}", path.display())))
             }
             None => {
                 self.inline.seed(inline_seeds(raw)?);
-                (self.inline.clone(), Scope::from(KIND))
+                (self.inline.clone(), Scope::from(MEMORY))
             }
         };
         let active = cx.tracker.active_states.names().iter();

@@ -276,8 +276,8 @@ impl Shared {
         let change = change.checked(&self.board.borrow(), id)?;
         let mut written = None;
         if let Some(file) = file {
-            let card = self.board.borrow().edited(id, now, |card| change.apply(card, now));
-            if let Some(card) = card {
+            let edited = self.board.borrow().edited(id, now, |card| change.apply(card, now));
+            if let Some((card, true)) = edited {
                 written = file.write(id, |record| change.write(record, &card))?;
             }
         }

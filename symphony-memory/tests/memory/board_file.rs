@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
 use symphony_core::tracker::{Tracker, TrackerErrorKind};
@@ -318,7 +320,7 @@ async fn rule_11_5_what_cannot_be_written_does_not_happen() {
     let board = desk.open();
     let first = board.issue("MT-1").unwrap();
     // Something that cannot be removed stands where the new text goes.
-    let beside = desk.folder.path().join("board.yaml.new");
+    let beside = desk.folder.path().join(format!(".board.yaml.{}.new", std::process::id()));
     fs::create_dir(&beside).unwrap();
     let result = call(&board, first.clone(), json!({ "state": "Done" })).await;
     assert_eq!((result.success, code(&result)), (false, "tracker_request".to_owned()));
@@ -354,6 +356,91 @@ async fn rule_11_5_without_write_back_changes_stay_until_the_record_is_edited() 
     desk.write(&TWO.replace("Paint the window", "Clean the window"));
     assert_eq!(in_state(&board, "done").await, ["MT-1"], "what was edited is as written");
     assert_eq!(in_state(&board, "todo").await, ["MT-2"]);
+}
+
+#[tokio::test]
+async fn rule_11_5_agents_that_change_their_issues_at_once_all_get_their_way() {
+    let record = |n| format!("- {{identifier: MT-{n}, title: Issue {n}, state: Todo}}\n");
+    let desk = Desk::with(&(0..20).map(record).collect::<String>());
+    let board = desk.open();
+    let calls: Vec<_> = board
+        .issues()
+        .into_iter()
+        .map(|issue| {
+            let board = board.clone();
+            tokio::spawn(async move { call(&board, issue, json!({ "state": "Done" })).await })
+        })
+        .collect();
+    for call in calls {
+        assert!(call.await.unwrap().success);
+    }
+    assert_eq!(in_state(&board, "done").await.len(), 20);
+    assert_eq!(in_state(&desk.open(), "done").await.len(), 20);
+}
+
+#[tokio::test]
+async fn rule_11_5_a_call_that_changes_nothing_writes_nothing() {
+    let desk = Desk::with(TWO);
+    let board = desk.open();
+    let first = board.issue("MT-1").unwrap();
+    let same = json!({ "state": "Todo", "labels": ["bug"] });
+    assert!(call(&board, first.clone(), same).await.success);
+    assert_eq!(desk.text(), TWO);
+    assert_eq!(board.issue("MT-1"), Some(first));
+}
+
+#[tokio::test]
+async fn rule_11_5_a_kind_declared_later_holds_for_every_issue() {
+    let desk = Desk::with("- {identifier: MT-1, title: Door, state: Done}");
+    let board = desk.open();
+    assert_eq!(board.issue("MT-1").unwrap().state_kind, None);
+    desk.write(
+        "states: [{name: done, kind: completed}]
+issues:
+  - {identifier: MT-1, title: Door, state: Done}
+  - {identifier: MT-2, title: Gate, state: Todo, blocked_by: MT-1}
+",
+    );
+    assert_eq!(in_state(&board, "done").await, ["MT-1"]);
+    assert_eq!(board.issue("MT-1").unwrap().state_kind, Some(StateKind::Completed));
+    let blockers = board.issue("MT-2").unwrap().blocked_by;
+    assert_eq!(blockers[0].state_kind, Some(StateKind::Completed));
+}
+
+#[test]
+fn rule_1_3_a_record_that_cannot_be_read_is_one_log_line() {
+    let desk =
+        Desk::with("- {identifier: MT-1, state: Todo}\n- 5\n- {identifier: B, title: b, state: c}");
+    let lines = Arc::new(AtomicUsize::new(0));
+    let count = Count(Arc::clone(&lines));
+    let board = tracing::subscriber::with_default(count, || desk.open());
+    assert_eq!(lines.load(Ordering::Relaxed), 2);
+    assert_eq!(identifiers(&board.issues()), ["B"]);
+}
+
+/// Counts warnings.
+struct Count(Arc<AtomicUsize>);
+
+impl tracing::Subscriber for Count {
+    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
+        *metadata.level() == tracing::Level::WARN
+    }
+
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+
+    fn event(&self, _: &tracing::Event<'_>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn enter(&self, _: &tracing::span::Id) {}
+
+    fn exit(&self, _: &tracing::span::Id) {}
 }
 
 #[tokio::test]
