@@ -5,6 +5,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -172,13 +173,22 @@ pub struct TrackerContext<'a> {
     pub budget: &'a BudgetSettings,
     /// The service's environment.
     pub env: &'a dyn Env,
+    /// The folder of the workflow file, from which relative paths resolve (2.4).
+    pub folder: Option<&'a Path>,
 }
 
 impl<'a> TrackerContext<'a> {
     /// A context of these parts.
     #[must_use]
     pub fn new(tracker: &'a TrackerSettings, budget: &'a BudgetSettings, env: &'a dyn Env) -> Self {
-        Self { tracker, budget, env }
+        Self { tracker, budget, env, folder: None }
+    }
+
+    /// With the folder of the workflow file.
+    #[must_use]
+    pub const fn in_folder(mut self, folder: &'a Path) -> Self {
+        self.folder = Some(folder);
+        self
     }
 }
 

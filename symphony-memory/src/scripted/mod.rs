@@ -1,0 +1,231 @@
+//! An agent that follows a script: for tests, and for showing what Symphony does without a model.
+
+mod journal;
+mod life;
+mod script;
+mod session;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use symphony_core::agent::{
+    AgentBackend, AgentError, AgentFactory, AgentSession, SessionRequest, ThreadId, Tokens,
+};
+use symphony_core::env::Env;
+use symphony_core::{Identifier, Issue, IssueId, Label, Settings};
+use tokio::sync::watch;
+
+pub use journal::{Did, Entry, Journal};
+pub use script::{Gate, Script, Scripts, Step};
+
+use crate::clock::Clock;
+use session::ScriptedSession;
+
+/// What `agent.kind` calls this agent.
+pub const SCRIPTED: &str = "scripted";
+
+/// Agents that do what their script says. Clones share scripts and journal.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use std::sync::Arc;
+/// use symphony_core::agent::{AgentBackend, SessionRequest, Turn, TurnEnd, Updates};
+/// use symphony_core::orchestrator::RunId;
+/// use symphony_core::{Issue, Settings, StateSet};
+/// use symphony_memory::{Script, ScriptedAgent};
+///
+/// let agent = ScriptedAgent::new(Script::new().say("all is well"))
+///     .for_issue("MT-2", Script::new().ask("red or blue?"));
+///
+/// let issue = Arc::new(Issue::new("2", "MT-2", "Paint the door", "Todo").unwrap());
+/// let states = StateSet::new(["Todo"]);
+/// let settings = Settings::new("memory", states.clone(), states, "/tmp/work".into());
+/// let request = SessionRequest::new(
+///     RunId { boot: 1, number: 1 },
+///     issue,
+///     "/tmp/work/MT-2".into(),
+///     Arc::new(settings),
+///     Updates::new(|update| println!("{update:?}")),
+/// );
+/// let mut session = agent.open(request).await.unwrap();
+/// let end = session.run_turn(Turn { number: 1, prompt: "go".to_owned() }).await.unwrap();
+/// assert_eq!(end, TurnEnd::InputRequired { question: "red or blue?".to_owned() });
+/// session.close().await.unwrap();
+/// assert_eq!(agent.journal().live(), 0);
+/// # });
+/// ```
+#[derive(Clone)]
+pub struct ScriptedAgent {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    cast: Mutex<Cast>,
+    /// How many sessions each issue has had.
+    sessions: Mutex<BTreeMap<IssueId, u32>>,
+    /// What each conversation has used so far: one that is resumed goes on from there.
+    used: Mutex<BTreeMap<ThreadId, Tokens>>,
+    journal: watch::Sender<Journal>,
+    clock: Clock,
+}
+
+/// Who follows which script.
+struct Cast {
+    by_identifier: BTreeMap<Identifier, Scripts>,
+    by_label: Vec<(Label, Scripts)>,
+    otherwise: Arc<dyn Fn(&Opening<'_>) -> Script + Send + Sync>,
+}
+
+/// A session about to open.
+#[derive(Clone, Copy, Debug)]
+pub struct Opening<'a> {
+    /// The issue it is for.
+    pub issue: &'a Issue,
+    /// Which session of that issue, counted from one.
+    pub session: u32,
+    /// The conversation it goes on with.
+    pub resume: Option<&'a ThreadId>,
+}
+
+impl ScriptedAgent {
+    /// Everyone follows this script, or these in turn, unless told otherwise.
+    #[must_use]
+    pub fn new(scripts: impl Into<Scripts>) -> Self {
+        let scripts = scripts.into();
+        Self::choosing(move |opening| scripts.of_session(opening.session))
+    }
+
+    /// Everyone follows the script that this function gives, unless told otherwise.
+    #[must_use]
+    pub fn choosing(choose: impl Fn(&Opening<'_>) -> Script + Send + Sync + 'static) -> Self {
+        Self::with_clock(Clock::system(), choose)
+    }
+
+    /// As [`choosing`](Self::choosing), with events that get their time from this clock.
+    #[must_use]
+    pub fn with_clock(
+        clock: Clock,
+        choose: impl Fn(&Opening<'_>) -> Script + Send + Sync + 'static,
+    ) -> Self {
+        let cast = Cast {
+            by_identifier: BTreeMap::new(),
+            by_label: Vec::new(),
+            otherwise: Arc::new(choose),
+        };
+        let shared = Shared {
+            cast: Mutex::new(cast),
+            sessions: Mutex::default(),
+            used: Mutex::default(),
+            journal: watch::Sender::default(),
+            clock,
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The sessions of the issue with this identifier follow this script, or these in turn.
+    #[must_use]
+    pub fn for_issue(self, identifier: &str, scripts: impl Into<Scripts>) -> Self {
+        lock(&self.shared.cast).by_identifier.insert(identifier.into(), scripts.into());
+        self
+    }
+
+    /// The sessions of issues with this label follow this script, or these in turn. An issue
+    /// named by its identifier, or with an earlier label, does not.
+    #[must_use]
+    pub fn for_label(self, label: &str, scripts: impl Into<Scripts>) -> Self {
+        lock(&self.shared.cast).by_label.push((Label::new(label), scripts.into()));
+        self
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn journal(&self) -> Journal {
+        self.shared.journal.borrow().clone()
+    }
+
+    /// How many agents live.
+    #[must_use]
+    pub fn live(&self) -> usize {
+        self.shared.journal.borrow().live()
+    }
+
+    /// Waits until the journal is as the condition wants it.
+    pub async fn wait_until(&self, condition: impl FnMut(&Journal) -> bool) {
+        // The sender lives as long as we do, so this ends with the condition only.
+        let _ = self.shared.journal.subscribe().wait_for(condition).await;
+    }
+
+    fn script(&self, opening: &Opening<'_>) -> Script {
+        let choose = {
+            let cast = lock(&self.shared.cast);
+            let by_label = || {
+                let wears = |(label, _): &&(Label, Scripts)| opening.issue.labels.contains(label);
+                cast.by_label.iter().find(wears).map(|(_, scripts)| scripts)
+            };
+            match cast.by_identifier.get(&opening.issue.identifier).or_else(by_label) {
+                Some(scripts) => return scripts.of_session(opening.session),
+                None => Arc::clone(&cast.otherwise),
+            }
+        };
+        choose(opening)
+    }
+
+    fn next_session(&self, issue: &IssueId) -> u32 {
+        let mut sessions = lock(&self.shared.sessions);
+        let session = sessions.entry(issue.clone()).or_default();
+        *session = session.saturating_add(1);
+        *session
+    }
+}
+
+#[async_trait]
+impl AgentBackend for ScriptedAgent {
+    async fn open(&self, request: SessionRequest) -> Result<Box<dyn AgentSession>, AgentError> {
+        let session = self.next_session(&request.issue.id);
+        let opening = Opening { issue: &request.issue, session, resume: request.resume.as_ref() };
+        let script = self.script(&opening);
+        let session = ScriptedSession::open(self.clone(), session, script, request).await?;
+        Ok(Box::new(session))
+    }
+}
+
+impl fmt::Debug for ScriptedAgent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScriptedAgent").field("live", &self.live()).finish_non_exhaustive()
+    }
+}
+
+/// Hands out one [`ScriptedAgent`]: `agent.kind: scripted`.
+#[derive(Clone, Debug)]
+pub struct ScriptedFactory {
+    agent: ScriptedAgent,
+}
+
+impl ScriptedFactory {
+    /// Hands out this agent.
+    #[must_use]
+    pub const fn new(agent: ScriptedAgent) -> Self {
+        Self { agent }
+    }
+}
+
+impl AgentFactory for ScriptedFactory {
+    fn kind(&self) -> &str {
+        SCRIPTED
+    }
+
+    fn build(
+        &self,
+        _settings: &Settings,
+        _env: &dyn Env,
+    ) -> Result<Arc<dyn AgentBackend>, AgentError> {
+        Ok(Arc::new(self.agent.clone()))
+    }
+}
+
+/// A panic elsewhere leaves these values whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,235 @@
+//! One session of a scripted agent.
+
+use std::error::Error;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Component, Path};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use symphony_core::agent::{
+    AgentError, AgentErrorKind, AgentEvent, AgentSession, AgentUpdate, SessionRequest, ThreadId,
+    Tokens, Turn, TurnEnd,
+};
+use symphony_core::tracker::{ToolCall, ToolResult};
+
+use super::life::{Life, Running, Scribe};
+use super::{Did, Script, ScriptedAgent, Step, lock};
+
+/// How often an agent that hangs shows that it lives.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+pub(super) struct ScriptedSession {
+    life: Life,
+    script: Script,
+    request: SessionRequest,
+    thread: ThreadId,
+    exited: Option<String>,
+}
+
+impl ScriptedSession {
+    pub(super) async fn open(
+        agent: ScriptedAgent,
+        session: u32,
+        script: Script,
+        request: SessionRequest,
+    ) -> Result<Self, AgentError> {
+        let issue = request.issue.identifier.clone();
+        let life = Life::begin(Scribe { agent, issue, session }, &request);
+        let fresh = || ThreadId::from(format!("{}-{session}", request.issue.identifier));
+        let thread = request.resume.clone().unwrap_or_else(fresh);
+        let mut session = Self { life, script, request, thread, exited: None };
+        let steps = session.script.opening().to_vec();
+        match session.play(&steps).await {
+            Ok(_) => {
+                session.life.opened();
+                Ok(session)
+            }
+            Err(error) => {
+                session.life.end(Did::Refuse(error.kind));
+                Err(error)
+            }
+        }
+    }
+
+    /// Does the steps in order, until one of them ends the turn.
+    async fn play(&mut self, steps: &[Step]) -> Result<Option<TurnEnd>, AgentError> {
+        if let Some(message) = &self.exited {
+            return Err(AgentError::new(AgentErrorKind::ProcessExit, message));
+        }
+        for step in steps {
+            match step {
+                Step::Say(line) => self.event("notification", line),
+                Step::Event { name, summary } => self.event(name, summary),
+                Step::Alive => self.request.updates.send(AgentUpdate::Alive),
+                Step::Wait(span) => tokio::time::sleep(*span).await,
+                Step::WaitFor(gate) => gate.wait().await,
+                Step::Spend(tokens) => self.spend(*tokens),
+                Step::RateLimits(limits) => {
+                    self.request.updates.send(AgentUpdate::RateLimits(Arc::new(limits.clone())));
+                }
+                Step::Write { path, text } => self.write(path, text, Placing::Replace)?,
+                Step::Append { path, text } => self.write(path, text, Placing::AtEnd)?,
+                Step::Call { tool, arguments } => self.call(tool, arguments).await,
+                Step::Ask(question) => {
+                    return Ok(Some(TurnEnd::InputRequired { question: question.clone() }));
+                }
+                Step::Fail { kind, message, retry_at } => {
+                    let mut error = AgentError::new(*kind, message);
+                    error.retry_at = *retry_at;
+                    return Err(error);
+                }
+                Step::Exit(message) => {
+                    self.exited = Some(message.clone());
+                    return Err(AgentError::new(AgentErrorKind::ProcessExit, message));
+                }
+                Step::Hang => loop {
+                    self.request.updates.send(AgentUpdate::Alive);
+                    tokio::time::sleep(HEARTBEAT).await;
+                },
+                Step::Stall => std::future::pending().await,
+            }
+        }
+        Ok(None)
+    }
+
+    fn event(&self, name: &str, summary: &str) {
+        let at = self.life.scribe.agent.shared.clock.now();
+        let event = AgentEvent { name: name.to_owned(), summary: summary.to_owned(), at };
+        self.request.updates.send(AgentUpdate::Event(Arc::new(event)));
+    }
+
+    fn spend(&self, tokens: Tokens) {
+        let total = {
+            let mut used = lock(&self.life.scribe.agent.shared.used);
+            let total = used.entry(self.thread.clone()).or_default();
+            *total = sum(*total, tokens);
+            *total
+        };
+        self.request.updates.send(AgentUpdate::Usage { thread: self.thread.clone(), total });
+    }
+
+    async fn call(&self, tool: &str, arguments: &Value) {
+        let call = ToolCall {
+            name: tool.to_owned(),
+            arguments: arguments.clone(),
+            issue: Arc::clone(&self.request.issue),
+        };
+        self.request.updates.send(AgentUpdate::ToolBegan);
+        let result = match &self.request.tools {
+            Some(tools) => tools.call(call).await,
+            None => ToolResult { success: false, text: "there are no tools".to_owned() },
+        };
+        self.request.updates.send(AgentUpdate::ToolEnded);
+        let outcome = if result.success { "done" } else { "refused" };
+        self.event("notification", &format!("{tool}: {outcome}"));
+        let arguments = arguments.clone();
+        self.life.scribe.note(Did::Call { tool: tool.to_owned(), arguments, result });
+    }
+
+    fn write(&self, path: &Path, text: &str, placing: Placing) -> Result<(), AgentError> {
+        written(&self.request.workspace, path, text, placing).map_err(|error| {
+            let message = format!("cannot write {} in the workspace", path.display());
+            let source: Box<dyn Error + Send + Sync> = Box::new(error);
+            AgentError {
+                source: Some(source),
+                ..AgentError::new(AgentErrorKind::InvalidWorkspace, message)
+            }
+        })?;
+        self.life.scribe.note(Did::Write(path.to_owned()));
+        Ok(())
+    }
+
+    fn begin_turn(&self, turn: &Turn) {
+        self.life.scribe.note(Did::Turn { number: turn.number, prompt: turn.prompt.clone() });
+        let session_id: Arc<str> = format!("{}-{}", self.thread, turn.number).into();
+        let thread = self.thread.clone();
+        self.request.updates.send(AgentUpdate::Session { thread, session_id, pid: None });
+        if turn.number == 1 {
+            self.event(
+                "session_started",
+                &format!("scripted session {}", self.life.scribe.session),
+            );
+        }
+    }
+
+    fn end_turn(&self, outcome: &Result<TurnEnd, AgentError>) {
+        match outcome {
+            Ok(TurnEnd::Completed) => self.event("turn_completed", "the turn is complete"),
+            Ok(TurnEnd::InputRequired { question }) => self.event("turn_input_required", question),
+            Err(error) if error.kind == AgentErrorKind::TurnCancelled => {
+                self.event("turn_cancelled", &error.message);
+            }
+            Err(error) if error.kind == AgentErrorKind::TurnFailed => {
+                self.event("turn_failed", &error.message);
+            }
+            Err(error) => self.event("turn_ended_with_error", &error.message),
+        }
+    }
+}
+
+#[async_trait]
+impl AgentSession for ScriptedSession {
+    async fn run_turn(&mut self, turn: Turn) -> Result<TurnEnd, AgentError> {
+        self.begin_turn(&turn);
+        let running = Running::begin(self.life.scribe.clone());
+        let steps = self.script.turn(turn.number).to_vec();
+        let outcome = self.play(&steps).await.map(|end| end.unwrap_or(TurnEnd::Completed));
+        self.end_turn(&outcome);
+        running.end(Did::EndTurn(outcome.as_ref().cloned().map_err(|error| error.kind)));
+        outcome
+    }
+
+    async fn close(mut self: Box<Self>) -> Result<(), AgentError> {
+        // A process that has ended needs no goodbye.
+        self.exited = None;
+        let steps = self.script.closing().to_vec();
+        match self.play(&steps).await {
+            Ok(_) => {
+                self.life.end(Did::Close);
+                Ok(())
+            }
+            Err(error) => {
+                self.life.outlive(Did::FailToClose(error.kind));
+                Err(error)
+            }
+        }
+    }
+}
+
+fn sum(one: Tokens, other: Tokens) -> Tokens {
+    Tokens {
+        input: one.input.saturating_add(other.input),
+        cached_input: one.cached_input.saturating_add(other.cached_input),
+        output: one.output.saturating_add(other.output),
+        reasoning_output: one.reasoning_output.saturating_add(other.reasoning_output),
+        total: one.total.saturating_add(other.total),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Placing {
+    Replace,
+    AtEnd,
+}
+
+/// Writes inside the workspace: a path that leads out of it is refused.
+fn written(workspace: &Path, path: &Path, text: &str, placing: Placing) -> io::Result<()> {
+    if !path.components().all(|component| matches!(component, Component::Normal(_))) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "leads out of the workspace"));
+    }
+    // Only below the workspace: making that is not an agent's business.
+    let workspace = workspace.canonicalize()?;
+    let target = workspace.join(path);
+    if let Some(folder) = target.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let mut options = OpenOptions::new();
+    match placing {
+        Placing::Replace => options.write(true).create(true).truncate(true),
+        Placing::AtEnd => options.append(true).create(true),
+    };
+    options.open(target)?.write_all(text.as_bytes())
+}

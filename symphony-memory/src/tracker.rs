@@ -1,0 +1,372 @@
+//! The tracker: a board behind the door that every tracker has.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use symphony_core::tracker::{AgentTools, ById, Candidates, Poll, Polled, Tracker, TrackerError};
+use symphony_core::{Issue, IssueId, StateName, StateSet};
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
+
+use crate::board::{Board, Card, Comment};
+use crate::board_file::{BoardError, BoardFile};
+use crate::clock::Clock;
+use crate::factory::default_states;
+use crate::faults::{Faults, Met, Requests};
+use crate::seeds::Seeds;
+use crate::update_issue::{Change, Refusal, UpdateIssue};
+
+/// An issue tracker in the process. Clones share one board.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// use symphony_core::tracker::Tracker;
+/// use symphony_core::{Issue, StateSet};
+/// use symphony_memory::MemoryTracker;
+///
+/// let board = MemoryTracker::new();
+/// board.add(Issue::new("1", "MT-1", "Fix the door", "Todo").unwrap());
+/// board.set_state("1", "In Progress");
+/// let active = board.fetch_issues_by_states(&StateSet::new(["in progress"])).await.unwrap();
+/// assert_eq!(active[0].identifier.as_str(), "MT-1");
+/// # });
+/// ```
+#[derive(Clone)]
+pub struct MemoryTracker {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    board: watch::Sender<Board>,
+    file: Option<Arc<Mutex<BoardFile>>>,
+    write_back: AtomicBool,
+    faults: Faults,
+    requests: AtomicU64,
+    clock: Clock,
+}
+
+impl MemoryTracker {
+    /// An empty board.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_clock(Clock::system())
+    }
+
+    /// An empty board whose changes get their time from this clock.
+    #[must_use]
+    pub fn with_clock(clock: Clock) -> Self {
+        Self::build(clock, None)
+    }
+
+    /// A board that is read from a file, now and whenever the file changes. What agents change
+    /// with the tool is written back; what is changed through this type stays in the process.
+    ///
+    /// # Errors
+    /// `tracker_request` if there is no such file, `tracker_response` with the line if it is no
+    /// board.
+    pub fn open(path: impl Into<PathBuf>, clock: Clock) -> Result<Self, TrackerError> {
+        let mut file = BoardFile::new(path.into());
+        let seeds = file.read()?.unwrap_or_default();
+        let tracker = Self::build(clock, Some(file));
+        tracker.seed(seeds);
+        Ok(tracker)
+    }
+
+    fn build(clock: Clock, file: Option<BoardFile>) -> Self {
+        let mut board = Board::default();
+        let (active, terminal) = default_states();
+        board.configure(active.names().iter().chain(terminal.names()).cloned().collect());
+        let shared = Shared {
+            board: watch::Sender::new(board),
+            file: file.map(|file| Arc::new(Mutex::new(file))),
+            write_back: AtomicBool::new(true),
+            faults: Faults::default(),
+            requests: AtomicU64::new(0),
+            clock,
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Whether what agents change with the tool is written to the board file. It is, unless this
+    /// says otherwise.
+    pub fn set_write_back(&self, write_back: bool) {
+        self.shared.write_back.store(write_back, Ordering::Relaxed);
+    }
+
+    /// Puts an issue on the board, in the place of one with its id.
+    pub fn add(&self, issue: Issue) {
+        let now = self.shared.clock.now();
+        self.shared.board.send_modify(|board| {
+            let comments = board.comments(issue.id.as_str()).to_vec();
+            board.place(Card { issue, comments }, now);
+        });
+    }
+
+    /// Moves an issue. Says whether there is such an issue.
+    pub fn set_state(&self, id: &str, state: &str) -> bool {
+        self.update(id, |issue| issue.state = state.into())
+    }
+
+    /// Changes an issue and, if that made a difference, moves its `updated_at` on. Says whether
+    /// there is such an issue. Its id stays what it is.
+    pub fn update(&self, id: &str, change: impl FnOnce(&mut Issue)) -> bool {
+        let now = self.shared.clock.now();
+        let mut found = false;
+        self.shared.board.send_if_modified(|board| {
+            let changed = board.edit(&IssueId::from(id), now, |card| change(&mut card.issue));
+            found = changed.is_some();
+            changed.unwrap_or(false)
+        });
+        found
+    }
+
+    /// Takes an issue off the board.
+    pub fn remove(&self, id: &str) -> Option<Issue> {
+        let mut taken = None;
+        self.shared.board.send_if_modified(|board| {
+            taken = board.take(&IssueId::from(id));
+            taken.is_some()
+        });
+        taken.map(|card| card.issue)
+    }
+
+    /// Makes the record of an issue malformed: a list drops it, and a read by id reports it as
+    /// unreadable (contract 1.3).
+    pub fn spoil(&self, id: &str, why: &str) {
+        let why = Some(why.to_owned());
+        self.shared.board.send_modify(|board| board.set_unreadable(&id.into(), why));
+    }
+
+    /// Makes a spoiled record readable again.
+    pub fn mend(&self, id: &str) {
+        self.shared.board.send_modify(|board| board.set_unreadable(&id.into(), None));
+    }
+
+    /// Every readable issue as a read shows it, in the order of their ids.
+    #[must_use]
+    pub fn issues(&self) -> Vec<Issue> {
+        let board = self.shared.board.borrow();
+        board.issues().filter_map(|issue| board.read(&issue.id)?.ok()).collect()
+    }
+
+    /// One issue as a read shows it.
+    #[must_use]
+    pub fn issue(&self, id: &str) -> Option<Issue> {
+        self.shared.board.borrow().read(&id.into())?.ok()
+    }
+
+    /// What was said about an issue, oldest first.
+    #[must_use]
+    pub fn comments(&self, id: &str) -> Vec<Comment> {
+        self.shared.board.borrow().comments(id).to_vec()
+    }
+
+    /// Follows the board.
+    #[must_use]
+    pub fn subscribe(&self) -> watch::Receiver<Board> {
+        self.shared.board.subscribe()
+    }
+
+    /// Waits until the board is as the condition wants it.
+    pub async fn wait_until(&self, condition: impl FnMut(&Board) -> bool) {
+        // The sender lives as long as we do, so this ends with the condition only.
+        let _ = self.subscribe().wait_for(condition).await;
+    }
+
+    /// Faults that reads and tools shall meet.
+    #[must_use]
+    pub fn faults(&self) -> &Faults {
+        &self.shared.faults
+    }
+
+    /// How many requests were made: reads and tool calls.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.shared.requests.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.shared.clock.clone()
+    }
+
+    /// The states that the settings name, for the tools.
+    pub(crate) fn configure(&self, states: Vec<StateName>) {
+        self.shared.board.send_modify(|board| board.configure(states));
+    }
+
+    /// Takes over what is written down.
+    pub(crate) fn seed(&self, seeds: Seeds) {
+        self.shared.seed(seeds);
+    }
+
+    /// One request: it is counted, meets its fault, and sees the file as it is now.
+    async fn request(&self, asked: &[Requests]) -> (Met, Result<(), BoardError>) {
+        self.shared.requests.fetch_add(1, Ordering::Relaxed);
+        let met = self.shared.faults.meet(asked).await;
+        let fresh = match &self.shared.file {
+            None => Ok(()),
+            Some(file) => self.on_disk(file, |shared, file| shared.reread(file)).await,
+        };
+        (met, fresh)
+    }
+
+    /// Carries out what an agent asks for its own issue (contract 11.5).
+    pub(crate) async fn change(&self, id: &IssueId, change: Change) -> Result<Issue, Refusal> {
+        self.shared.requests.fetch_add(1, Ordering::Relaxed);
+        self.shared.faults.meet(&[Requests::Tools]).await.part(Requests::Tools)?;
+        let id = id.clone();
+        match &self.shared.file {
+            None => self.shared.change(None, &id, &change),
+            Some(file) => {
+                self.on_disk(file, move |shared, file| {
+                    shared.reread(file)?;
+                    let write_back = shared.write_back.load(Ordering::Relaxed);
+                    shared.change(write_back.then_some(file), &id, &change)
+                })
+                .await
+            }
+        }
+    }
+
+    /// Works on the file where blocking is allowed. One at a time: a disk that hangs holds up one
+    /// thread, and the others wait where they can be dropped.
+    async fn on_disk<T, E>(
+        &self,
+        file: &Arc<Mutex<BoardFile>>,
+        work: impl FnOnce(&Shared, &mut BoardFile) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<BoardError> + Send + 'static,
+    {
+        let mut file: OwnedMutexGuard<BoardFile> = Arc::clone(file).lock_owned().await;
+        let shared = Arc::clone(&self.shared);
+        let work = tokio::task::spawn_blocking(move || work(&shared, &mut file));
+        work.await.unwrap_or_else(|_| Err(BoardError::Interrupted.into()))
+    }
+}
+
+impl Shared {
+    fn seed(&self, seeds: Seeds) {
+        for line in seeds.unreadable() {
+            tracing::warn!("a record of the board cannot be read and is left out: {line}");
+        }
+        let now = self.clock.now();
+        self.board.send_modify(|board| board.seed(seeds, now));
+    }
+
+    fn reread(&self, file: &mut BoardFile) -> Result<(), BoardError> {
+        if let Some(seeds) = file.read()? {
+            tracing::debug!(path = %file.path().display(), "the board file has changed");
+            self.seed(seeds);
+        }
+        Ok(())
+    }
+
+    /// Changes the file first: what cannot be written does not happen.
+    fn change(
+        &self,
+        file: Option<&mut BoardFile>,
+        id: &IssueId,
+        change: &Change,
+    ) -> Result<Issue, Refusal> {
+        let now = self.clock.now();
+        let change = change.checked(&self.board.borrow(), id)?;
+        let mut written = None;
+        if let Some(file) = file {
+            let edited = self.board.borrow().edited(id, now, |card| change.apply(card, now));
+            if let Some((card, true)) = edited {
+                written = file.write(id, |record| change.write(record, &card))?;
+            }
+        }
+        self.board.send_modify(|board| {
+            board.edit(id, now, |card| change.apply(card, now));
+            if let Some(raw) = written {
+                board.written(id, raw);
+            }
+        });
+        self.board.borrow().read(id).and_then(Result::ok).ok_or(Refusal::NotFound)
+    }
+}
+
+#[async_trait]
+impl Tracker for MemoryTracker {
+    async fn fetch_issues_by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError> {
+        if states.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (met, fresh) = self.request(&[Requests::Candidates]).await;
+        met.part(Requests::Candidates)?;
+        fresh?;
+        Ok(self.shared.board.borrow().by_states(states))
+    }
+
+    async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
+        if ids.is_empty() {
+            return Ok(ById::default());
+        }
+        let (met, fresh) = self.request(&[Requests::ById]).await;
+        met.part(Requests::ById)?;
+        fresh?;
+        Ok(self.shared.board.borrow().by_ids(ids))
+    }
+
+    /// Both parts in one request, from one moment of the board.
+    async fn poll(&self, poll: &Poll) -> Polled {
+        let states = poll.candidates.as_ref().map(|query| &query.states);
+        let asked: Vec<Requests> = [
+            states.is_some_and(|states| !states.is_empty()).then_some(Requests::Candidates),
+            (!poll.ids.is_empty()).then_some(Requests::ById),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if asked.is_empty() {
+            return answer(poll, 0, |_| Ok(()), &Board::default());
+        }
+        let (met, fresh) = self.request(&asked).await;
+        let outcome = |part| {
+            if !asked.contains(&part) {
+                return Ok(());
+            }
+            met.part(part)?;
+            Ok(fresh.clone()?)
+        };
+        answer(poll, 1, outcome, &self.shared.board.borrow())
+    }
+
+    fn tools(&self) -> Option<Arc<dyn AgentTools>> {
+        Some(Arc::new(UpdateIssue::new(self.clone())))
+    }
+}
+
+fn answer(
+    poll: &Poll,
+    requests: u32,
+    outcome: impl Fn(Requests) -> Result<(), TrackerError>,
+    board: &Board,
+) -> Polled {
+    let candidates = poll.candidates.as_ref().map(|query| {
+        outcome(Requests::Candidates)
+            .map(|()| Candidates { issues: board.by_states(&query.states), more: false })
+    });
+    let by_id = outcome(Requests::ById).map(|()| board.by_ids(&poll.ids));
+    Polled { candidates, by_id, next_poll: None, requests, budget: None }
+}
+
+impl Default for MemoryTracker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for MemoryTracker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryTracker")
+            .field("issues", &self.shared.board.borrow().issues().count())
+            .field("on_file", &self.shared.file.is_some())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,478 @@
+//! The scripted agent: what it does, what it says, and what it leaves in the journal.
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use symphony_core::agent::{
+    AgentBackend, AgentError, AgentErrorKind, AgentEvent, AgentFactory, AgentSession, AgentUpdate,
+    RateLimits, SessionRequest, ThreadId, Tokens, Turn, TurnEnd, Updates,
+};
+use symphony_core::orchestrator::RunId;
+use symphony_core::time::Wall;
+use symphony_core::tracker::{ToolResult, Tracker};
+use symphony_core::{Issue, Label, Settings, StateSet};
+use symphony_memory::{
+    Clock, Did, Entry, Gate, MemoryTracker, Script, ScriptedAgent, ScriptedFactory, Step,
+};
+use tempfile::TempDir;
+use tokio::time::{Instant, timeout};
+
+/// A workspace, and what the agent said.
+struct Stage {
+    workspace: TempDir,
+    said: Arc<Mutex<Vec<AgentUpdate>>>,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self { workspace: TempDir::new().unwrap(), said: Arc::default() }
+    }
+
+    fn request(&self, issue: Issue) -> SessionRequest {
+        let states = StateSet::new(["Todo"]);
+        let settings = Settings::new("memory", states.clone(), states, "/work".into());
+        let said = Arc::clone(&self.said);
+        SessionRequest::new(
+            RunId { boot: 1, number: 1 },
+            Arc::new(issue),
+            self.workspace.path().to_owned(),
+            Arc::new(settings),
+            Updates::new(move |update| said.lock().unwrap().push(update)),
+        )
+    }
+
+    async fn open(&self, agent: &ScriptedAgent) -> Box<dyn AgentSession> {
+        agent.open(self.request(issue())).await.unwrap()
+    }
+
+    fn said(&self) -> Vec<AgentUpdate> {
+        std::mem::take(&mut *self.said.lock().unwrap())
+    }
+
+    fn file(&self, path: &str) -> String {
+        fs::read_to_string(self.workspace.path().join(path)).unwrap()
+    }
+}
+
+fn issue() -> Issue {
+    Issue::new("1", "MT-1", "Fix the door", "Todo").unwrap()
+}
+
+fn turn(number: u32) -> Turn {
+    Turn { number, prompt: format!("prompt {number}") }
+}
+
+fn noon() -> Wall {
+    Wall::from_unix_millis(1_772_000_000_000)
+}
+
+/// An agent that always follows this script, at noon.
+fn agent(script: Script) -> ScriptedAgent {
+    ScriptedAgent::with_clock(Clock::new(noon), move |_| script.clone())
+}
+
+fn event(name: &str, summary: &str) -> AgentUpdate {
+    let (name, summary) = (name.to_owned(), summary.to_owned());
+    AgentUpdate::Event(Arc::new(AgentEvent { name, summary, at: noon() }))
+}
+
+fn kind(error: AgentError) -> (AgentErrorKind, String) {
+    (error.kind, error.message)
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_1_a_session_follows_its_script_turn_by_turn() {
+    let stage = Stage::new();
+    let script = Script::new()
+        .say("looking")
+        .wait(Duration::from_secs(3))
+        .write("notes/a.md", "one\n")
+        .next_turn()
+        .event("other_message", "thinking")
+        .append("notes/a.md", "two\n");
+    let agent = agent(script);
+    let began = Instant::now();
+    let mut session = stage.open(&agent).await;
+    assert_eq!(agent.live(), 1);
+    assert_eq!(session.run_turn(turn(1)).await.unwrap(), TurnEnd::Completed);
+    let id = |session_id: &str| AgentUpdate::Session {
+        thread: ThreadId::from("MT-1-1"),
+        session_id: session_id.into(),
+        pid: None,
+    };
+    let completed = || event("turn_completed", "the turn is complete");
+    let first = [
+        id("MT-1-1-1"),
+        event("session_started", "scripted session 1"),
+        event("notification", "looking"),
+        completed(),
+    ];
+    assert_eq!(stage.said(), first);
+    assert_eq!(session.run_turn(turn(2)).await.unwrap(), TurnEnd::Completed);
+    let second = [id("MT-1-1-2"), event("other_message", "thinking"), completed()];
+    assert_eq!(stage.said(), second);
+    assert_eq!(session.run_turn(turn(3)).await.unwrap(), TurnEnd::Completed);
+    assert_eq!(stage.said(), [id("MT-1-1-3"), completed()], "the script has run out");
+    session.close().await.unwrap();
+    assert_eq!(stage.file("notes/a.md"), "one\ntwo\n");
+    assert_eq!(began.elapsed(), Duration::from_secs(3), "virtual time: only the wait took any");
+
+    let started = |number| Did::Turn { number, prompt: format!("prompt {number}") };
+    let through = || Did::EndTurn(Ok(TurnEnd::Completed));
+    let expected = [
+        Did::Begin { workspace: stage.workspace.path().to_owned(), resume: None },
+        Did::Open,
+        started(1),
+        Did::Write(PathBuf::from("notes/a.md")),
+        through(),
+        started(2),
+        Did::Write(PathBuf::from("notes/a.md")),
+        through(),
+        started(3),
+        through(),
+        Did::Close,
+    ];
+    let journal = agent.journal();
+    assert_eq!(journal.of("MT-1"), expected);
+    assert_eq!(journal.entries()[1], Entry { issue: "MT-1".into(), session: 1, did: Did::Open });
+    assert_eq!((journal.opened(), journal.closed(), journal.live()), (1, 1, 0));
+    assert_eq!((journal.most_live(), journal.most_live_in_one_workspace()), (1, 1));
+}
+
+#[tokio::test]
+async fn rule_10_5_turns_fail_in_every_way() {
+    let retry_at = Some(Wall::from_unix_millis(5));
+    let limit =
+        Step::Fail { kind: AgentErrorKind::UsageLimit, message: "used up".to_owned(), retry_at };
+    for (script, expected, name) in [
+        (
+            Script::new().fail(AgentErrorKind::TurnFailed, "no"),
+            (AgentErrorKind::TurnFailed, None),
+            "turn_failed",
+        ),
+        (
+            Script::new().fail(AgentErrorKind::TurnCancelled, "stopped"),
+            (AgentErrorKind::TurnCancelled, None),
+            "turn_cancelled",
+        ),
+        (
+            Script::new().then(limit),
+            (AgentErrorKind::UsageLimit, retry_at),
+            "turn_ended_with_error",
+        ),
+        (Script::new().exit("137"), (AgentErrorKind::ProcessExit, None), "turn_ended_with_error"),
+    ] {
+        let stage = Stage::new();
+        let agent = agent(script);
+        let mut session = stage.open(&agent).await;
+        let error = session.run_turn(turn(1)).await.unwrap_err();
+        assert_eq!((error.kind, error.retry_at), expected);
+        assert_eq!(stage.said().last(), Some(&event(name, &error.message)));
+        session.close().await.unwrap();
+        assert_eq!(agent.live(), 0);
+        let ended = Did::EndTurn(Err(expected.0));
+        assert_eq!(agent.journal().count(|did| *did == ended), 1);
+    }
+}
+
+#[tokio::test]
+async fn rule_10_5_a_process_that_has_ended_runs_no_more_turns() {
+    let stage = Stage::new();
+    let agent = agent(Script::new().exit("killed by signal 9").next_turn().say("never"));
+    let mut session = stage.open(&agent).await;
+    for number in [1, 2] {
+        let error = session.run_turn(turn(number)).await.unwrap_err();
+        let expected = (AgentErrorKind::ProcessExit, "killed by signal 9".to_owned());
+        assert_eq!(kind(error), expected);
+    }
+    session.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn rule_10_6_a_question_ends_the_turn() {
+    let stage = Stage::new();
+    let agent = agent(Script::new().ask("red or blue?").say("never"));
+    let mut session = stage.open(&agent).await;
+    let asked = TurnEnd::InputRequired { question: "red or blue?".to_owned() };
+    assert_eq!(session.run_turn(turn(1)).await.unwrap(), asked);
+    assert_eq!(stage.said().last(), Some(&event("turn_input_required", "red or blue?")));
+}
+
+#[tokio::test]
+async fn rule_10_7_a_tool_is_called_for_the_sessions_own_issue() {
+    let stage = Stage::new();
+    let board = MemoryTracker::new();
+    board.add(issue());
+    let agent = agent(Script::new().set_state("Done").set_state("Doen").call("dance", json!({})));
+    let mut request = stage.request(issue());
+    request.tools = board.tools();
+    let mut session = agent.open(request).await.unwrap();
+    assert_eq!(session.run_turn(turn(1)).await.unwrap(), TurnEnd::Completed);
+    assert_eq!(board.issue("1").unwrap().state, "done".into());
+    let expected = [
+        AgentUpdate::ToolBegan,
+        AgentUpdate::ToolEnded,
+        event("notification", "update_issue: done"),
+        AgentUpdate::ToolBegan,
+        AgentUpdate::ToolEnded,
+        event("notification", "update_issue: refused"),
+        AgentUpdate::ToolBegan,
+        AgentUpdate::ToolEnded,
+        event("notification", "dance: refused"),
+    ];
+    assert_eq!(stage.said()[2..11], expected);
+    let called = agent.journal().of("MT-1").into_iter().filter_map(|did| match did {
+        Did::Call { tool, result, .. } => Some((tool, result.success)),
+        _ => None,
+    });
+    let outcomes: Vec<_> = called.collect();
+    let expected = [("update_issue", true), ("update_issue", false), ("dance", false)];
+    assert_eq!(outcomes, expected.map(|(tool, success)| (tool.to_owned(), success)));
+}
+
+#[tokio::test]
+async fn rule_10_7_without_tools_a_call_is_refused_and_the_session_goes_on() {
+    let stage = Stage::new();
+    let agent = agent(Script::new().set_state("Done"));
+    let mut session = stage.open(&agent).await;
+    assert_eq!(session.run_turn(turn(1)).await.unwrap(), TurnEnd::Completed);
+    let refused = Did::Call {
+        tool: "update_issue".to_owned(),
+        arguments: json!({ "state": "Done" }),
+        result: ToolResult { success: false, text: "there are no tools".to_owned() },
+    };
+    assert_eq!(agent.journal().count(|did| *did == refused), 1);
+}
+
+#[tokio::test]
+async fn rule_10_8_tokens_are_totals_and_a_resumed_conversation_goes_on() {
+    let stage = Stage::new();
+    let agent = agent(Script::new().spend(10, 5).spend(1, 1));
+    let mut session = stage.open(&agent).await;
+    session.run_turn(turn(1)).await.unwrap();
+    session.close().await.unwrap();
+    let totals = |said: Vec<AgentUpdate>| -> Vec<(String, u64, u64, u64)> {
+        let total = |update| match update {
+            AgentUpdate::Usage { thread, total: Tokens { input, output, total, .. } } => {
+                Some((thread.to_string(), input, output, total))
+            }
+            _ => None,
+        };
+        said.into_iter().filter_map(total).collect()
+    };
+    let row = |thread: &str, input, output| (thread.to_owned(), input, output, input + output);
+    assert_eq!(totals(stage.said()), [row("MT-1-1", 10, 5), row("MT-1-1", 11, 6)]);
+
+    let mut request = stage.request(issue());
+    request.resume = Some(ThreadId::from("MT-1-1"));
+    let mut session = agent.open(request).await.unwrap();
+    session.run_turn(turn(1)).await.unwrap();
+    assert_eq!(totals(stage.said()), [row("MT-1-1", 21, 11), row("MT-1-1", 22, 12)]);
+    session.close().await.unwrap();
+
+    let mut session = stage.open(&agent).await;
+    session.run_turn(turn(1)).await.unwrap();
+    assert_eq!(totals(stage.said()), [row("MT-1-3", 10, 5), row("MT-1-3", 11, 6)]);
+}
+
+#[tokio::test]
+async fn limits_and_signs_of_life_are_passed_on() {
+    let stage = Stage::new();
+    let limits = RateLimits { plan: Some("pro".to_owned()), ..RateLimits::default() };
+    let agent = agent(Script::new().then(Step::Alive).then(Step::RateLimits(limits.clone())));
+    let mut session = stage.open(&agent).await;
+    session.run_turn(turn(1)).await.unwrap();
+    let expected = [AgentUpdate::Alive, AgentUpdate::RateLimits(Arc::new(limits))];
+    assert_eq!(stage.said()[2..4], expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_9_a_turn_that_never_ends_may_be_dropped_and_is_closed() {
+    for (script, alive) in [(Script::new().stall(), 0), (Script::new().hang(), 11)] {
+        let stage = Stage::new();
+        let agent = agent(script);
+        let mut session = stage.open(&agent).await;
+        let ten = Duration::from_millis(10_500);
+        assert!(timeout(ten, session.run_turn(turn(1))).await.is_err());
+        let said = stage.said();
+        assert_eq!(said.iter().filter(|update| **update == AgentUpdate::Alive).count(), alive);
+        assert_eq!(agent.live(), 1, "until it is closed");
+        session.close().await.unwrap();
+        assert_eq!(agent.live(), 0);
+        let journal = agent.journal().of("MT-1");
+        assert_eq!(journal[journal.len() - 2..], [Did::DropTurn, Did::Close]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_9_a_dropped_opening_leaves_no_agent() {
+    let stage = Stage::new();
+    let agent = agent(Script::new().on_open(Step::Stall));
+    let second = Duration::from_secs(1);
+    assert!(timeout(second, agent.open(stage.request(issue()))).await.is_err());
+    assert_eq!(agent.live(), 0);
+    assert_eq!(agent.journal().of("MT-1").last(), Some(&Did::DropOpening));
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_open_leaves_no_agent() {
+    let stage = Stage::new();
+    let (kind, message) = (AgentErrorKind::NotFound, "no such command".to_owned());
+    let agent = agent(Script::new().on_open(Step::Fail { kind, message, retry_at: None }));
+    let error = agent.open(stage.request(issue())).await.err().unwrap();
+    assert_eq!(error.kind, kind);
+    assert_eq!(agent.live(), 0);
+    assert_eq!(agent.journal().of("MT-1").last(), Some(&Did::Refuse(kind)));
+}
+
+#[tokio::test]
+async fn a_session_dropped_without_closing_is_seen() {
+    let stage = Stage::new();
+    let agent = agent(Script::new());
+    drop(stage.open(&agent).await);
+    assert_eq!(agent.live(), 0);
+    assert_eq!(agent.journal().of("MT-1").last(), Some(&Did::Abandon));
+}
+
+#[tokio::test]
+async fn rule_10_9_an_agent_that_cannot_be_closed_lives_on() {
+    let stage = Stage::new();
+    let (kind, message) = (AgentErrorKind::ResponseTimeout, "still there".to_owned());
+    let agent = agent(Script::new().on_close(Step::Fail { kind, message, retry_at: None }));
+    let session = stage.open(&agent).await;
+    assert_eq!(session.close().await.unwrap_err().kind, kind);
+    let journal = agent.journal();
+    assert_eq!(journal.of("MT-1").last(), Some(&Did::FailToClose(kind)));
+    assert_eq!((journal.live(), journal.live_in(stage.workspace.path())), (1, 1));
+}
+
+#[tokio::test]
+async fn rule_6_2_two_agents_in_one_workspace_are_seen() {
+    let stage = Stage::new();
+    let other = Stage::new();
+    let agent = agent(Script::new());
+    let first = stage.open(&agent).await;
+    let elsewhere = other.open(&agent).await;
+    assert_eq!(agent.journal().most_live_in_one_workspace(), 1);
+    let second = stage.open(&agent).await;
+    for session in [first, elsewhere, second] {
+        session.close().await.unwrap();
+    }
+    let journal = agent.journal();
+    assert_eq!((journal.most_live(), journal.most_live_in_one_workspace()), (3, 2));
+    assert_eq!(journal.live(), 0);
+}
+
+#[tokio::test]
+async fn an_agent_waits_for_a_gate_and_tests_wait_for_the_journal() {
+    let stage = Stage::new();
+    let gate = Gate::new();
+    let agent = agent(Script::new().wait_for(&gate).say("through"));
+    let mut session = stage.open(&agent).await;
+    let running = tokio::spawn(async move { session.run_turn(turn(1)).await.unwrap() });
+    agent.wait_until(|journal| journal.count(|did| matches!(did, Did::Turn { .. })) == 1).await;
+    assert!(!stage.said().contains(&event("notification", "through")));
+    gate.open();
+    assert_eq!(running.await.unwrap(), TurnEnd::Completed);
+    assert!(stage.said().contains(&event("notification", "through")));
+}
+
+#[tokio::test]
+async fn scripts_are_chosen_by_identifier_then_label_then_for_all() {
+    let stage = Stage::new();
+    let line = |text: &str| Script::new().say(text);
+    let agent = ScriptedAgent::choosing(|opening| {
+        Script::new().say(format!("{} {}", opening.issue.identifier, opening.session))
+    })
+    .for_issue("MT-1", [line("by name, first"), line("by name, later")])
+    .for_label("Flaky", line("by label"))
+    .for_label("slow", line("by the second label"));
+    let labelled = |number: &str, labels: &[&str]| {
+        let identifier = format!("MT-{number}");
+        let mut issue = Issue::new(number, &identifier, "Title", "Todo").unwrap();
+        issue.labels = Label::list(labels);
+        issue
+    };
+    let mut heard = Vec::new();
+    for issue in [
+        labelled("1", &["flaky"]),
+        labelled("1", &["flaky"]),
+        labelled("1", &[]),
+        labelled("2", &["slow", "flaky"]),
+        labelled("3", &["slow"]),
+        labelled("4", &[]),
+        labelled("4", &[]),
+    ] {
+        let mut session = agent.open(stage.request(issue)).await.unwrap();
+        session.run_turn(turn(1)).await.unwrap();
+        session.close().await.unwrap();
+        heard.extend(stage.said().into_iter().filter_map(|update| match update {
+            AgentUpdate::Event(event) if event.name == "notification" => {
+                Some(event.summary.clone())
+            }
+            _ => None,
+        }));
+    }
+    let expected = [
+        "by name, first",
+        "by name, later",
+        "by name, later",
+        "by label",
+        "by the second label",
+        "MT-4 1",
+        "MT-4 2",
+    ];
+    assert_eq!(heard, expected);
+}
+
+#[tokio::test]
+async fn an_agent_writes_only_inside_its_workspace() {
+    for path in ["../out", "/tmp/out", "a/../../out", "."] {
+        let stage = Stage::new();
+        let agent = agent(Script::new().write(path, "x"));
+        let mut session = stage.open(&agent).await;
+        let error = session.run_turn(turn(1)).await.unwrap_err();
+        let expected =
+            (AgentErrorKind::InvalidWorkspace, format!("cannot write {path} in the workspace"));
+        assert_eq!(kind(error), expected);
+        assert_eq!(fs::read_dir(stage.workspace.path()).unwrap().count(), 0);
+    }
+}
+
+#[tokio::test]
+async fn an_agent_does_not_make_its_workspace() {
+    let stage = Stage::new();
+    let agent = agent(Script::new().write("a", "x"));
+    let mut request = stage.request(issue());
+    request.workspace = stage.workspace.path().join("missing");
+    let mut session = agent.open(request).await.unwrap();
+    let error = session.run_turn(turn(1)).await.unwrap_err();
+    assert_eq!(error.kind, AgentErrorKind::InvalidWorkspace);
+    assert_eq!(fs::read_dir(stage.workspace.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn the_factory_hands_out_its_agent() {
+    let stage = Stage::new();
+    let agent = agent(Script::new());
+    let factory = ScriptedFactory::new(agent.clone());
+    assert_eq!(factory.kind(), "scripted");
+    let env = std::collections::BTreeMap::new();
+    let request = stage.request(issue());
+    let backend = factory.build(&request.settings, &env).unwrap();
+    let session = backend.open(request).await.unwrap();
+    assert_eq!(agent.live(), 1);
+    session.close().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_can_follow_tokios() {
+    let clock = Clock::tokio(noon());
+    assert_eq!(clock.now(), noon());
+    tokio::time::advance(Duration::from_secs(60)).await;
+    assert_eq!(clock.now(), noon() + Duration::from_secs(60));
+}
