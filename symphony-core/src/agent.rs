@@ -302,6 +302,20 @@ impl AgentError {
         Self { kind, message: message.into(), retry_at: None, source: None }
     }
 
+    /// With its cause.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Box::new(source));
+        self
+    }
+
+    /// With the time at which to try again.
+    #[must_use]
+    pub const fn retry_at(mut self, at: Option<Wall>) -> Self {
+        self.retry_at = at;
+        self
+    }
+
     /// What the scheduler is told: the whole chain in one line, and a span instead of a time.
     #[must_use]
     pub fn to_failure(&self, now: Wall) -> Failure {

@@ -254,7 +254,7 @@ pub struct Issue {
     #[serde(default = "yes")]
     pub dispatchable: bool,
     /// Labels, normalised by [`Label::list`].
-    #[serde(default)]
+    #[serde(default, deserialize_with = "labels")]
     pub labels: Vec<Label>,
     /// What must be done first.
     #[serde(default)]
@@ -278,6 +278,10 @@ pub struct Issue {
 
 fn yes() -> bool {
     true
+}
+
+fn labels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Label>, D::Error> {
+    Vec::<String>::deserialize(deserializer).map(Label::list)
 }
 
 impl Issue {
@@ -338,7 +342,7 @@ impl Issue {
 ///
 /// A list read drops it with one log line; a read by id reports it as unreadable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("issue record {id:?} has no {}", missing.join(", "))]
+#[error("issue record {:?} has no {}", id.as_str(), missing.join(", "))]
 pub struct Malformed {
     /// The record's id, possibly empty.
     pub id: IssueId,

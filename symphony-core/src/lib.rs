@@ -7,6 +7,8 @@
 
 pub mod agent;
 pub mod budget;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod env;
 pub mod failure;
 mod front_matter;

@@ -218,8 +218,8 @@ pub struct JobRow {
     pub job: Job,
     /// Whether its read is open.
     pub in_progress: bool,
-    /// When it is due next; `None` while its read is open, and for candidates while no slot is
-    /// free.
+    /// When it is due next; `None` while its read is open, for candidates while no slot is free,
+    /// and for the refresh while nothing is claimed.
     pub next: Option<Mono>,
     /// When it last ran.
     pub last_run: Option<Wall>,

@@ -46,7 +46,9 @@ pub trait Tracker: fmt::Debug + Send + Sync {
 
     /// Both reads in as few requests as the tracker allows, with separate results.
     ///
-    /// [`poll_with_two_reads`] is the whole answer of an adapter with nothing special.
+    /// When its [`Budget`](crate::budget::Budget) refuses the candidates, the ids are read all the
+    /// same: candidates give way first (12.6). [`poll_with_two_reads`] is the whole answer of an
+    /// adapter with nothing special.
     async fn poll(&self, poll: &Poll) -> Polled;
 
     /// The tools that an agent gets for this tracker. A session keeps the ones it began with.
@@ -113,7 +115,8 @@ pub struct Unreadable {
     pub message: String,
 }
 
-/// [`Tracker::poll`] for an adapter with nothing special: up to two reads.
+/// [`Tracker::poll`] for an adapter with nothing special: up to two reads, each counted as one
+/// request.
 pub async fn poll_with_two_reads(tracker: &dyn Tracker, poll: &Poll) -> Polled {
     let mut requests = 0;
     let candidates = match &poll.candidates {

@@ -40,7 +40,8 @@ text_newtype! {
 #[serde(transparent)]
 pub struct WorkspaceKey(String);
 
-const LONGEST_KEY: usize = 100;
+const LONGEST_NAME: usize = 100;
+const DIGEST: usize = 18;
 
 impl WorkspaceKey {
     /// Derives the key of an identifier (contract 9.1).
@@ -53,8 +54,8 @@ impl WorkspaceKey {
         if name.is_empty() || name == "." || name == ".." {
             return Err(InvalidKey(identifier.to_owned()));
         }
-        if name != identifier || name.len() > LONGEST_KEY {
-            name.truncate(LONGEST_KEY);
+        if name != identifier || needs_digest(&name) {
+            name.truncate(LONGEST_NAME);
             name.push_str("--");
             for byte in &Sha256::digest(identifier.as_bytes())[..8] {
                 name.push_str(&format!("{byte:02x}"));
@@ -68,12 +69,18 @@ impl WorkspaceKey {
     /// # Errors
     /// [`InvalidKey`] for anything that [`derive`](Self::derive) cannot have produced.
     pub fn parse(name: &str) -> Result<Self, InvalidKey> {
-        let possible = !name.is_empty()
-            && name.len() <= LONGEST_KEY + 18
-            && name != "."
-            && name != ".."
-            && name.chars().all(is_plain);
-        if possible { Ok(Self(name.to_owned())) } else { Err(InvalidKey(name.to_owned())) }
+        let derived = name.chars().all(is_plain)
+            && match without_digest(name) {
+                None => !matches!(name, "" | "." | "..") && !needs_digest(name),
+                // It was hashed because it was changed, cut, or looked like a hashed one.
+                Some(prefix) => {
+                    prefix.len() <= LONGEST_NAME
+                        && (prefix.contains('_')
+                            || prefix.len() == LONGEST_NAME
+                            || needs_digest(prefix))
+                }
+            };
+        if derived { Ok(Self(name.to_owned())) } else { Err(InvalidKey(name.to_owned())) }
     }
 
     /// The folder's name.
@@ -100,6 +107,20 @@ impl<'de> Deserialize<'de> for WorkspaceKey {
         let name = String::deserialize(deserializer)?;
         Self::parse(&name).map_err(serde::de::Error::custom)
     }
+}
+
+/// Whether a plain name cannot stand for itself: it is too long, or it looks like a hashed one,
+/// which would let an identifier name another issue's folder.
+fn needs_digest(name: &str) -> bool {
+    name.len() > LONGEST_NAME || without_digest(name).is_some()
+}
+
+/// What stands before `--` and 16 hex digits, if the name ends like that.
+fn without_digest(name: &str) -> Option<&str> {
+    let (prefix, digest) = name.split_at_checked(name.len().checked_sub(DIGEST)?)?;
+    let mut digits = digest.strip_prefix("--")?.bytes();
+    let hex = digits.all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    (hex && !prefix.is_empty()).then_some(prefix)
 }
 
 fn is_plain(c: char) -> bool {

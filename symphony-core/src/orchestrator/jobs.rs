@@ -342,6 +342,7 @@ impl Orchestrator {
 
     /// One row per job, for people.
     pub(super) fn job_rows(&self) -> Vec<JobRow> {
+        let has_claims = self.claims.values().any(|claim| is_refreshed(&claim.stage));
         [Job::Candidates, Job::Refresh, Job::Sweep]
             .into_iter()
             .chain(self.jobs.custom.keys().cloned().map(Job::Custom))
@@ -349,7 +350,7 @@ impl Orchestrator {
                 let state = self.job(&job)?;
                 Some(JobRow {
                     in_progress: state.open,
-                    next: self.job_due(&job),
+                    next: self.job_due(&job).filter(|_| job != Job::Refresh || has_claims),
                     last_run: state.last_wall,
                     failure: state.failure.clone(),
                     job,

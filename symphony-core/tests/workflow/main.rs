@@ -4,10 +4,15 @@ mod docs;
 mod files;
 mod settings;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use files::{Files, problems};
+use symphony_core::orchestrator::{Configuration, Generation, Restored};
 use symphony_core::problem::{Position, Problem, ProblemKind};
 use symphony_core::settings::{PromptEngine, StateSet};
-use symphony_core::{Label, StateName};
+use symphony_core::time::Now;
+use symphony_core::{Label, Orchestrator, Scope, StateName};
 
 const MEMORY: &str = "---\ntracker:\n  kind: memory\n";
 
@@ -307,6 +312,21 @@ fn rule_2_5_flat_tracker_keys_are_read_as_the_providers_and_the_nested_form_wins
         })
     );
     assert_eq!(workflow.warnings, []);
+}
+
+#[test]
+fn rule_2_8_settings_are_parsed_once_and_shared() {
+    let workflow = Files::new().parse(&format!("{MEMORY}---\n"));
+    let configuration = Configuration {
+        settings: Arc::clone(&workflow.settings),
+        generation: Generation::default(),
+        scope: Scope::from("board"),
+        min_read_gap: Duration::ZERO,
+    };
+    let (orchestrator, _) = Orchestrator::new(configuration, Restored::default(), Now::default());
+    assert_eq!(Arc::strong_count(&workflow.settings), 2, "one copy, held by the file and by it");
+    drop(orchestrator);
+    assert_eq!(Arc::strong_count(&workflow.settings), 1);
 }
 
 #[test]

@@ -1,0 +1,143 @@
+//! Who was refused and is expected back: places are kept, and nobody waits for ever.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::spender::{Rank, Spender};
+use crate::time::Mono;
+
+/// How long after the promised time a place is kept, at least.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What a request takes from the meters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Cost {
+    pub(super) requests: u64,
+    pub(super) points: u64,
+}
+
+impl Cost {
+    pub(super) const fn of(points: u64) -> Self {
+        Self { requests: 1, points }
+    }
+
+    const fn and(self, other: Self) -> Self {
+        Self {
+            requests: self.requests.saturating_add(other.requests),
+            points: self.points.saturating_add(other.points),
+        }
+    }
+}
+
+/// One who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Wait {
+    since: Mono,
+    /// When it was told to come back.
+    due: Mono,
+    cost: Cost,
+}
+
+impl Wait {
+    fn is_kept(&self, now: Mono, step: Duration) -> bool {
+        now <= self.due + GRACE.max(step)
+    }
+}
+
+/// Where in the line somebody stands.
+pub(super) struct Place {
+    /// What all those before it take, for an estimate.
+    pub(super) ahead: Cost,
+    /// What those of them take who are expected now: it is left for them.
+    pub(super) expected: Cost,
+    /// Whether it is the first of its rank: only that one's patience can end.
+    first: bool,
+    /// How long until its patience ends.
+    pub(super) patience: Duration,
+}
+
+impl Place {
+    /// Whether the rank's floor no longer holds for it.
+    pub(super) fn entitled(&self) -> bool {
+        self.first && self.patience.is_zero()
+    }
+}
+
+/// All who wait, each spender once, so that many calls of one agent are one place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Line {
+    waiting: BTreeMap<Spender, Wait>,
+    /// When each rank last got something.
+    served: BTreeMap<Rank, Mono>,
+}
+
+impl Line {
+    /// How many are expected back.
+    pub(super) fn len(&self, now: Mono, step: Duration) -> usize {
+        let waiting = self.waiting.values();
+        waiting.filter(|wait| wait.is_kept(now, step)).count()
+    }
+
+    /// Gives up the places of those who did not come back.
+    pub(super) fn expire(&mut self, now: Mono, step: Duration) {
+        self.waiting.retain(|_, wait| wait.is_kept(now, step));
+    }
+
+    /// The order is that of the ends of patience: one order over all ranks, so nobody waits for
+    /// each other, and later comers cannot push in for ever. Those of other ranks count once
+    /// their patience has ended.
+    pub(super) fn place(&self, spender: &Spender, now: Mono, step: Duration) -> Place {
+        let since = self.waiting.get(spender).map_or(now, |wait| wait.since);
+        let own = self.turn(spender, since, step);
+        // Whoever is next comes back within an interval and its jitter: other ranks wait for no
+        // more than that.
+        let soon = now + step.saturating_mul(2);
+        let mut place = Place {
+            ahead: Cost::default(),
+            expected: Cost::default(),
+            first: true,
+            patience: now.until(own.0),
+        };
+        for (other, wait) in &self.waiting {
+            let turn = self.turn(other, wait.since, step);
+            let peer = other.rank() == spender.rank();
+            if other == spender || turn >= own || !(peer || turn.0 <= now) {
+                continue;
+            }
+            place.first &= !peer;
+            place.ahead = place.ahead.and(wait.cost);
+            if peer || wait.due <= soon {
+                place.expected = place.expected.and(wait.cost);
+            }
+        }
+        place
+    }
+
+    /// A refused spender keeps the place it has, or takes the last one.
+    pub(super) fn wait(&mut self, spender: &Spender, now: Mono, due: Mono, cost: Cost) {
+        let since = self.waiting.get(spender).map_or(now, |wait| wait.since);
+        let wait = Wait { since, due, cost };
+        self.waiting.insert(spender.clone(), wait);
+    }
+
+    /// Who found enough for all before it has not taken its rank's turn.
+    pub(super) fn serve(&mut self, spender: &Spender, now: Mono, place: &Place) {
+        self.waiting.remove(spender);
+        if place.first {
+            self.served.insert(spender.rank(), now);
+        }
+    }
+
+    fn turn<'a>(
+        &self,
+        spender: &'a Spender,
+        since: Mono,
+        step: Duration,
+    ) -> (Mono, Rank, Mono, &'a Spender) {
+        let rank = spender.rank();
+        // What the rank got in the meantime counts: a hundred agents are no better than one.
+        let from = self.served.get(&rank).map_or(since, |at| since.max(*at));
+        let patience = step.saturating_mul(rank.patience());
+        (from + patience, rank, since, spender)
+    }
+}

@@ -1,0 +1,68 @@
+//! Who asks, and who gives way to whom.
+
+use serde::{Deserialize, Serialize};
+
+use crate::issue::IssueId;
+use crate::orchestrator::Purpose;
+
+/// Who wants to make a request.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spender {
+    /// The scheduler, for this purpose.
+    Read(Purpose),
+    /// The agent that works on this issue.
+    Tool(IssueId),
+}
+
+impl Spender {
+    /// The name used in counts.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Read(purpose) => purpose.as_str(),
+            Self::Tool(_) => "tool",
+        }
+    }
+
+    pub(super) const fn rank(&self) -> Rank {
+        match self {
+            Self::Read(Purpose::Refresh | Purpose::Turn) => Rank::Upkeep,
+            Self::Read(Purpose::Check) | Self::Tool(_) => Rank::Work,
+            Self::Read(Purpose::Candidates | Purpose::Sweep) => Rank::Search,
+        }
+    }
+}
+
+/// Who gives way to whom. Within a rank the order is that of asking.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Rank {
+    /// Keeps what runs true to the tracker.
+    Upkeep,
+    /// Moves claimed work on.
+    Work,
+    /// Finds more to do.
+    Search,
+}
+
+impl Rank {
+    /// How much of the reserve the rank leaves alone, in halves.
+    pub(super) const fn halves_of_reserve(self) -> u32 {
+        match self {
+            Self::Upkeep => 0,
+            Self::Work => 1,
+            Self::Search => 2,
+        }
+    }
+
+    /// After how many refill intervals without any request the floor no longer holds.
+    ///
+    /// So under lasting overload about one request in five is work's and one in twenty is search's.
+    pub(super) const fn patience(self) -> u32 {
+        match self {
+            Self::Upkeep => 0,
+            Self::Work => 4,
+            Self::Search => 20,
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What a tracker gives to agents (contract 10.7).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{TrackerFixture, Trial};
+use crate::conformance::{Deviation, Unable, Verdict, ensure, ensure_eq};
+use crate::tracker::{AgentTools, ToolCall, ToolResult};
+
+/// An agent can tell them apart and knows what to send.
+pub fn rule_10_7_tools_have_distinct_names_and_object_schemas<F: TrackerFixture>(
+    fixture: &F,
+) -> Verdict {
+    let specs = tools(fixture)?.specs();
+    let names: BTreeSet<_> = specs.iter().map(|spec| spec.name.trim()).collect();
+    ensure_eq("distinct names", names.len(), specs.len())?;
+    for spec in &specs {
+        ensure(!spec.name.trim().is_empty(), || "a tool has no name".to_owned())?;
+        ensure(spec.input_schema.is_object(), || {
+            format!("the schema of {} is {}", spec.name, spec.input_schema)
+        })?;
+    }
+    Ok(())
+}
+
+/// The session goes on.
+pub fn rule_10_7_an_unknown_tool_is_a_failure_result<F: TrackerFixture>(fixture: &F) -> Verdict {
+    let result = call(fixture, "no_such_tool", json!({}))?;
+    ensure(!result.success, || format!("no_such_tool answered {:?}", result.text))
+}
+
+/// The session goes on, and the agent can read what was wrong.
+pub fn rule_10_7_wrong_arguments_are_a_failure_result<F: TrackerFixture>(fixture: &F) -> Verdict {
+    for spec in tools(fixture)?.specs() {
+        let result = call(fixture, &spec.name, json!(["not", "an", "object"]))?;
+        ensure(!result.success && !result.text.trim().is_empty(), || {
+            format!("{} answered a list with {result:?}", spec.name)
+        })?;
+    }
+    Ok(())
+}
+
+fn tools<F: TrackerFixture>(fixture: &F) -> Result<Arc<dyn AgentTools>, Deviation> {
+    let tools = fixture.tracker().tools();
+    tools.ok_or(Deviation::Skipped(Unable("the tracker has no tools")))
+}
+
+fn call<F: TrackerFixture>(
+    fixture: &F,
+    name: &str,
+    arguments: Value,
+) -> Result<ToolResult, Deviation> {
+    let tools = tools(fixture)?;
+    let trial = Trial::new(fixture);
+    let id = trial.put("The agent's own")?;
+    let call = ToolCall { name: name.to_owned(), arguments, issue: Arc::new(trial.one(&id)?) };
+    Ok(fixture.block_on(tools.call(call)))
+}

@@ -1,0 +1,538 @@
+//! A small tracker in memory: right, unless it is told to make one mistake.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use async_trait::async_trait;
+use serde_json::json;
+use symphony_core::conformance::tracker::{Fault, Seed};
+use symphony_core::conformance::{Able, TrackerFixture};
+use symphony_core::time::Wall;
+use symphony_core::tracker::{
+    AgentTools, ById, Candidates, Poll, Polled, ToolCall, ToolResult, ToolSpec, Tracker,
+    TrackerError, TrackerErrorKind, Unreadable,
+};
+use symphony_core::{Blocker, Issue, IssueId, Label, Malformed, StateName, StateSet};
+use tokio::runtime::Runtime;
+use tokio::task::yield_now;
+
+const PAGE: usize = 4;
+
+/// A mistake an adapter's author could make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mistake {
+    AsksForNoStates,
+    AsksForNoIds,
+    PollsForNothing,
+    ReadsTheFirstPage,
+    ReadsTheFirstIds,
+    KeepsAPartOfTheList,
+    RepeatsIds,
+    ReportsTheGoneAsUnreadable,
+    IgnoresTheScope,
+    ListsOtherStates,
+    ReadsOpenIssuesOnly,
+    KeepsRawLabels,
+    ForgetsBlockers,
+    HidesTheUndispatchable,
+    ComparesStatesExactly,
+    EchoesTheAskedState,
+    FailsAListWithABadRecord,
+    ListsABadRecord,
+    OmitsABadRecord,
+    ChangesTheTitle,
+    ForgetsThePriority,
+    AnswersFromACache,
+    LeaksDroppedCalls,
+    SharesABuffer,
+    PollsThrice,
+    MiscountsAPoll,
+    AlwaysPollsCandidates,
+    PollsEachIssueOnce,
+    SpoilsAPoll,
+    StopsSilently,
+    StopsInAnotherOrder,
+    StopsTooEarly,
+    PollsAnEmptyList,
+    HasOneCategory,
+    MistakesStatusForNonsense,
+    ForgetsWhenToReturn,
+    RemembersAFailure,
+    HasTwoToolsOfOneName,
+    AcceptsAnyTool,
+    AcceptsAnyArguments,
+}
+
+#[derive(Clone, Debug)]
+struct Record {
+    id: IssueId,
+    seed: Seed,
+    outside: bool,
+}
+
+#[derive(Debug, Default)]
+struct World {
+    records: Vec<Record>,
+    requests: u64,
+    fault: Option<Fault>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Board {
+    world: Mutex<World>,
+    mistake: Option<Mistake>,
+    open_calls: AtomicU32,
+    buffer: Mutex<Vec<IssueId>>,
+    cache: Mutex<BTreeMap<IssueId, Issue>>,
+    broken_for_good: Mutex<bool>,
+}
+
+/// The board, and a runtime to read it in.
+pub(crate) struct Fixture {
+    board: Arc<Board>,
+    runtime: Runtime,
+}
+
+impl Fixture {
+    pub(crate) fn new() -> Self {
+        Self::with(None)
+    }
+
+    pub(crate) fn with(mistake: Option<Mistake>) -> Self {
+        let board = Board {
+            world: Mutex::default(),
+            mistake,
+            open_calls: AtomicU32::new(0),
+            buffer: Mutex::default(),
+            cache: Mutex::default(),
+            broken_for_good: Mutex::default(),
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        Self { board: Arc::new(board), runtime: runtime.unwrap() }
+    }
+
+    fn add(&self, seed: Seed, outside: bool) -> IssueId {
+        let mut world = self.board.world();
+        let id = IssueId::from(format!("id-{}", world.records.len()));
+        world.records.push(Record { id: id.clone(), seed, outside });
+        id
+    }
+}
+
+impl TrackerFixture for Fixture {
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        self.runtime.block_on(future)
+    }
+
+    fn tracker(&self) -> Arc<dyn Tracker> {
+        Arc::clone(&self.board) as Arc<dyn Tracker>
+    }
+
+    fn states(&self) -> [StateName; 2] {
+        ["In Progress", "Done"].map(StateName::from)
+    }
+
+    fn put(&self, seed: Seed) -> Able<IssueId> {
+        Ok(self.add(seed, false))
+    }
+
+    fn move_to(&self, id: &IssueId, state: &StateName) {
+        let mut world = self.board.world();
+        let record = world.records.iter_mut().find(|record| record.id == *id);
+        record.unwrap().seed.state = state.clone();
+    }
+
+    fn remove(&self, id: &IssueId) {
+        self.board.world().records.retain(|record| record.id != *id);
+    }
+
+    fn requests(&self) -> u64 {
+        self.board.world().requests
+    }
+
+    fn put_outside(&self, seed: Seed) -> Able<IssueId> {
+        Ok(self.add(seed, true))
+    }
+
+    fn spoil(&self, id: &IssueId) -> Able {
+        let mut world = self.board.world();
+        let record = world.records.iter_mut().find(|record| record.id == *id);
+        record.unwrap().seed.title.clear();
+        Ok(())
+    }
+
+    fn fail(&self, fault: Option<Fault>) -> Able {
+        self.board.world().fault = fault;
+        Ok(())
+    }
+
+    fn page_size(&self) -> Able<usize> {
+        Ok(PAGE)
+    }
+}
+
+impl Board {
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.world.lock().unwrap()
+    }
+
+    fn makes(&self, mistake: Mistake) -> bool {
+        self.mistake == Some(mistake)
+    }
+
+    /// One request for the given page.
+    async fn request(&self, page: usize) -> Result<(), TrackerError> {
+        let fault = {
+            let mut world = self.world();
+            world.requests += 1;
+            world.fault
+        };
+        yield_now().await;
+        yield_now().await;
+        if *self.broken_for_good.lock().unwrap() {
+            return Err(TrackerError::new(TrackerErrorKind::Request, "still broken"));
+        }
+        let (kind, message) = match fault {
+            None => return Ok(()),
+            Some(Fault::LaterPage) if page == 0 => return Ok(()),
+            Some(Fault::Unreachable | Fault::LaterPage) => {
+                (TrackerErrorKind::Request, "connection refused")
+            }
+            Some(Fault::Status) if self.makes(Mistake::MistakesStatusForNonsense) => {
+                (TrackerErrorKind::Response, "expected value at line 1")
+            }
+            Some(Fault::Status) => (TrackerErrorKind::Status, "HTTP 500"),
+            Some(Fault::Nonsense) => (TrackerErrorKind::Response, "expected value at line 1"),
+            Some(Fault::RateLimited(_)) => (TrackerErrorKind::RateLimited, "slow down"),
+        };
+        let back = match fault {
+            Some(Fault::RateLimited(span)) if !self.makes(Mistake::ForgetsWhenToReturn) => {
+                Some(Wall::default() + span)
+            }
+            _ => None,
+        };
+        if fault == Some(Fault::Unreachable) && self.makes(Mistake::RemembersAFailure) {
+            *self.broken_for_good.lock().unwrap() = true;
+        }
+        let kind = match self.makes(Mistake::HasOneCategory) {
+            true => TrackerErrorKind::Status,
+            false => kind,
+        };
+        Err(TrackerError::new(kind, message).retry_at(back))
+    }
+
+    fn issue(&self, record: &Record) -> Result<Issue, Malformed> {
+        let seed = &record.seed;
+        let identifier = record.id.as_str().replace("id-", "MT-");
+        let mut issue =
+            Issue::new(record.id.as_str(), &identifier, &seed.title, seed.state.as_str())?;
+        let forgets = self.makes(Mistake::ForgetsThePriority);
+        issue.priority = seed.priority.filter(|_| !forgets);
+        if self.makes(Mistake::ChangesTheTitle) {
+            issue.title = issue.title.replace('"', "'");
+        }
+        issue.created_at = seed.created_at;
+        issue.dispatchable = seed.dispatchable;
+        issue.labels = match self.makes(Mistake::KeepsRawLabels) {
+            true => seed.labels.iter().map(|label| Label::new(label)).collect(),
+            false => Label::list(&seed.labels),
+        };
+        if !self.makes(Mistake::ForgetsBlockers) {
+            let blockers = seed.blocked_by.iter();
+            let blockers =
+                blockers.map(|id| Blocker { id: Some(id.clone()), ..Blocker::default() });
+            issue.blocked_by = blockers.collect();
+        }
+        Ok(issue)
+    }
+
+    fn matching(&self, states: &StateSet) -> Vec<Record> {
+        let exact = self.makes(Mistake::ComparesStatesExactly);
+        let named = |state: &StateName| states.names().iter().any(|s| s.as_str() == state.as_str());
+        let fits = |record: &&Record| {
+            let state = &record.seed.state;
+            let state = if exact { named(state) } else { states.contains(state) };
+            let hidden = self.makes(Mistake::HidesTheUndispatchable) && !record.seed.dispatchable;
+            (state || self.makes(Mistake::ListsOtherStates)) && !record.outside && !hidden
+        };
+        let mut records: Vec<_> = self.world().records.iter().filter(fits).cloned().collect();
+        records.sort_by_key(order);
+        records
+    }
+
+    /// The page that a request brings, and those after it.
+    async fn list(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError> {
+        let mut issues = Vec::new();
+        for page in 0.. {
+            match self.request(page).await {
+                Err(_) if self.makes(Mistake::KeepsAPartOfTheList) && page > 0 => break,
+                answer => answer?,
+            }
+            let records = self.matching(states);
+            for record in records.iter().skip(page * PAGE).take(PAGE) {
+                match self.issue(record) {
+                    Ok(issue) => issues.push(issue),
+                    Err(error) if self.makes(Mistake::FailsAListWithABadRecord) => {
+                        return Err(TrackerError::new(
+                            TrackerErrorKind::Response,
+                            error.to_string(),
+                        ));
+                    }
+                    Err(_) if self.makes(Mistake::ListsABadRecord) => {
+                        let mut record = record.clone();
+                        record.seed.title = "?".to_owned();
+                        let mut issue = self.issue(&record).unwrap();
+                        issue.title.clear();
+                        issues.push(issue);
+                    }
+                    Err(_) => {}
+                }
+            }
+            if records.len() <= (page + 1) * PAGE || self.makes(Mistake::ReadsTheFirstPage) {
+                break;
+            }
+        }
+        if self.makes(Mistake::EchoesTheAskedState) {
+            for issue in &mut issues {
+                let asked = states.names().iter().find(|state| **state == issue.state);
+                issue.state = asked.unwrap().clone();
+            }
+        }
+        Ok(issues)
+    }
+
+    fn pick(&self, ids: &[IssueId]) -> ById {
+        let mut answer = ById::default();
+        let mut ids = ids.to_vec();
+        if !self.makes(Mistake::RepeatsIds) {
+            ids.sort();
+            ids.dedup();
+        }
+        let world = self.world();
+        for id in ids {
+            let Some(record) = world.records.iter().find(|record| record.id == id) else {
+                if self.makes(Mistake::ReportsTheGoneAsUnreadable) {
+                    let message = "not found".to_owned();
+                    answer.unreadable.push(Unreadable { id, message });
+                }
+                continue;
+            };
+            let open = record.seed.state == StateName::from("In Progress");
+            if record.outside && !self.makes(Mistake::IgnoresTheScope)
+                || !open && self.makes(Mistake::ReadsOpenIssuesOnly)
+            {
+                continue;
+            }
+            match self.issue(record) {
+                Ok(issue) => answer.found.push(issue),
+                Err(_) if self.makes(Mistake::OmitsABadRecord) => {}
+                Err(error) => {
+                    let message = error.to_string();
+                    answer.unreadable.push(Unreadable { id, message });
+                }
+            }
+        }
+        answer
+    }
+
+    async fn read(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
+        let mut ids = ids.to_vec();
+        ids.dedup();
+        let pages = match self.makes(Mistake::ReadsTheFirstIds) {
+            true => 1,
+            false => ids.len().div_ceil(PAGE),
+        };
+        for page in 0..pages {
+            self.request(page).await?;
+        }
+        ids.truncate(pages * PAGE);
+        Ok(self.pick(&ids))
+    }
+}
+
+/// Contract 5.3.
+fn order(record: &Record) -> (i64, bool, Option<Wall>, IssueId) {
+    let seed = &record.seed;
+    let rank = seed.priority.filter(|p| (1..=4).contains(p)).unwrap_or(5);
+    (rank, seed.created_at.is_none(), seed.created_at, record.id.clone())
+}
+
+/// Counts calls that were begun and neither finished nor given up.
+struct OpenCall<'b>(&'b Board);
+
+impl Drop for OpenCall<'_> {
+    fn drop(&mut self) {
+        if !self.0.makes(Mistake::LeaksDroppedCalls) {
+            self.0.open_calls.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
+
+#[async_trait]
+impl Tracker for Board {
+    async fn fetch_issues_by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError> {
+        if states.is_empty() && !self.makes(Mistake::AsksForNoStates) {
+            return Ok(Vec::new());
+        }
+        self.list(states).await
+    }
+
+    async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
+        if ids.is_empty() {
+            if self.makes(Mistake::AsksForNoIds) {
+                self.request(0).await?;
+            }
+            return Ok(ById::default());
+        }
+        // At most eight connections.
+        if self.open_calls.fetch_add(1, Ordering::SeqCst) >= 8 {
+            return Err(TrackerError::new(TrackerErrorKind::Request, "no connection free"));
+        }
+        let call = OpenCall(self);
+        *self.buffer.lock().unwrap() = ids.to_vec();
+        let mut answer = self.read(ids).await?;
+        drop(call);
+        if self.makes(Mistake::LeaksDroppedCalls) {
+            self.open_calls.fetch_sub(1, Ordering::SeqCst);
+        }
+        if self.makes(Mistake::SharesABuffer) {
+            let ids = self.buffer.lock().unwrap().clone();
+            answer = self.pick(&ids);
+        }
+        if self.makes(Mistake::AnswersFromACache) {
+            let mut cache = self.cache.lock().unwrap();
+            for issue in &mut answer.found {
+                *issue = cache.entry(issue.id.clone()).or_insert_with(|| issue.clone()).clone();
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn poll(&self, poll: &Poll) -> Polled {
+        let before = self.world().requests;
+        let mut candidates = None;
+        if let Some(query) = &poll.candidates {
+            candidates = Some(self.candidates(&query.states, query.enough).await);
+        } else if !poll.ids.is_empty() && self.makes(Mistake::AlwaysPollsCandidates) {
+            candidates = Some(Ok(Candidates::default()));
+        }
+        let mut by_id = Ok(ById::default());
+        if !poll.ids.is_empty() {
+            // The ids travel with the first page, when there is one.
+            by_id = match &candidates {
+                Some(Err(error)) => Err(TrackerError::new(error.kind, error.message.clone())),
+                Some(Ok(_)) => Ok(self.pick(&poll.ids)),
+                None => self.read(&poll.ids).await,
+            };
+        } else if self.makes(Mistake::PollsForNothing) && candidates.is_none() {
+            by_id = self.request(0).await.map(|()| ById::default());
+        }
+        self.err_in_poll(&mut candidates, &mut by_id).await;
+        let made = self.world().requests - before;
+        Polled {
+            candidates,
+            by_id,
+            next_poll: None,
+            requests: match self.makes(Mistake::MiscountsAPoll) {
+                true => 0,
+                false => u32::try_from(made).unwrap(),
+            },
+            budget: None,
+        }
+    }
+
+    fn tools(&self) -> Option<Arc<dyn AgentTools>> {
+        Some(Arc::new(Tools(self.mistake)))
+    }
+}
+
+impl Board {
+    async fn candidates(
+        &self,
+        states: &StateSet,
+        enough: usize,
+    ) -> Result<Candidates, TrackerError> {
+        let mut issues = Vec::new();
+        let mut records = self.matching(states);
+        if self.makes(Mistake::StopsInAnotherOrder) {
+            records.sort_by_key(|record| record.id.clone());
+        }
+        let too_early = self.makes(Mistake::StopsTooEarly) && records.len() > PAGE;
+        for (page, part) in records.chunks(PAGE).enumerate() {
+            self.request(page).await?;
+            issues.extend(part.iter().filter_map(|record| self.issue(record).ok()));
+            if issues.len() >= enough {
+                break;
+            }
+        }
+        if records.is_empty() {
+            self.request(0).await?;
+        }
+        if too_early {
+            issues.truncate(enough - 1);
+        }
+        let well_formed = records.iter().filter(|record| self.issue(record).is_ok()).count();
+        Ok(Candidates {
+            more: issues.len() < well_formed && !self.makes(Mistake::StopsSilently),
+            issues,
+        })
+    }
+
+    /// What can go wrong with the parts of a poll.
+    async fn err_in_poll(
+        &self,
+        candidates: &mut Option<Result<Candidates, TrackerError>>,
+        by_id: &mut Result<ById, TrackerError>,
+    ) {
+        if self.makes(Mistake::PollsThrice) && candidates.is_some() {
+            for _ in 0..2 {
+                _ = self.request(0).await;
+            }
+        }
+        if let (Some(Ok(list)), Ok(read)) = (&mut *candidates, &*by_id)
+            && self.makes(Mistake::PollsEachIssueOnce)
+        {
+            let read: Vec<_> = read.found.iter().map(|issue| &issue.id).collect();
+            list.issues.retain(|issue| !read.contains(&&issue.id));
+        }
+        if matches!(by_id, Ok(read) if !read.unreadable.is_empty())
+            && self.makes(Mistake::SpoilsAPoll)
+        {
+            *by_id = Err(TrackerError::new(TrackerErrorKind::Response, "a bad record"));
+        }
+        if matches!(candidates, Some(Err(_))) && self.makes(Mistake::PollsAnEmptyList) {
+            *candidates = Some(Ok(Candidates::default()));
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Tools(Option<Mistake>);
+
+#[async_trait]
+impl AgentTools for Tools {
+    fn specs(&self) -> Vec<ToolSpec> {
+        let spec = ToolSpec {
+            name: "update_issue".to_owned(),
+            description: "Moves your issue to another state.".to_owned(),
+            input_schema: json!({ "type": "object", "required": ["state"] }),
+        };
+        match self.0 {
+            Some(Mistake::HasTwoToolsOfOneName) => vec![spec.clone(), spec],
+            _ => vec![spec],
+        }
+    }
+
+    async fn call(&self, call: ToolCall) -> ToolResult {
+        let known = call.name == "update_issue" || self.0 == Some(Mistake::AcceptsAnyTool);
+        let valid = call.arguments["state"].is_string()
+            || call.name != "update_issue"
+            || self.0 == Some(Mistake::AcceptsAnyArguments);
+        ToolResult {
+            success: known && valid,
+            text: format!("{} on {}", call.name, call.issue.identifier),
+        }
+    }
+}

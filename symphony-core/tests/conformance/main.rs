@@ -1,0 +1,130 @@
+//! The conformance kit, on adapters that are right and on adapters with one mistake each.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::disallowed_macros, reason = "a rule that is skipped says so")]
+
+mod agents;
+mod board;
+mod hooks;
+
+use std::collections::BTreeSet;
+
+use board::{Fixture, Mistake};
+use symphony_core::conformance::{Deviation, Rule, tracker};
+
+mod correct {
+    symphony_core::tracker_conformance!(super::Fixture::new());
+}
+
+/// The names of the rules that are broken; a rule that is skipped counts as neither.
+fn broken<F>(rules: Vec<Rule<F>>, fixture: impl Fn() -> F) -> Vec<&'static str> {
+    let rules = rules.into_iter();
+    let rules = rules.filter(|(_, check)| matches!(check(&fixture()), Err(Deviation::Broken(_))));
+    rules.map(|(name, _)| name).collect()
+}
+
+/// Every mistake, with the rules that it breaks.
+const CAUGHT: &[(Mistake, &[&str])] = &[
+    (Mistake::AsksForNoStates, &["rule_11_1_no_states_make_no_request"]),
+    (Mistake::AsksForNoIds, &["rule_11_1_no_ids_make_no_request"]),
+    (Mistake::PollsForNothing, &["rule_11_1_a_poll_for_nothing_makes_no_request"]),
+    (
+        Mistake::ReadsTheFirstPage,
+        &["rule_11_1_a_list_is_complete_beyond_one_page", "rule_11_1_a_failed_page_fails_the_list"],
+    ),
+    (Mistake::ReadsTheFirstIds, &["rule_11_1_a_read_by_id_is_complete_beyond_one_page"]),
+    (Mistake::KeepsAPartOfTheList, &["rule_11_1_a_failed_page_fails_the_list"]),
+    (Mistake::RepeatsIds, &["rule_11_1_ids_are_a_set"]),
+    (Mistake::ReportsTheGoneAsUnreadable, &["rule_11_1_an_issue_that_is_gone_is_omitted"]),
+    (Mistake::IgnoresTheScope, &["rule_11_1_what_is_out_of_scope_is_omitted"]),
+    (
+        Mistake::ListsOtherStates,
+        &[
+            "rule_11_1_a_list_holds_the_issues_of_its_states_and_no_others",
+            "rule_11_1_answers_are_current",
+            "rule_11_1_calls_side_by_side_do_not_mix",
+            "rule_11_1_a_poll_brings_candidates_and_ids_apart",
+        ],
+    ),
+    (
+        Mistake::ReadsOpenIssuesOnly,
+        &[
+            "rule_11_1_a_read_by_id_finds_issues_in_any_state",
+            "rule_11_1_answers_are_current",
+            "rule_11_1_calls_side_by_side_do_not_mix",
+            "rule_11_1_a_poll_brings_candidates_and_ids_apart",
+        ],
+    ),
+    (Mistake::KeepsRawLabels, &["rule_1_1_labels_are_trimmed_lowercased_and_without_duplicates"]),
+    (Mistake::ForgetsBlockers, &["rule_1_1_blockers_are_named"]),
+    (
+        Mistake::HidesTheUndispatchable,
+        &["rule_1_1_an_issue_that_is_not_dispatchable_is_read_and_says_so"],
+    ),
+    (Mistake::ComparesStatesExactly, &["rule_1_2_states_are_found_whatever_their_case_and_space"]),
+    (Mistake::EchoesTheAskedState, &["rule_1_2_states_come_back_in_the_trackers_spelling"]),
+    (
+        Mistake::FailsAListWithABadRecord,
+        &["rule_1_3_a_list_drops_a_malformed_record_and_keeps_the_others"],
+    ),
+    (Mistake::ListsABadRecord, &["rule_1_3_a_list_drops_a_malformed_record_and_keeps_the_others"]),
+    (
+        Mistake::OmitsABadRecord,
+        &[
+            "rule_1_3_a_malformed_record_read_by_id_is_unreadable_and_spoils_no_other",
+            "rule_11_1_an_unreadable_issue_does_not_spoil_a_poll",
+        ],
+    ),
+    (Mistake::ChangesTheTitle, &["rule_1_1_an_issue_comes_back_as_it_was_put"]),
+    (Mistake::ForgetsThePriority, &["rule_1_1_priority_and_creation_time_come_back", EARLY]),
+    (Mistake::AnswersFromACache, &["rule_11_1_answers_are_current"]),
+    (Mistake::LeaksDroppedCalls, &["rule_11_1_a_dropped_call_harms_nothing"]),
+    (Mistake::SharesABuffer, &["rule_11_1_calls_side_by_side_do_not_mix"]),
+    (Mistake::PollsThrice, &["rule_11_1_a_poll_takes_no_more_requests_than_two_reads"]),
+    (Mistake::MiscountsAPoll, &["rule_11_1_a_poll_counts_its_requests"]),
+    (Mistake::AlwaysPollsCandidates, &["rule_11_1_a_poll_without_candidates_brings_none"]),
+    (
+        Mistake::PollsEachIssueOnce,
+        &[
+            "rule_11_1_a_poll_brings_candidates_and_ids_apart",
+            "rule_11_1_an_unreadable_issue_does_not_spoil_a_poll",
+        ],
+    ),
+    (Mistake::SpoilsAPoll, &["rule_11_1_an_unreadable_issue_does_not_spoil_a_poll"]),
+    (Mistake::StopsSilently, &[EARLY]),
+    (Mistake::StopsInAnotherOrder, &[EARLY]),
+    (Mistake::StopsTooEarly, &[EARLY]),
+    (Mistake::PollsAnEmptyList, &["rule_11_2_a_failed_poll_is_an_error_in_every_part"]),
+    (
+        Mistake::HasOneCategory,
+        &[
+            "rule_11_2_an_unreachable_tracker_is_a_request_error",
+            "rule_11_2_nonsense_is_a_response_error",
+            "rule_11_2_a_rate_limit_says_when_to_come_back",
+        ],
+    ),
+    (Mistake::MistakesStatusForNonsense, &["rule_11_2_an_error_status_is_a_status_error"]),
+    (Mistake::ForgetsWhenToReturn, &["rule_11_2_a_rate_limit_says_when_to_come_back"]),
+    (Mistake::RemembersAFailure, &["rule_11_2_a_failure_is_not_remembered"]),
+    (Mistake::HasTwoToolsOfOneName, &["rule_10_7_tools_have_distinct_names_and_object_schemas"]),
+    (Mistake::AcceptsAnyTool, &["rule_10_7_an_unknown_tool_is_a_failure_result"]),
+    (Mistake::AcceptsAnyArguments, &["rule_10_7_wrong_arguments_are_a_failure_result"]),
+];
+
+const EARLY: &str = "rule_11_1_a_poll_that_stops_early_brings_the_first_in_order_and_says_so";
+
+#[test]
+fn rule_11_6_each_wrong_tracker_breaks_exactly_the_rules_it_should() {
+    for (mistake, expected) in CAUGHT {
+        let found = broken(tracker::rules(), || Fixture::with(Some(*mistake)));
+        assert_eq!(found, *expected, "{mistake:?}");
+    }
+}
+
+#[test]
+fn rule_11_6_every_rule_for_trackers_catches_something() {
+    let caught: BTreeSet<_> = CAUGHT.iter().flat_map(|(_, rules)| *rules).copied().collect();
+    let rules = tracker::rules::<Fixture>().into_iter();
+    let idle: Vec<_> = rules.map(|(name, _)| name).filter(|name| !caught.contains(name)).collect();
+    assert_eq!(idle, Vec::<&str>::new());
+}

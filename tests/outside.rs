@@ -1,0 +1,23 @@
+//! The traits and the conformance kit work from outside the workspace, with nothing but
+//! `symphony-core` (contract 11.6).
+
+use std::path::Path;
+use std::process::Command;
+
+#[test]
+fn rule_11_6_the_traits_can_be_implemented_and_checked_outside_the_workspace() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let outside = root.join("tests/outside");
+    // The same versions as here, so that nothing has to be fetched. Not kept: one lock is enough.
+    std::fs::copy(root.join("Cargo.lock"), outside.join("Cargo.lock")).unwrap();
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let output = Command::new(env!("CARGO"))
+        .args(["test", "--offline", "--quiet"])
+        .current_dir(&outside)
+        .env("CARGO_TARGET_DIR", target)
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{stdout}\n{stderr}");
+}
