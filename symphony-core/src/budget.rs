@@ -300,16 +300,18 @@ impl Budget {
         place: &Place,
     ) -> Option<(Limit, Duration)> {
         let held = self.held(now);
+        let short = |floor| self.longest_wait(cost, place.ahead, floor, now);
         let reserve = self.reserve() * f64::from(rank.halves_of_reserve()) / 2.0;
         let floor = if place.entitled() { 0.0 } else { reserve };
-        let short = self.longest_wait(cost, place.expected, floor, now);
-        let (limit, _) = held.map(|span| (Limit::Held, span)).or(short)?;
-
-        let span = |floor| self.longest_wait(cost, place.ahead, floor, now);
-        let span = |floor| span(floor).map_or(Duration::ZERO, |(_, span)| span);
+        let (limit, filled) = match (held, short(floor)) {
+            (None, None) => return None,
+            (None, Some(short)) => short,
+            (Some(_), short) => (Limit::Held, short.map_or(Duration::ZERO, |(_, span)| span)),
+        };
         // Whichever comes first: the bucket fills above the floor, or patience ends.
-        let wait = span(floor).min(span(0.0).max(place.patience));
-        Some((limit, wait.max(held.unwrap_or_default()) + self.spread(place)))
+        let entitled = short(0.0).map_or(place.patience, |(_, span)| span.max(place.patience));
+        let wait = filled.min(entitled).max(held.unwrap_or_default());
+        Some((limit, wait + self.spread(place)))
     }
 
     /// The meter that keeps the request waiting longest, if any does.

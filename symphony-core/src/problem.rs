@@ -42,6 +42,8 @@ pub enum ProblemKind {
     TemplateParseError,
     /// The prompt cannot be rendered.
     TemplateRenderError,
+    /// The prompt renders, but not for every issue or not as expected.
+    TemplateWarning,
     /// `tracker.kind` names no registered adapter.
     UnsupportedTrackerKind,
     /// A setting has a value it cannot have.
@@ -62,6 +64,7 @@ impl ProblemKind {
             Self::WorkflowFrontMatterNotAMap => "workflow_front_matter_not_a_map",
             Self::TemplateParseError => "template_parse_error",
             Self::TemplateRenderError => "template_render_error",
+            Self::TemplateWarning => "template_warning",
             Self::UnsupportedTrackerKind => "unsupported_tracker_kind",
             Self::InvalidSetting => "invalid_setting",
             Self::UnknownKey => "unknown_key",
@@ -72,7 +75,7 @@ impl ProblemKind {
     /// Whether the file can be used all the same.
     #[must_use]
     pub const fn is_warning(self) -> bool {
-        matches!(self, Self::UnknownKey | Self::IgnoredSetting)
+        matches!(self, Self::UnknownKey | Self::IgnoredSetting | Self::TemplateWarning)
     }
 }
 

@@ -46,10 +46,8 @@ impl Wait {
 
 /// Where in the line somebody stands.
 pub(super) struct Place {
-    /// What all those before it take, for an estimate.
+    /// What those before it take: it is left for them.
     pub(super) ahead: Cost,
-    /// What those of them take who are expected now: it is left for them.
-    pub(super) expected: Cost,
     /// Whether it is the first of its rank: only that one's patience can end.
     first: bool,
     /// How long until its patience ends.
@@ -84,30 +82,16 @@ impl Line {
     }
 
     /// The order is that of the ends of patience: one order over all ranks, so nobody waits for
-    /// each other, and later comers cannot push in for ever. Those of other ranks count once
-    /// their patience has ended.
+    /// each other, and later comers cannot push in for ever.
     pub(super) fn place(&self, spender: &Spender, now: Mono, step: Duration) -> Place {
         let since = self.waiting.get(spender).map_or(now, |wait| wait.since);
         let own = self.turn(spender, since, step);
-        // Whoever is next comes back within an interval and its jitter: other ranks wait for no
-        // more than that.
-        let soon = now + step.saturating_mul(2);
-        let mut place = Place {
-            ahead: Cost::default(),
-            expected: Cost::default(),
-            first: true,
-            patience: now.until(own.0),
-        };
+        let mut place = Place { ahead: Cost::default(), first: true, patience: now.until(own.0) };
         for (other, wait) in &self.waiting {
             let turn = self.turn(other, wait.since, step);
-            let peer = other.rank() == spender.rank();
-            if other == spender || turn >= own || !(peer || turn.0 <= now) {
-                continue;
-            }
-            place.first &= !peer;
-            place.ahead = place.ahead.and(wait.cost);
-            if peer || wait.due <= soon {
-                place.expected = place.expected.and(wait.cost);
+            if other != spender && turn < own {
+                place.first &= other.rank() != spender.rank();
+                place.ahead = place.ahead.and(wait.cost);
             }
         }
         place

@@ -270,20 +270,19 @@ impl Orchestrator {
         let since = self.now;
         if let Some(claim) = self.claims.get_mut(id) {
             claim.thread = None;
+            claim.failure = None;
         }
         self.enter(id, Stage::Blocked { why: why.clone(), since }, None);
         self.notice_of(id, None, Happened::Blocked { why });
         self.refill_when_freed();
     }
 
-    /// Whatever kept a blocked issue is gone: due at once, as a follow-up.
-    pub(super) fn unblock(&mut self, id: &IssueId) {
-        let Some(claim) = self.claims.get_mut(id) else {
-            return;
-        };
-        claim.attempt = Some(claim.attempt.unwrap_or(0).saturating_add(1));
-        claim.failure = None;
-        self.make_ready(id);
+    /// The same after a run: what comes next is a follow-up.
+    pub(super) fn block_after_run(&mut self, id: &IssueId, why: BlockReason) {
+        if let Some(claim) = self.claims.get_mut(id) {
+            claim.attempt = Some(claim.attempt.unwrap_or(0).saturating_add(1));
+        }
+        self.block(id, why);
     }
 
     /// Tells a live run to stop, once, and remembers what follows.

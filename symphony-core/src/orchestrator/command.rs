@@ -60,8 +60,7 @@ impl Orchestrator {
 
     fn retry_by_operator(&mut self, id: &IssueId) {
         match self.claims.get(id).map(|claim| &claim.stage) {
-            Some(Stage::Waiting { .. }) => self.make_ready(id),
-            Some(Stage::Blocked { .. }) => self.unblock(id),
+            Some(Stage::Waiting { .. } | Stage::Blocked { .. }) => self.make_ready(id),
             _ => self.ignored(id, "the issue neither waits nor is blocked"),
         }
     }
@@ -95,6 +94,7 @@ impl Orchestrator {
     /// Another workflow file is in force. What runs keeps what it began with (contract 2.7).
     pub(super) fn reloaded(&mut self, new: Configuration, workspaces: Option<Workspaces>) {
         let old = std::mem::replace(&mut self.configuration, new);
+        self.touch();
         let was_invalid = !std::mem::take(&mut self.problems).is_empty();
         self.jobs.candidates.asap |= was_invalid;
         if old.generation != self.configuration.generation {

@@ -68,7 +68,9 @@ impl Orchestrator {
                 Stage::Blocked { why, .. } => return Some(Reason::NeedsPerson(why.clone())),
                 Stage::Waiting { .. } => {
                     let due = claim.wake.map(Reason::WaitingUntil);
-                    return Some(due.unwrap_or_else(|| self.obstacle(&claim.issue)));
+                    let now =
+                        || self.unfit(&claim.issue).unwrap_or_else(|| self.obstacle(&claim.issue));
+                    return Some(due.unwrap_or_else(now));
                 }
             },
         }

@@ -114,7 +114,8 @@ impl Orchestrator {
                     live.then = None;
                 }
             }
-            Stage::Blocked { .. } if moved => self.unblock(id),
+            // Whatever kept it is gone: due at once.
+            Stage::Blocked { .. } if moved => self.make_ready(id),
             _ => {}
         }
     }

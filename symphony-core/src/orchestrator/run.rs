@@ -15,7 +15,7 @@ use super::claim::{After, Mark, Stage, Thread, mark};
 use super::read::{Asked, Seen, asked_wait};
 use super::{
     BlockReason, Effect, Happened, Orchestrator, Phase, Purpose, Query, ReadId, ReleaseReason,
-    RunEnd, RunId, RunNews,
+    RunEnd, RunId, RunNews, StopReason,
 };
 
 /// Turn ends this close together are read together (contract 4.5).
@@ -328,11 +328,12 @@ impl Orchestrator {
         };
         let (issue, key) = (run.issue.clone(), claim.key.clone());
         self.slots.vacate(&claim.issue.state, &claim.host);
-        let asked = match &claim.stage {
-            Stage::Stopping { then, .. } => Some(then.clone()),
-            _ => None,
+        let (asked, stalled) = match &claim.stage {
+            Stage::Stopping { then, why, .. } => (Some(then.clone()), *why == StopReason::Stalled),
+            _ => (None, false),
         };
-        self.totals.count_end(&end, asked.as_ref().or(run.then.as_ref()), took);
+        let failed = stalled || matches!(run.then, Some(After::Retry(_)));
+        self.totals.count_end(&end, failed, took);
         self.notice_of(&issue, Some(id), Happened::Ended { end: end.clone(), took });
         self.probe_ended(id, &run.agent, &end);
         self.touch();
@@ -350,7 +351,7 @@ impl Orchestrator {
     fn follow(&mut self, issue: &IssueId, then: After) {
         match then {
             After::Retry(failure) => self.retry_after_failure(issue, failure),
-            After::Block(why) => self.block(issue, why),
+            After::Block(why) => self.block_after_run(issue, why),
             After::Release(why) => self.release(issue, why),
             After::Clean => self.clean(issue),
         }
@@ -376,7 +377,7 @@ impl Orchestrator {
                 _ => self.retry_after_failure(issue, failure),
             },
             RunEnd::InputRequired { question } => {
-                self.block(issue, BlockReason::Question(question));
+                self.block_after_run(issue, BlockReason::Question(question));
             }
             RunEnd::Cancelled => {
                 let message = "the run ended without being told to";

@@ -6,7 +6,6 @@ use crate::agent::Tokens;
 use crate::snapshot::Totals;
 
 use super::RunEnd;
-use super::claim::After;
 
 impl Tokens {
     fn fields(&mut self) -> [&mut u64; 5] {
@@ -42,14 +41,16 @@ impl Tokens {
 }
 
 impl Totals {
-    /// Counts the end of a run: by what it was told, if it was told anything, else by how it went.
-    pub(super) fn count_end(&mut self, end: &RunEnd, told: Option<&After>, took: Duration) {
+    /// Counts the end of a run. One that stalled, or whose issue could not be read any more, has
+    /// failed whatever its last word was.
+    pub(super) fn count_end(&mut self, end: &RunEnd, failed: bool, took: Duration) {
         self.runtime = self.runtime.saturating_add(took);
-        let counter = match (told, end) {
-            (Some(After::Retry(_)), _) | (_, RunEnd::Failed(_)) => &mut self.failed,
-            (_, RunEnd::Succeeded) => &mut self.succeeded,
-            (_, RunEnd::InputRequired { .. }) => &mut self.input_required,
-            (_, RunEnd::Cancelled) => &mut self.cancelled,
+        let counter = match end {
+            _ if failed => &mut self.failed,
+            RunEnd::Failed(_) => &mut self.failed,
+            RunEnd::Succeeded => &mut self.succeeded,
+            RunEnd::InputRequired { .. } => &mut self.input_required,
+            RunEnd::Cancelled => &mut self.cancelled,
         };
         *counter += 1;
     }

@@ -85,6 +85,40 @@ fn rule_12_6_agents_share_evenly_however_fast_they_ask() {
 }
 
 #[test]
+fn rule_12_6_who_obeys_gets_as_much_as_who_does_not() {
+    let mut world = World::new(hourly(1000));
+    world.drain(&tool(99));
+    let mut due = [0; 6];
+    for _ in 0..HOUR / 50 {
+        world.pass(50);
+        _ = world.ask(&tool(6));
+        for (agent, due) in due.iter_mut().enumerate() {
+            if world.millis() >= *due {
+                let wait =
+                    world.ask(&tool(agent)).map_or_else(|no| no.retry_after, |_| Duration::ZERO);
+                *due = world.millis() + millis(wait);
+            }
+        }
+    }
+    let counts: Vec<_> = (0..7).map(|agent| world.count(&tool(agent))).collect();
+    let (least, most) = (*counts.iter().min().unwrap(), *counts.iter().max().unwrap());
+    assert!(most - least <= 2 && least >= 120, "{counts:?}");
+}
+
+#[test]
+fn rule_12_6_the_end_of_patience_opens_the_reserve_to_one_at_a_time() {
+    let mut world = World::new(hourly(1000));
+    world.drain(&REFRESH);
+    for agent in 0..9 {
+        world.ask(&tool(agent)).unwrap_err();
+    }
+    // One in 3996 ms: nine are back, and ten are kept from tools.
+    world.pass(9 * 3996);
+    let asks = (0..9).rev().map(|agent| world.ask(&tool(agent)));
+    assert_eq!(asks.filter(Result::is_ok).count(), 1);
+}
+
+#[test]
 fn rule_12_6_a_refused_herd_does_not_return_at_once() {
     for settings in [hourly(100), BudgetSettings::default()] {
         let mut world = World::new(settings);
@@ -93,6 +127,7 @@ fn rule_12_6_a_refused_herd_does_not_return_at_once() {
         let mut returns: Vec<_> = returns.map(millis).collect();
         returns.sort_unstable();
         assert!(most_in(&returns, 5000) <= 2, "{returns:?}");
+        assert!(returns[0] >= 60_000, "{returns:?}");
     }
 }
 

@@ -267,4 +267,8 @@ fn rule_12_7_the_view_shows_what_is_left_and_who_spent_it() {
 
     world.pass(DAY);
     assert_eq!(world.budget.view(world.now).today, BTreeMap::new());
+    world.ask(&REFRESH).unwrap();
+    let requests = BTreeMap::from([("refresh".to_owned(), 1)]);
+    let day = world.now.wall.day();
+    assert_eq!(*world.budget.spent(), Spent { day, requests });
 }

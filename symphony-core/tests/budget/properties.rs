@@ -164,20 +164,16 @@ proptest! {
 
     #[test]
     fn rule_12_6_who_comes_back_when_told_is_admitted(
-        limit in 1..3000_u32, who in 0..9_usize, drained in 0..300_usize, idle in 0..HOUR
+        limit in 1..3000_u32, who in 0..9_usize, drained in 0..300_u32, idle in 0..HOUR / 10
     ) {
         let mut world = World::new(hourly(limit));
-        for _ in 0..drained {
-            _ = world.ask(&REFRESH);
+        for _ in 0..drained.min(limit.div_ceil(10)) {
+            world.ask(&REFRESH).unwrap();
         }
         world.pass(idle);
         let spender = spenders()[who].clone();
         if let Err(refused) = world.ask(&spender) {
             world.pass(u64::try_from(refused.retry_after.as_millis()).unwrap());
-            let again = world.ask(&spender);
-            // Only a refused refresh may still have a place before it.
-            prop_assert!(again.is_ok() || drained > 0, "{again:?}");
-            world.pass(2 * HOUR);
             prop_assert!(world.ask(&spender).is_ok());
         }
     }
@@ -220,7 +216,7 @@ proptest! {
     /// Everyone asks as often as they like; each is served within a bound of refill intervals.
     #[test]
     fn rule_12_6_nobody_starves(
-        limit in 1..3000_u32,
+        limit in prop_oneof![1..20_u32, 20..3000_u32],
         percent in 0..=100_u32,
         paces in vec(option::of(1..40_u64), 9),
         seed in any::<u64>(),
