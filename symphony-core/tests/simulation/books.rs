@@ -297,6 +297,13 @@ impl Books {
         self.step.outcomes.insert(issue, vec![outcome]);
     }
 
+    /// Whether the removal fails for the third time: it is then left to the sweep.
+    pub(crate) fn gives_up(&self, removal: RemovalId, event: &Event) -> bool {
+        let issue = self.removals.get(&removal).map(|(issue, _)| issue);
+        let view = issue.and_then(|issue| self.claims.get(issue)).map(|entry| &entry.view);
+        matches!(event, Event::Removed { outcome: Err(_), .. }) && matches!(view, Some(View::Cleaning { failures: 2, .. }))
+    }
+
     fn reloaded(&mut self, config: &Configuration, workspaces: Option<&Workspaces>) {
         let (old, new) = (&self.config.settings.tracker, &config.settings.tracker);
         self.kept.stale |= config.generation != self.config.generation || old != new;
@@ -355,8 +362,8 @@ impl Books {
                     return;
                 };
                 entry.commanded = self.last_read;
-                entry.lineage.retry = true;
                 if matches!(entry.view, View::Blocked { .. } | View::Waiting { .. }) {
+                    entry.lineage.retry = true;
                     let attempt = entry.lineage.attempt.unwrap_or(0);
                     let outcome = Outcome::Waiting { attempt, until: Until::Now };
                     self.step.outcomes.insert(issue.clone(), vec![outcome]);
@@ -460,6 +467,7 @@ impl Books {
         book.stop = Some((why, now));
         book.pending = None;
         book.seen_active = false;
+        book.told_at = self.step.read_before;
         self.step.turns.remove(&run);
         self.step.deeds.entry(book.issue.clone()).or_default().stopped = Some(why);
         Ok(())

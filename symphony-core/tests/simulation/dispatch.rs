@@ -12,7 +12,7 @@ use crate::claims::{Outcome, Until, View};
 use crate::eligibility::{is_terminal, obstacle};
 use crate::open;
 use crate::order::rank;
-use crate::reads::{Said, Sayings, failure_of};
+use crate::reads::{Said, Sayings, asked_wait, failure_of};
 use crate::violation::{Check, ensure};
 
 /// Who holds a workspace key.
@@ -208,7 +208,7 @@ impl Books {
             return vec![Outcome::Free];
         }
         let attempt = entry.lineage.attempt.unwrap_or(0);
-        let delay = failure.and_then(|failure| failure.retry_after).unwrap_or_else(|| self.backoff(attempt.max(1)));
+        let delay = failure.and_then(asked_wait).unwrap_or_else(|| self.backoff(attempt.max(1)));
         vec![Outcome::Waiting { attempt, until: Until::At(self.now.mono + delay) }]
     }
 
@@ -295,7 +295,7 @@ impl Books {
         let lineage = &entry.lineage;
         ensure!(start.attempt == lineage.attempt, "the attempt is counted right (7)", "{id}: {:?} instead of {:?}", start.attempt, lineage.attempt);
         let resume = lineage.resume.as_ref().filter(|(_, agent)| *agent == self.settings().agent.kind).map(|(thread, _)| thread);
-        let resumed = open::USAGE_REPLACES_THREAD || start.resume.as_ref() == resume || (lineage.resume_open && start.resume.is_none());
+        let resumed = open::RESUME_ACROSS_KINDS || start.resume.as_ref() == resume || (lineage.resume_open && start.resume.is_none());
         ensure!(resumed, "a thread is resumed only after a normal end (10.3)", "{id}: {:?} instead of {resume:?}", start.resume);
         ensure!(start.max_turns == self.settings().agent.max_turns, "a run starts with the settings in force", "{start:?}");
         let possible = self.records.get(id).cloned().unwrap_or_else(|| vec![None]);

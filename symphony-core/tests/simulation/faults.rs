@@ -129,9 +129,6 @@ faults! {
 pub(crate) struct FaultSet(pub(crate) u128);
 
 impl FaultSet {
-    /// Every fault.
-    pub(crate) const ALL: Self = Self((1 << Fault::ALL.len()) - 1);
-
     /// Whether the world has it.
     pub(crate) const fn contains(self, fault: Fault) -> bool {
         self.0 & (1 << fault as u8) != 0

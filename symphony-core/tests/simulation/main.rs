@@ -30,6 +30,7 @@ mod pace;
 mod plan;
 mod reads;
 mod reasons;
+mod replay;
 mod retries;
 mod rng;
 mod runs;
@@ -68,4 +69,14 @@ fn worlds_keep_every_rule() {
     }
     assert_eq!(session.failures.len(), 0, "worlds broke rules: see above");
     assert_eq!(session.tally.missing(), [], "a fault that never happened is a gap");
+}
+
+#[test]
+fn a_recorded_world_replays_from_json() {
+    let plan: Plan = "3:20:6".parse().expect("a plan");
+    let outcome = run(&plan, Grain::Record);
+    assert_eq!(outcome.result, Ok(()));
+    let events: usize = outcome.trace.lives.iter().map(replay::check).sum();
+    println!("{} lives, {events} events replayed from JSON", outcome.trace.lives.len());
+    assert!(events > 1_000, "a world with something in it");
 }

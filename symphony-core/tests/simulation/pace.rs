@@ -10,7 +10,7 @@ use symphony_core::time::{Mono, Now, Wall};
 use symphony_core::{Issue, Scope, Settings};
 
 use crate::open;
-use crate::reads::{Purpose, ReadBook};
+use crate::reads::{asked_wait, Purpose, ReadBook};
 use crate::violation::{Check, ensure};
 
 /// The longest a tracker's suggestion is followed.
@@ -175,7 +175,7 @@ impl Pace {
         }
         let per_minute = 60_000 / settings.polling.interval.as_millis().max(1);
         let allowed = 30 + 4 * per_minute + 4 * self.causes.len() as u128;
-        ensure!(open::STATE_SLOT_STORM || self.reads.len() as u128 <= allowed, "reads are no storm (4.5)", "{} reads in a minute, {} causes", self.reads.len(), self.causes.len());
+        ensure!(self.reads.len() as u128 <= allowed, "reads are no storm (4.5)", "{} reads in a minute, {} causes", self.reads.len(), self.causes.len());
         Ok(())
     }
 
@@ -197,7 +197,7 @@ impl Pace {
             // Reads before a start that fail one after the other back off like attempts.
             let failure = failures[1];
             self.checks_failed = if failure.is_some() { self.checks_failed + 1 } else { 0 };
-            let wait = failure.map_or(Duration::ZERO, |failure| failure.retry_after.unwrap_or_else(|| backoff(self.checks_failed)));
+            let wait = failure.map_or(Duration::ZERO, |failure| asked_wait(failure).unwrap_or_else(|| backoff(self.checks_failed)));
             self.checks_wait = self.checks_wait.max(now.mono + wait);
         }
         let asked_for_list = matches!(book.purpose, Purpose::Poll { candidates: true, .. });

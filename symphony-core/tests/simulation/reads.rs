@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use symphony_core::orchestrator::{Answer, Generation, Query, ReadId, StopReason};
 use symphony_core::time::Mono;
@@ -252,6 +253,11 @@ impl Books {
             return;
         }
         let entry = entry.clone();
+        if let View::Running { run, .. } = &entry.view
+            && let Some(book) = self.runs.get_mut(run)
+        {
+            book.late_read |= (book.stop.is_some() || book.finish.is_some()) && book.told_at >= read.0;
+        }
         let mut outcomes = match said {
             Said::Unreadable => return,
             Said::Absent => self.lost(&entry, StopReason::Gone),
@@ -398,4 +404,9 @@ impl Purpose {
 /// The failure of a part, or of the whole.
 pub(crate) fn failure_of(part: Option<&Result<ById, Failure>>) -> Option<&Failure> {
     part.and_then(|part| part.as_ref().err())
+}
+
+/// How long the other side wants us to wait; no time at all is no answer.
+pub(crate) fn asked_wait(failure: &Failure) -> Option<Duration> {
+    failure.retry_after.filter(|span| !span.is_zero())
 }

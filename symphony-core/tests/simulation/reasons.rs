@@ -69,7 +69,8 @@ impl Books {
         if self.has_record(&row.id).is_none() {
             return Ok(());
         }
-        if open::NOTES_OUTLIVE_THEIR_CAUSE && (self.kept.newer.contains_key(&row.id) || self.was_claimed.contains(&row.id)) {
+        let told_since = self.kept.newer.contains_key(&row.id) || self.was_claimed.contains(&row.id);
+        if open::HELD_OUTLIVES_ITS_HOLDER && told_since && matches!(row.reason, Reason::WorkspaceHeld(_)) {
             return Ok(());
         }
         ensure!(expected.contains(&row.reason), "reasons are true (5.5)", "{row:?}, expected one of {expected:?}");

@@ -41,6 +41,19 @@ impl Books {
     }
 
     fn after_run(&mut self, run: RunId, book: &RunBook, end: &RunEnd) -> Vec<Outcome> {
+        let lineage = self.claims.get(&book.issue).map(|entry| entry.lineage.clone());
+        let mut outcomes = self.after_what_was_told(run, book, end);
+        if book.late_read {
+            if let (Some(entry), Some(lineage)) = (self.claims.get_mut(&book.issue), lineage) {
+                entry.lineage = lineage;
+            }
+            let sure = RunBook { seen_active: false, seen_inactive: false, seen_terminal: false, ..book.clone() };
+            outcomes.extend(self.after_what_was_told(run, &sure, end));
+        }
+        outcomes
+    }
+
+    fn after_what_was_told(&mut self, run: RunId, book: &RunBook, end: &RunEnd) -> Vec<Outcome> {
         if let Some((why, _)) = book.stop {
             return self.after_stop(book, why, end);
         }

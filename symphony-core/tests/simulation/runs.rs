@@ -57,6 +57,10 @@ pub(crate) struct RunBook {
     pub(crate) seen_inactive: bool,
     pub(crate) seen_active: bool,
     pub(crate) operator_stop: bool,
+    /// The last read that had been asked when it was told to stop or to finish.
+    pub(crate) told_at: u64,
+    /// Whether a read from before that said something since: it may count or not.
+    pub(crate) late_read: bool,
     pub(crate) tools: u32,
     /// The last line of the agent, or moment at which Symphony ceased to owe the next step.
     pub(crate) line: Mono,
@@ -92,6 +96,8 @@ impl RunBook {
             seen_inactive: false,
             seen_active: false,
             operator_stop: false,
+            told_at: 0,
+            late_read: false,
             tools: 0,
             line: now.mono,
             news: now.mono,

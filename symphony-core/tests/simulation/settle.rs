@@ -11,7 +11,6 @@ use symphony_core::{HostId, Issue, IssueId, StateName};
 
 use crate::books::Books;
 use crate::claims::{Deeds, Entry, Lineage, Outcome, Until, View, views};
-use crate::open;
 use crate::runs::name;
 use crate::violation::{Check, ensure};
 
@@ -59,7 +58,7 @@ impl Books {
         let mut found = expected.iter().find(|outcome| outcome.fits(before, after, deeds, self.now.mono)).cloned();
         if found.is_none() && self.step.open {
             let attempt = match before {
-                Some(View::Checking { attempt: Some(attempt) }) => *attempt,
+                Some(View::Checking { attempt: Some(attempt) } | View::Waiting { attempt, .. }) => *attempt,
                 _ => 0,
             };
             found = self.reload_outcomes(id, attempt).into_iter().find(|outcome| outcome.fits(before, after, deeds, self.now.mono));
@@ -156,7 +155,7 @@ impl Books {
                 ("tokens", row.tokens == book.tokens),
                 ("started", row.started == book.started),
                 ("stopping", row.stopping == book.stop.map(|(why, _)| why)),
-                ("thread", open::USAGE_REPLACES_THREAD || row.thread == book.thread),
+                ("thread", row.thread == book.thread),
                 ("session_id", row.session_id == book.session),
                 ("pid", row.pid == book.pid),
                 ("last_event", row.last_event == book.event),

@@ -58,7 +58,7 @@ impl Sums {
         let unread = book.finish == Some(FinishReason::Unreadable);
         match (end, book.stop.map(|(why, _)| why)) {
             // What came while it was ending may count or not.
-            _ if book.operator_stop || book.seen_terminal || book.seen_inactive || book.seen_active => {}
+            _ if book.operator_stop || book.seen_terminal || book.seen_inactive || book.seen_active || book.late_read => {}
             (_, None) if unread => self.sure.failed += 1,
             (RunEnd::Succeeded, None) => self.sure.succeeded += 1,
             (RunEnd::Failed(_), None) | (RunEnd::Cancelled, Some(StopReason::Stalled)) => self.sure.failed += 1,

@@ -130,11 +130,6 @@ impl Disk {
         Some(Event::Removed { removal: id, outcome: Err(failure) })
     }
 
-    /// Whether something is being removed.
-    pub(crate) fn removing(&self) -> bool {
-        !self.removals.is_empty()
-    }
-
     /// The service is gone: a removal may have got through or not.
     pub(crate) fn forget_life(&mut self) {
         for path in std::mem::take(&mut self.removals).into_values() {

@@ -190,7 +190,12 @@ impl World {
             },
             Due::Agent(run, epoch) => self.agent_acts(run, epoch),
             Due::Removal(id) => match self.disk.removed(id) {
-                Some(event) => self.deliver(event),
+                Some(event) => {
+                    if self.books.gives_up(id, &event) {
+                        self.disk.luck.tally.count(Fault::RemovalGivenUp);
+                    }
+                    self.deliver(event)
+                }
                 None => Ok(()),
             },
             Due::Board => {
@@ -368,9 +373,6 @@ impl World {
             return Ok(());
         }
         self.trace.note(self.now(), "the service is gone");
-        if self.disk.removing() {
-            self.operator.luck.tally.count(Fault::KilledInRemoval);
-        }
         self.old_runs.extend(self.agents.live.keys());
         self.agenda.forget_life();
         self.tracker.forget_life();
@@ -489,6 +491,9 @@ impl World {
             Effect::Remove { removal, workspace, .. } => {
                 let after = self.disk.remove(removal, &workspace, self.files.root_name())?;
                 self.agenda.put(time + after, Due::Removal(removal));
+                if self.disk.luck.strikes(Fault::KilledInRemoval, 20) {
+                    self.agenda.put(time + after / 2, Due::Kill);
+                }
             }
             Effect::RecheckWorkflow => {
                 if self.files.edited.is_some() {
