@@ -13,6 +13,7 @@ use symphony_core::tracker::{
 use symphony_core::{Scope, StateSet};
 
 use crate::clock::Clock;
+use crate::configured::{Configuration, Configured};
 use crate::record::shown;
 use crate::seeds::Seeds;
 use crate::tracker::MemoryTracker;
@@ -109,7 +110,11 @@ impl TrackerFactory for MemoryFactory {
 
     fn build(&self, cx: &TrackerContext<'_>) -> Result<Built, TrackerError> {
         let raw = cx.tracker.provider.raw();
-        let (tracker, scope) = match given(raw, "board") {
+        let active = cx.tracker.active_states.names().iter();
+        let states = active.chain(cx.tracker.terminal_states.names()).cloned().collect();
+        let write_back = write_back(raw)?;
+        let (tracker, seeds, scope) = match given(raw, "board") {
+            None => (self.inline.clone(), Some(inline_seeds(raw)?), Scope::from(MEMORY)),
             Some(board) => {
                 if let Some(key) = ["issues", "states"].iter().find(|key| given(raw, key).is_some())
                 {
@@ -117,20 +122,12 @@ impl TrackerFactory for MemoryFactory {
                     return Err(refused(message));
                 }
                 let path = board_path(board, cx)?;
-                let write_back = write_back(raw)?;
-                let tracker = self.on_file(&path)?;
-                tracker.set_write_back(write_back);
-                (tracker, Scope::from(format!("{MEMORY}:{}", path.display())))
-            }
-            None => {
-                self.inline.seed(inline_seeds(raw)?);
-                (self.inline.clone(), Scope::from(MEMORY))
+                let scope = Scope::from(format!("{MEMORY}:{}", path.display()));
+                (self.on_file(&path)?, None, scope)
             }
         };
-        let active = cx.tracker.active_states.names().iter();
-        let states = active.chain(cx.tracker.terminal_states.names());
-        tracker.configure(states.cloned().collect());
-        Ok(Built { tracker: Arc::new(tracker), scope, secret_names: Vec::new() })
+        let configured = Configured::new(tracker, Configuration { states, seeds, write_back });
+        Ok(Built { tracker: Arc::new(configured), scope, secret_names: Vec::new() })
     }
 }
 

@@ -46,6 +46,7 @@
 mod board;
 mod board_file;
 mod clock;
+mod configured;
 mod document;
 mod factory;
 mod faults;

@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use symphony_core::tracker::{AgentTools, ById, Candidates, Poll, Polled, Tracker, TrackerError};
-use symphony_core::{Issue, IssueId, StateName, StateSet};
+use symphony_core::{Issue, IssueId, StateSet};
 use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 use crate::board::{Board, Card, Comment};
 use crate::board_file::{BoardError, BoardFile};
 use crate::clock::Clock;
+use crate::configured::Configuration;
 use crate::factory::default_states;
 use crate::faults::{Faults, Met, Requests};
 use crate::seeds::Seeds;
@@ -70,7 +71,7 @@ impl MemoryTracker {
         let mut file = BoardFile::new(path.into());
         let seeds = file.read()?.unwrap_or_default();
         let tracker = Self::build(clock, Some(file));
-        tracker.seed(seeds);
+        tracker.shared.seed(seeds);
         Ok(tracker)
     }
 
@@ -110,7 +111,8 @@ impl MemoryTracker {
     }
 
     /// Changes an issue and, if that made a difference, moves its `updated_at` on. Says whether
-    /// there is such an issue. Its id stays what it is.
+    /// there is such an issue. Its id stays what it is. The closure has the board to itself: it
+    /// must not use this tracker.
     pub fn update(&self, id: &str, change: impl FnOnce(&mut Issue)) -> bool {
         let now = self.shared.clock.now();
         let mut found = false;
@@ -169,7 +171,8 @@ impl MemoryTracker {
         self.shared.board.subscribe()
     }
 
-    /// Waits until the board is as the condition wants it.
+    /// Waits until the board is as the condition wants it. The condition looks at the board it is
+    /// given, and must not use this tracker.
     pub async fn wait_until(&self, condition: impl FnMut(&Board) -> bool) {
         // The sender lives as long as we do, so this ends with the condition only.
         let _ = self.subscribe().wait_for(condition).await;
@@ -191,14 +194,14 @@ impl MemoryTracker {
         self.shared.clock.clone()
     }
 
-    /// The states that the settings name, for the tools.
-    pub(crate) fn configure(&self, states: Vec<StateName>) {
+    /// Puts what a workflow file says to the board.
+    pub(crate) fn configure(&self, configuration: Configuration) {
+        let Configuration { states, seeds, write_back } = configuration;
+        self.set_write_back(write_back);
         self.shared.board.send_modify(|board| board.configure(states));
-    }
-
-    /// Takes over what is written down.
-    pub(crate) fn seed(&self, seeds: Seeds) {
-        self.shared.seed(seeds);
+        if let Some(seeds) = seeds {
+            self.shared.seed(seeds);
+        }
     }
 
     /// One request: it is counted, meets its fault, and sees the file as it is now.

@@ -96,6 +96,17 @@ async fn rule_11_5_a_reload_does_not_undo_what_agents_did() {
 }
 
 #[tokio::test]
+async fn rule_2_6_a_build_that_is_thrown_away_leaves_no_trace() {
+    let factory = MemoryFactory::new();
+    let first = build(&factory, &one("Door")).unwrap();
+    assert_eq!(titles(&first).await, [pair("Door", "Todo")]);
+    let second = build(&factory, &one("Gate")).unwrap();
+    assert_eq!(titles(&first).await, [pair("Door", "Todo")]);
+    assert_eq!(titles(&second).await, [pair("Gate", "Todo")]);
+    assert_eq!(titles(&first).await, [pair("Gate", "Todo")], "it is one board");
+}
+
+#[tokio::test]
 async fn rule_11_5_a_factory_serves_the_board_it_is_given() {
     let board = board();
     board.add(issue(9, "Todo"));
@@ -198,7 +209,8 @@ async fn rule_11_5_the_tool_knows_the_states_of_the_settings() {
     let settings = Settings::new("memory", active, StateSet::new(["Done"]), "/work".into());
     let env = BTreeMap::new();
     let cx = TrackerContext::new(&settings.tracker, &settings.polling.budget, &env);
-    factory.build(&cx).unwrap();
+    let built = factory.build(&cx).unwrap();
+    assert!(built.tracker.tools().is_some());
     assert!(call(&tracker, issue(1, "Todo"), json!({ "state": "merging" })).await.success);
     let result = call(&tracker, issue(1, "Todo"), json!({ "state": "Duplicate" })).await;
     assert_eq!(code(&result), "unknown_state", "the default states are not in force");
