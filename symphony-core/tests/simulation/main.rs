@@ -11,7 +11,6 @@
 )]
 #![expect(clippy::expect_used, reason = "a test fails loudly")]
 #![expect(
-    clippy::nonminimal_bool,
     clippy::type_complexity,
     clippy::manual_unwrap_or,
     reason = "the model reads like the rules it judges by"
