@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -62,6 +62,19 @@ pub enum Folder {
     Path(PathBuf),
     /// By an open handle.
     Handle(Arc<OwnedFd>),
+}
+
+impl Folder {
+    /// Its path, for people: what a handle is called by now.
+    pub(crate) fn path(&self) -> PathBuf {
+        match self {
+            Self::Path(path) => path.clone(),
+            Self::Handle(handle) => {
+                let link = format!("/proc/self/fd/{}", handle.as_raw_fd());
+                std::fs::read_link(link).unwrap_or_else(|_| "the open folder".into())
+            }
+        }
+    }
 }
 
 impl<P: Into<PathBuf>> From<P> for Folder {

@@ -15,12 +15,15 @@ pub struct Guarantees {
     pub service_killed: bool,
     /// That also happens when a helper is killed while the service lives.
     pub helper_killed: bool,
+    /// And the kernel does that in one step: each command has a control group (cgroup v2) of its
+    /// own. An extra that few places allow.
+    pub control_groups: bool,
     /// Commands get no descriptor of the service, whoever opened it.
     pub descriptors_closed: bool,
 }
 
 impl Guarantees {
-    /// Whether all of it is promised.
+    /// Whether all of it is promised, the extra aside.
     #[must_use]
     pub const fn is_full(self) -> bool {
         self.whole_tree && self.service_killed && self.helper_killed && self.descriptors_closed
@@ -37,6 +40,9 @@ impl fmt::Display for Guarantees {
         ];
         for (holds, text) in lines {
             writeln!(f, "{} {text}", if holds { "yes" } else { "NO " })?;
+        }
+        if self.control_groups {
+            writeln!(f, "yes each command has a control group of its own")?;
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions};
 
+use crate::cgroup;
 use crate::mark::{self, Tag};
 use crate::process;
 use crate::running::{Exit, Order};
@@ -82,6 +84,8 @@ pub(crate) struct Launch {
     /// The soft limit of descriptors that the command is to have.
     pub(crate) descriptors: Option<u64>,
     pub(crate) service: u32,
+    /// The control group to run in.
+    pub(crate) group: Option<PathBuf>,
     pub(crate) command: Vec<OsString>,
 }
 
@@ -93,6 +97,7 @@ impl Launch {
             self.tag.number().to_string().into(),
             descriptors.into(),
             self.service.to_string().into(),
+            self.group.map_or_else(|| "-".into(), PathBuf::into_os_string),
         ];
         args.extend(self.command);
         args
@@ -104,6 +109,7 @@ impl Launch {
             tag: Tag::from_number(args.next()?.to_str()?.parse().ok()?),
             descriptors: args.next()?.to_str()?.parse().ok(),
             service: args.next()?.to_str()?.parse().ok()?,
+            group: args.next().filter(|group| group != "-").map(Into::into),
             command: args.collect(),
         })
     }
@@ -115,18 +121,22 @@ fn serve(args: impl Iterator<Item = OsString>) -> io::Result<()> {
     let wakeup = hear_signals()?;
     prepare(&launch)?;
     let service = watch(launch.service)?;
-    match start(&launch) {
+    let served = match start(&launch) {
         Ok(leader) => {
             tell(Report::Started(process::row(leader).map(|row| row.id())));
             let mut helper = Helper { service, wakeup, leader, running: true };
             // An error is no reason to leave anything behind.
             helper.obey().or_else(|_| helper.kill())
         }
-        Err(error) => {
-            tell(Report::Failed(error.raw_os_error().unwrap_or_default()));
+        Err(report) => {
+            tell(report);
             Ok(())
         }
+    };
+    if let (Ok(()), Some(group)) = (&served, &launch.group) {
+        let _ = cgroup::leave(group);
     }
+    served
 }
 
 /// One byte per signal arrives here; children that end are told like that too.
@@ -153,6 +163,10 @@ fn prepare(launch: &Launch) -> io::Result<()> {
         rustix::thread::set_name(NAME)?;
     }
     mark::put(launch.tag, None);
+    if let Some(group) = &launch.group {
+        // An extra: the tag is there in any case.
+        let _ = cgroup::join(group);
+    }
     if let Some(limit) = launch.descriptors {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let maximum = getrlimit(Resource::Nofile).maximum;
@@ -171,10 +185,14 @@ fn watch(service: u32) -> io::Result<Option<OwnedFd>> {
 }
 
 /// Starts the command in a group of its own, with the streams and in the folder it was handed.
-fn start(launch: &Launch) -> io::Result<Pid> {
-    let [stdin, stdout, stderr, folder] = wire::take_over(rustix::stdio::stdin())?;
-    rustix::process::fchdir(&folder)?;
-    let (program, args) = launch.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+fn start(launch: &Launch) -> Result<Pid, Report> {
+    let failed = |error: io::Error| Report::Failed(error.raw_os_error().unwrap_or_default());
+    let [stdin, stdout, stderr, folder] =
+        wire::take_over(rustix::stdio::stdin()).map_err(failed)?;
+    rustix::process::fchdir(&folder).map_err(|error| Report::NoFolder(error.raw_os_error()))?;
+    let Some((program, args)) = launch.command.split_first() else {
+        return Err(failed(io::ErrorKind::InvalidInput.into()));
+    };
     let child = Command::new(program)
         .args(args)
         .stdin(stdin)
@@ -184,10 +202,8 @@ fn start(launch: &Launch) -> io::Result<Pid> {
         .spawn();
     // The helper itself stays out of the workspace.
     let _ = rustix::process::chdir("/");
-    i32::try_from(child?.id())
-        .ok()
-        .and_then(Pid::from_raw)
-        .ok_or_else(|| io::ErrorKind::Other.into())
+    let number = i32::try_from(child.map_err(failed)?.id()).ok();
+    number.and_then(Pid::from_raw).ok_or_else(|| failed(io::ErrorKind::Other.into()))
 }
 
 /// Tells the service. Where there is none any more, the socket's end says so next.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::command::Command;
+use crate::command::{Command, Folder};
 use crate::guarantees::Guarantees;
 use crate::mark::Mark;
 use crate::process::ProcessId;
@@ -78,6 +78,10 @@ pub enum StartError {
 }
 
 impl StartError {
+    pub(crate) fn folder(folder: &Folder, source: io::Error) -> Self {
+        Self::Folder { folder: folder.path(), source: Arc::new(source) }
+    }
+
     pub(crate) fn program(argv: &[OsString], source: io::Error) -> Self {
         let program =
             argv.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned());

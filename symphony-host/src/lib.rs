@@ -35,6 +35,7 @@
 //! ```
 
 mod capture;
+mod cgroup;
 mod command;
 mod guarantees;
 mod harden;

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use tokio::process::{Child, Command as Process};
 use tokio::runtime::Handle;
 
+use crate::cgroup::{self, Group};
 use crate::command::{Command, Folder};
 use crate::guarantees::Guarantees;
 use crate::helper::{self, Launch};
@@ -23,7 +24,8 @@ use crate::hunt::Quarry;
 use crate::mark::{self, MARK_VARIABLE, Mark, Trace};
 use crate::running::{Left, Running, Survivor, supervision};
 use crate::streams::{Streams, Theirs};
-use crate::{harden, supervisor, wire};
+use crate::supervisor::{self, Tree};
+use crate::{harden, wire};
 
 /// How long an earlier life's processes may take to end.
 const SWEEP: Duration = Duration::from_secs(5);
@@ -33,26 +35,35 @@ const SWEEP: Duration = Duration::from_secs(5);
 pub struct Local {
     /// The program that serves as helper.
     helper: Option<PathBuf>,
+    /// Whether commands get control groups where that is possible.
+    groups: bool,
 }
 
 impl Local {
     /// Commands run below a helper if the program called [`init`](crate::init).
     #[must_use]
     pub fn new() -> Self {
-        Self { helper: helper::is_available().then(own_program).flatten() }
+        Self { helper: helper::is_available().then(own_program).flatten(), groups: true }
     }
 
     /// Another program serves as helper: one of this version that calls [`init`](crate::init), such
     /// as `symphony-helper`. For programs whose `main` is not theirs.
     #[must_use]
     pub fn with_helper(program: impl Into<PathBuf>) -> Self {
-        Self { helper: Some(program.into()) }
+        Self { helper: Some(program.into()), groups: true }
     }
 
     /// Commands run without a helper.
     #[must_use]
     pub const fn without_helper() -> Self {
-        Self { helper: None }
+        Self { helper: None, groups: false }
+    }
+
+    /// Makes no control groups, also where it could: for places where somebody else rules them.
+    #[must_use]
+    pub const fn without_control_groups(mut self) -> Self {
+        self.groups = false;
+        self
     }
 }
 
@@ -83,6 +94,7 @@ impl Host for Local {
             whole_tree: linux && (helper || tags),
             service_killed: linux && helper,
             helper_killed: tags,
+            control_groups: helper && self.groups && cgroup::is_possible(),
             descriptors_closed: helper,
         }
     }
@@ -100,10 +112,23 @@ impl Host for Local {
         let (control, orders, state) = supervision();
         let quarry = Quarry::new(Trace::command(mark, number), []);
         if let Some(helper) = &self.helper {
+            let group = self.groups.then(|| Group::new(mark.tag(number))).flatten();
+            let launch = Launch {
+                mark: mark.of_command(number),
+                tag: mark.tag(number),
+                descriptors: harden::soft_limit_before(),
+                service: std::process::id(),
+                group: group.as_ref().map(|group| group.folder().into()),
+                command: command.argv(),
+            };
+            let mut process = Process::new(helper);
+            set_environment(&mut process, command, mark, number);
             let (child, socket) =
-                below(helper, command, mark, number, &streams.theirs, &folder).map_err(cannot)?;
+                below(process, launch, &streams.theirs, &folder).map_err(cannot)?;
             let socket = tokio::net::UnixStream::from_std(socket).map_err(cannot)?;
-            tokio::spawn(supervisor::helped(child, socket, command.argv(), quarry, orders, state));
+            let tree =
+                Tree { command: command.argv(), folder: command.folder().clone(), quarry, group };
+            tokio::spawn(supervisor::helped(child, socket, tree, orders, state));
         } else {
             let child = directly(command, mark, number, streams.theirs, &folder)
                 .map_err(|error| StartError::program(&command.argv(), error))?;
@@ -116,7 +141,14 @@ impl Host for Local {
     async fn end_leftovers(&self, earlier: &EarlierLife) -> Result<Vec<Survivor>, SweepError> {
         let quarry = Quarry::new(Trace::service(&earlier.service), earlier.records.iter().copied());
         let found = quarry.find().map_err(SweepError::Table)?;
-        let hunt = tokio::task::spawn_blocking(move || quarry.hunt(SWEEP));
+        let tag = Mark::new(&earlier.service, "").tag(0);
+        let hunt = tokio::task::spawn_blocking(move || {
+            cgroup::end_leftovers(tag);
+            let left = quarry.hunt(SWEEP);
+            // Now the groups are empty, and can go.
+            cgroup::end_leftovers(tag);
+            left
+        });
         let left = hunt.await.map_err(io::Error::other).and_then(|left| left);
         let left: Vec<_> =
             left.map_err(SweepError::Table)?.into_iter().map(Survivor::from).collect();
@@ -130,25 +162,26 @@ impl Host for Local {
 /// Opens the folder, to be sure that it is one and stays the same.
 fn open(folder: &Folder) -> Result<Arc<OwnedFd>, StartError> {
     match folder {
-        Folder::Handle(handle) => Ok(Arc::clone(handle)),
+        Folder::Handle(handle) => match rustix::fs::fstat(handle) {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_dir() => Ok(Arc::clone(handle)),
+            Ok(_) => Err(StartError::folder(folder, io::ErrorKind::NotADirectory.into())),
+            Err(error) => Err(StartError::folder(folder, error.into())),
+        },
         Folder::Path(path) => {
             #[cfg(target_os = "linux")]
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             #[cfg(not(target_os = "linux"))]
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            rustix::fs::open(path, flags, Mode::empty()).map(Arc::new).map_err(|error| {
-                StartError::Folder { folder: path.clone(), source: Arc::new(error.into()) }
-            })
+            let opened = rustix::fs::open(path, flags, Mode::empty());
+            opened.map(Arc::new).map_err(|error| StartError::folder(folder, error.into()))
         }
     }
 }
 
 /// Starts a helper, and hands it the streams and the folder.
 fn below(
-    helper: &PathBuf,
-    command: &Command,
-    mark: &Mark,
-    number: u32,
+    mut process: Process,
+    launch: Launch,
     theirs: &Theirs,
     folder: &OwnedFd,
 ) -> io::Result<(Child, UnixStream)> {
@@ -156,17 +189,8 @@ fn below(
     let [input, output, errors] = theirs;
     wire::hand_over(&socket, [input.as_fd(), output.as_fd(), errors.as_fd(), folder.as_fd()])?;
     socket.set_nonblocking(true)?;
-    let launch = Launch {
-        mark: mark.of_command(number),
-        tag: mark.tag(number),
-        descriptors: harden::soft_limit_before(),
-        service: std::process::id(),
-        command: command.argv(),
-    };
-    let mut process = Process::new(helper);
     process.arg0(std::ffi::OsStr::from_bytes(helper::NAME.to_bytes())).args(launch.into_args());
     process.stdin(OwnedFd::from(stdin)).stdout(Stdio::null()).stderr(Stdio::null());
-    set_environment(&mut process, command, mark, number);
     Ok((process.spawn()?, socket))
 }
 

@@ -96,8 +96,16 @@ impl Tag {
         self.0
     }
 
-    fn is_of(self, service: Self) -> bool {
-        self.0 >> SERVICE == service.0 >> SERVICE
+    pub(crate) const fn number_of_service(self) -> u64 {
+        self.0 >> SERVICE
+    }
+
+    pub(crate) const fn number_of_command(self) -> u64 {
+        self.0 & ((1 << SERVICE) - 1)
+    }
+
+    const fn is_of(self, service: Self) -> bool {
+        self.number_of_service() == service.number_of_service()
     }
 }
 

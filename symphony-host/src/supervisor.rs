@@ -11,6 +11,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use crate::cgroup::Group;
+use crate::command::Folder;
 use crate::host::StartError;
 use crate::hunt::Quarry;
 use crate::process::ProcessId;
@@ -30,13 +32,20 @@ const START: Duration = Duration::from_secs(30);
 const HUNT: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// A command below a helper, and how to find what belongs to it without one.
+pub(crate) struct Tree {
+    pub(crate) command: Vec<OsString>,
+    pub(crate) folder: Folder,
+    pub(crate) quarry: Quarry,
+    pub(crate) group: Option<Group>,
+}
+
 /// Supervises a command below a helper. If the helper ends other than by having no child left, or
 /// does not obey, the hunt is on.
 pub(crate) async fn helped(
     mut helper: Child,
     socket: UnixStream,
-    command: Vec<OsString>,
-    mut quarry: Quarry,
+    mut tree: Tree,
     mut orders: Orders,
     told: Told,
 ) {
@@ -52,7 +61,7 @@ pub(crate) async fn helped(
             line = reports.next_line(), if reporting => match line {
                 Ok(Some(line)) => {
                     starting = None;
-                    note(&line, &command, &mut quarry, &told);
+                    note(&line, &mut tree, &told);
                 }
                 Ok(None) | Err(_) => reporting = false,
             },
@@ -71,26 +80,32 @@ pub(crate) async fn helped(
         }
     };
     while let Ok(Some(line)) = reports.next_line().await {
-        note(&line, &command, &mut quarry, &told);
+        note(&line, &mut tree, &told);
     }
     if !status.is_ok_and(|status| status.success()) {
-        hunt(&quarry, &told).await;
+        tree.group.iter().for_each(Group::kill);
+        hunt(&tree.quarry, &told).await;
     }
+    drop(tree);
     told.send_modify(State::end);
 }
 
 /// Takes in what a helper tells.
-fn note(line: &str, command: &[OsString], quarry: &mut Quarry, told: &Told) {
+fn note(line: &str, tree: &mut Tree, told: &Told) {
     let Ok(report) = line.parse() else { return };
     told.send_modify(|state| match report {
         Report::Started(leader) => {
             state.started = Some(Ok(()));
             state.processes.extend(leader);
-            quarry.add(leader);
+            tree.quarry.add(leader);
+        }
+        Report::NoFolder(errno) => {
+            let error = io::Error::from_raw_os_error(errno);
+            state.started = Some(Err(StartError::folder(&tree.folder, error)));
         }
         Report::Failed(errno) => {
             let error = io::Error::from_raw_os_error(errno);
-            state.started = Some(Err(StartError::program(command, error)));
+            state.started = Some(Err(StartError::program(&tree.command, error)));
         }
         Report::Exited(exit) => state.exit = Some(exit),
     });

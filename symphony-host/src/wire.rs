@@ -83,6 +83,8 @@ impl FromStr for Order {
 pub(crate) enum Report {
     /// The command runs.
     Started(Option<ProcessId>),
+    /// Its folder cannot be entered: an error number.
+    NoFolder(i32),
     /// It could not be started: an error number.
     Failed(i32),
     /// It has ended.
@@ -94,6 +96,7 @@ impl fmt::Display for Report {
         match self {
             Self::Started(Some(leader)) => writeln!(f, "started {leader}"),
             Self::Started(None) => writeln!(f, "started"),
+            Self::NoFolder(errno) => writeln!(f, "folder {errno}"),
             Self::Failed(errno) => writeln!(f, "failed {errno}"),
             Self::Exited(Exit::Code(code)) => writeln!(f, "code {code}"),
             Self::Exited(Exit::Signal(signal)) => writeln!(f, "signal {signal}"),
@@ -110,6 +113,7 @@ impl FromStr for Report {
         let number = || rest.parse().map_err(drop);
         match word {
             "started" => Ok(Self::Started(rest.parse().ok())),
+            "folder" => Ok(Self::NoFolder(number()?)),
             "failed" => Ok(Self::Failed(number()?)),
             "code" => Ok(Self::Exited(Exit::Code(number()?))),
             "signal" => Ok(Self::Exited(Exit::Signal(number()?))),
@@ -133,6 +137,7 @@ mod tests {
         for report in [
             Report::Started(leader),
             Report::Started(None),
+            Report::NoFolder(20),
             Report::Failed(2),
             Report::Exited(Exit::Code(3)),
             Report::Exited(Exit::Signal(9)),
@@ -147,7 +152,7 @@ mod tests {
         for line in ["", "stop", "stop x", "stop -1", "kill now", "sing"] {
             assert_eq!(line.parse::<Order>(), Err(()), "{line}");
         }
-        for line in ["", "failed", "code x", "gone"] {
+        for line in ["", "failed", "folder", "code x", "gone"] {
             assert_eq!(line.parse::<Report>(), Err(()), "{line}");
         }
     }

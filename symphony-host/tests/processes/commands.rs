@@ -112,17 +112,31 @@ async fn a_program_runs_without_a_shell() {
 }
 
 #[tokio::test]
-async fn a_command_runs_in_its_folder_also_when_that_is_renamed() {
+async fn rule_9_2_a_symlink_planted_after_the_check_redirects_nothing() {
     let trial = Trial::new();
-    let folder = trial.path().join("before");
-    fs::create_dir(&folder).unwrap();
-    let handle = Arc::new(fs::File::open(&folder).unwrap().into());
-    let renamed = trial.path().join("after").canonicalize().unwrap_or(trial.path().join("after"));
-    fs::rename(&folder, &renamed).unwrap();
+    let [checked, moved, elsewhere] =
+        ["checked", "moved", "elsewhere"].map(|name| trial.path().join(name));
+    fs::create_dir(&checked).unwrap();
+    fs::create_dir(&elsewhere).unwrap();
+    let handle = Arc::new(fs::File::open(&checked).unwrap().into());
+    fs::rename(&checked, &moved).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &checked).unwrap();
     for host in [helped(), unhelped()] {
         let command = Command::new(["pwd", "-P"], Folder::Handle(Arc::clone(&handle)));
         let printed = run(&scope(host), &command).await.output.to_string();
-        assert_eq!(printed, format!("{}\n", renamed.canonicalize().unwrap().display()));
+        assert_eq!(printed, format!("{}\n", moved.canonicalize().unwrap().display()));
+    }
+}
+
+#[tokio::test]
+async fn a_handle_that_is_no_folder_is_told() {
+    let trial = Trial::new();
+    let path = trial.path().join("file");
+    let file = Arc::new(fs::File::create(&path).unwrap().into());
+    for host in [helped(), unhelped()] {
+        let command = Command::new(["true"], Folder::Handle(Arc::clone(&file)));
+        let error = scope(host).start(&command).await.unwrap_err();
+        assert_eq!(error.to_string(), format!("cannot enter {}", path.display()));
     }
 }
 

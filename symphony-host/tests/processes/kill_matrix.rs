@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::trial::{GRACE, LONG, Shape, Trial, helped, scope, unhelped};
+use crate::trial::{GRACE, LONG, Shape, Trial, helped, scope, ungrouped, unhelped};
 use rustix::process::{Pid, Signal, kill_process};
 use symphony_host::{Exit, Host, Limit, RunError};
 use tokio::runtime::Runtime;
@@ -35,8 +35,9 @@ matrix! {
     rule_10_9_scope_closed => |shape| scope_closed(helped(), shape);
     rule_10_9_scope_dropped => |shape| scope_dropped(helped(), shape);
     rule_10_9_runtime_dropped => runtime_dropped;
-    rule_10_9_helper_killed => helper_killed;
-    rule_10_9_helper_stopped => helper_stopped;
+    rule_10_9_helper_killed => |shape| helper_killed(helped(), shape);
+    rule_10_9_helper_killed_without_control_group => |shape| helper_killed(ungrouped(), shape);
+    rule_10_9_helper_stopped => |shape| helper_stopped(ungrouped(), shape);
     rule_10_9_service_killed => |shape| service_signalled(shape, Signal::KILL);
     rule_14_2_service_terminated => |shape| service_signalled(shape, Signal::TERM);
     rule_9_5_hook_timeout => |shape| timeout(helped(), shape);
@@ -108,9 +109,9 @@ async fn runtime_dropped(shape: Shape) {
     drop(kept);
 }
 
-async fn helper_killed(shape: Shape) {
+async fn helper_killed(host: Arc<dyn Host>, shape: Shape) {
     let trial = Trial::new();
-    let scope = scope(helped());
+    let scope = scope(host);
     let mut running = scope.start(&trial.command(shape)).await.unwrap();
     trial.until_ready().await;
     send(running.processes()[0].pid(), Signal::KILL);
@@ -118,9 +119,9 @@ async fn helper_killed(shape: Shape) {
     trial.assert_gone();
 }
 
-async fn helper_stopped(shape: Shape) {
+async fn helper_stopped(host: Arc<dyn Host>, shape: Shape) {
     let trial = Trial::new();
-    let scope = scope(helped());
+    let scope = scope(host);
     let mut running = scope.start(&trial.command(shape)).await.unwrap();
     trial.until_ready().await;
     send(running.processes()[0].pid(), Signal::STOP);

@@ -82,6 +82,7 @@ fn rule_14_3_recorded_processes_are_ended_with_all_below_them() {
     let records = killed_service(&trial, Shape::Setsid);
     assert!(sweep("somebody else", records) > 0);
     trial.assert_gone();
+    assert_eq!(sweep(trial.token(), Vec::new()), 0);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up fails")]
 
 mod commands;
+mod control_groups;
 mod hardened;
 mod kill_matrix;
 mod leftovers;

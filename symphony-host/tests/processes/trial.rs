@@ -190,6 +190,12 @@ pub(crate) fn helped() -> Arc<dyn Host> {
     Arc::new(Local::with_helper(env!("CARGO_BIN_EXE_symphony-helper")))
 }
 
+/// The same where no control group can be made.
+pub(crate) fn ungrouped() -> Arc<dyn Host> {
+    let helper = env!("CARGO_BIN_EXE_symphony-helper");
+    Arc::new(Local::with_helper(helper).without_control_groups())
+}
+
 pub(crate) fn unhelped() -> Arc<dyn Host> {
     Arc::new(Local::without_helper())
 }
