@@ -51,9 +51,9 @@ impl Shape {
                 r#"(env -i setsid sh -c ': > "$1"; exec sleep "$2"' sh "$R" $T &)"#
             }
             // Each one starts the next in a session of its own and is gone: one at a time, a hundred
-            // in all, and the last one ends after five seconds whatever happens.
+            // in all, and the last one ends after five seconds, and tells that nobody ended it.
             Self::PidRolling => {
-                r#"S='trap "" TERM; [ "$2" -gt 0 ] || exec sleep 5
+                r#"S='trap "" TERM; [ "$2" -gt 0 ] || { sleep 5 && : > escaped; exit; }
                     setsid sh -c "$1" roll "$1" $(($2 - 1)) & : > "$R"; exit 0'
                 sh -c "$S" roll "$S" 100 &"#
             }
@@ -147,10 +147,12 @@ impl Trial {
 
     pub(crate) async fn until_gone(&self) {
         until("nobody is left", || self.is_gone()).await;
+        self.assert_gone();
     }
 
     pub(crate) fn assert_gone(&self) {
         assert!(self.is_gone(), "left: {:?}", self.survivors());
+        assert!(!self.folder.join("escaped").exists(), "it ended by itself");
     }
 
     /// Who holds the pipe.
