@@ -63,6 +63,12 @@ impl Shape {
     }
 }
 
+/// Waits until the tag is on: without a helper that is a moment after the start, and who forks before
+/// it is not promised to be found. Starts nothing itself.
+const TAGGED: &str = r#"until while read -r a b c d _; do
+        [ "$a $b $c" = "Max file locks" ] && break; done < /proc/$$/limits
+    [ "$d" != unlimited ]; do :; done"#;
+
 /// A place for one test: a folder, a file that says "ready", and a pipe with a name that every
 /// process of the test's script holds open: it is at its end exactly when none of them is left.
 pub(crate) struct Trial {
@@ -114,13 +120,13 @@ impl Trial {
 
     /// A command that starts the shape and stays.
     pub(crate) fn command(&self, shape: Shape) -> Command {
-        self.script(&format!("{}\nexec sleep $T", shape.script()))
+        self.script(&format!("{TAGGED}\n{}\nexec sleep $T", shape.script()))
     }
 
     /// A command that starts the shape and ends once it is there.
     pub(crate) fn hook(&self, shape: Shape, code: i32) -> Command {
         let wait = r#"until [ -e "$R" ]; do sleep 0.01; done"#;
-        self.script(&format!("{}\n{wait}\nexit {code}", shape.script()))
+        self.script(&format!("{TAGGED}\n{}\n{wait}\nexit {code}", shape.script()))
     }
 
     pub(crate) fn script(&self, script: &str) -> Command {
