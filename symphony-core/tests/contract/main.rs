@@ -20,6 +20,7 @@ mod limits;
 mod reconciliation;
 mod reload;
 mod retry;
+mod review;
 mod shutdown;
 mod snapshot;
 mod sweep;
