@@ -246,6 +246,7 @@ impl Orchestrator {
         for id in due {
             self.make_ready(&id);
         }
+        self.view.take();
     }
 
     /// The next run begins a new conversation (contract 10.3).
@@ -309,6 +310,8 @@ impl Orchestrator {
         self.forget_thread(id);
         self.enter(id, Stage::Blocked { why: why.clone(), since, seen: false }, None);
         self.notice_of(id, None, Happened::Blocked { why });
+        // In which state it is left: clocks cannot tell, so it is read.
+        self.jobs.refresh.asap = true;
         self.refill_when_freed();
     }
 
@@ -322,9 +325,6 @@ impl Orchestrator {
 
     /// Tells a live run to stop, once, and remembers what follows.
     pub(super) fn stop(&mut self, id: &IssueId, why: StopReason, after: After) {
-        let settings = self.settings();
-        let bound = settings.agent.stop_grace.saturating_add(settings.hooks.timeout);
-        let bound = bound.saturating_add(STOP_MARGIN);
         let Some(claim) = self.claims.get_mut(id) else {
             return;
         };
@@ -332,10 +332,14 @@ impl Orchestrator {
             Stage::Stopping { then, .. } => then.escalate(after),
             Stage::Running { run } => {
                 let run = *run;
-                // A finishing run may already have something graver to follow.
                 let mut then = after;
-                if let Some(decided) = self.runs.get_mut(&run).and_then(|live| live.then.take()) {
-                    then.escalate(decided);
+                let mut bound = STOP_MARGIN;
+                if let Some(live) = self.runs.get_mut(&run) {
+                    bound = bound.saturating_add(live.ends_within);
+                    // A finishing run may already have something graver to follow.
+                    if let Some(decided) = live.then.take() {
+                        then.escalate(decided);
+                    }
                 }
                 self.turns.forget(run);
                 let stage = Stage::Stopping { run, why, then, overdue: false };
@@ -349,8 +353,12 @@ impl Orchestrator {
 
     /// Removes the workspace of a terminal issue, if there is one, and then lets go (8.2).
     pub(super) fn clean(&mut self, id: &IssueId) {
+        let seen = self.claims.get(id).map(|claim| claim.seen);
+        if seen.is_some_and(|seen| self.kept.shows_alive_since(id, seen)) {
+            return self.release(id, ReleaseReason::NotEligible);
+        }
         match self.record(id) {
-            Some(record) if !self.shutting_down => {
+            Some(record) if !self.shutting_down && !self.is_lived_in(id, &record.key) => {
                 self.remove(id, Removal::Recorded(record.clone()), 0);
                 self.notice_of(id, None, Happened::Cleaning);
             }
@@ -390,8 +398,10 @@ impl Orchestrator {
         let (workspace, failures) = (workspace.clone(), failures + 1);
         match outcome {
             Ok(()) => {
+                if let Removal::Recorded(record) = &workspace {
+                    self.forget_record(record);
+                }
                 let key = workspace.key();
-                self.forget_record(&id, key);
                 self.strays.retain(|stray| stray != key);
                 self.notice_of(&id, None, Happened::Cleaned);
                 self.release(&id, ReleaseReason::Terminal);
@@ -405,6 +415,8 @@ impl Orchestrator {
                     let stage = Stage::Cleaning { workspace, removal: None, failures };
                     self.enter(&id, stage, Some(at));
                 } else {
+                    // The next sweep looks for it again.
+                    self.strays_matched &= !matches!(workspace, Removal::Stray(_));
                     self.release(&id, ReleaseReason::Terminal);
                 }
             }
@@ -441,7 +453,8 @@ impl Orchestrator {
                     Removal::Recorded(_) => true,
                     Removal::Stray(key) => self.strays.contains(key),
                 };
-                if is_here {
+                let seen = claim.seen;
+                if is_here && !self.kept.shows_alive_since(id, seen) {
                     self.remove(id, workspace, failures);
                 } else {
                     self.release(id, ReleaseReason::Terminal);

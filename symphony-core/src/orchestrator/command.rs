@@ -144,6 +144,7 @@ impl Orchestrator {
             here.insert(record.issue.clone(), record);
         }
         self.strays = workspaces.strays;
+        self.strays_matched = false;
         self.strays_told = false;
     }
 
@@ -186,7 +187,7 @@ impl Orchestrator {
     }
 
     fn abandon_check(&mut self, read: ReadId, chosen: Vec<IssueId>) {
-        self.refill.open = None;
+        self.refill.close();
         for id in chosen {
             match self.origin_of(&id, read) {
                 Some(Origin::Fresh) => self.unclaim(&id),

@@ -24,6 +24,8 @@ use super::{Effect, Happened, Orchestrator, Purpose, Query, ReadId, ReleaseReaso
 pub(super) struct Refill {
     wanted: Option<Urgency>,
     pub(super) open: Option<ReadId>,
+    /// How many issues are being read for the free slots.
+    pub(super) reserved: usize,
     last_read: Option<Mono>,
     failures: u32,
     /// After a failed read fresh candidates wait until then; retries have their own times.
@@ -32,6 +34,12 @@ pub(super) struct Refill {
 }
 
 impl Refill {
+    /// The read is over.
+    pub(super) const fn close(&mut self) {
+        self.open = None;
+        self.reserved = 0;
+    }
+
     /// Whatever failed was another tracker's.
     pub(super) const fn forget_failures(&mut self) {
         self.failures = 0;
@@ -116,6 +124,7 @@ impl Orchestrator {
         self.recheck_workflow();
         let read = self.ask(Query::ByIds(ids.clone()), Asked::Check { chosen: ids });
         self.refill.open = Some(read);
+        self.refill.reserved = chosen.len();
         self.refill.last_read = Some(self.now.mono);
         for (id, fresh) in chosen {
             let origin = match fresh {
@@ -125,6 +134,7 @@ impl Orchestrator {
                     let stage = Stage::Checking { read, origin: Origin::Fresh };
                     let claim = Claim::new(Arc::new(issue), ReadId(0), key, host, stage);
                     self.claims.insert(id.clone(), claim);
+                    self.forget_in_sweeps(&id);
                     Origin::Fresh
                 }
             };
@@ -180,7 +190,7 @@ impl Orchestrator {
     }
 
     /// Whether nothing but slots keeps a candidate from starting.
-    fn is_free_candidate(&self, issue: &Issue) -> bool {
+    pub(super) fn is_free_candidate(&self, issue: &Issue) -> bool {
         !self.claims.contains_key(&issue.id)
             && !self.kept.learned.contains_key(&issue.id)
             && self.unfit(issue).is_none()
@@ -235,7 +245,7 @@ impl Orchestrator {
         chosen: Vec<IssueId>,
         result: Result<ById, Failure>,
     ) {
-        self.refill.open = None;
+        self.refill.close();
         self.note_check(&result);
         let mut found = self.index(Purpose::Check, result);
         let mut present: Vec<(Arc<Issue>, Origin)> = Vec::new();
@@ -322,7 +332,14 @@ impl Orchestrator {
             return;
         };
         match (policy::standing(&issue, &self.settings().tracker), self.unfit(&issue)) {
+            // A list that was asked for later knows better.
+            (Standing::Terminal, _) if self.kept.shows_alive_since(&id, read) => {
+                self.step_back(&id, origin);
+            }
             (Standing::Terminal, _) => self.clean(&id),
+            (Standing::Active, None) if origin == Origin::Fresh && self.kept.lacks(&id, read) => {
+                self.unclaim(&id);
+            }
             (_, Some(reason)) if origin == Origin::Fresh => {
                 self.let_go(&id, read, Some(reason));
             }
@@ -342,7 +359,10 @@ impl Orchestrator {
             Origin::Fresh => self.unclaim(id),
             Origin::Retry => {
                 self.enter(id, Stage::Waiting { ready: true }, None);
-                self.notice_of(id, None, Happened::Queued);
+                let issue = self.claims.get(id).map(|claim| Arc::clone(&claim.issue));
+                if issue.is_some_and(|issue| self.slot_for(&issue).is_err()) {
+                    self.notice_of(id, None, Happened::Queued);
+                }
             }
         }
     }
@@ -384,7 +404,8 @@ impl Orchestrator {
         let resume = claim.thread.as_ref().map(|thread| thread.id.clone());
         let max_turns = settings.agent.max_turns;
         let is_probe = self.hold_gate() == HoldGate::OneProbe;
-        self.runs.insert(run, Run::new(id.clone(), agent, self.now, mark(&issue), max_turns));
+        let live = Run::new(id.clone(), agent, &self.configuration, self.now, mark(&issue));
+        self.runs.insert(run, live);
         self.slots.occupy(&issue.state, &host);
         self.enter(id, Stage::Running { run }, None);
         self.own_key(id);

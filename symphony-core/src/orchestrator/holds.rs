@@ -47,10 +47,11 @@ impl Orchestrator {
 
     /// The agent refused a run for a reason that holds for every run. Returns until when.
     pub(super) fn begin_hold(&mut self, agent: &str, failure: &Failure) -> Mono {
+        let is_some = |wait: &Duration| !wait.is_zero();
         let wait = failure
             .retry_after
-            .or_else(|| self.exhausted_for())
-            .filter(|wait| !wait.is_zero())
+            .filter(is_some)
+            .or_else(|| self.exhausted_for(agent).filter(is_some))
             .unwrap_or(self.settings().agent.max_retry_backoff)
             .min(LONGEST_HOLD);
         let mut until = self.now.mono + wait;
@@ -65,9 +66,10 @@ impl Orchestrator {
         until
     }
 
-    /// How long the last reported limits stay exhausted.
-    fn exhausted_for(&self) -> Option<Duration> {
-        let windows = &self.rate_limits.as_ref()?.windows;
+    /// How long the limits that this agent last reported stay exhausted.
+    fn exhausted_for(&self, agent: &str) -> Option<Duration> {
+        let (_, limits) = self.rate_limits.as_ref().filter(|(reporter, _)| **reporter == *agent)?;
+        let windows = &limits.windows;
         let exhausted = windows.iter().filter(|window| window.used_percent >= 100.0);
         exhausted.filter_map(|window| self.now.wall.until(window.resets_at?)).max()
     }

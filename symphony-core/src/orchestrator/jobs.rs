@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::failure::Failure;
-use crate::issue::IssueId;
+use crate::issue::{Issue, IssueId};
 use crate::snapshot::JobRow;
 use crate::time::{Mono, Now, Wall};
 use crate::tracker::{ById, CandidateQuery, Candidates, Poll};
@@ -132,9 +132,16 @@ impl Orchestrator {
     /// the first claim does not make a refresh overdue.
     pub(super) fn job_due(&self, job: &Job) -> Option<Mono> {
         let state = self.job(job)?;
-        let may_run = *job != Job::Candidates || self.free_slots() > 0;
+        let may_run = *job != Job::Candidates || self.has_slot_to_fill();
         let idle = may_run && !state.open && !self.shutting_down;
         idle.then(|| state.due(self.interval(job)))
+    }
+
+    /// Whether a slot is free that no issue being read is to have.
+    fn has_slot_to_fill(&self) -> bool {
+        // An operator's wish is for now.
+        let reserved = if self.jobs.candidates.asap { 0 } else { self.refill.reserved };
+        self.free_slots() as usize > reserved
     }
 
     fn job(&self, job: &Job) -> Option<&JobState> {
@@ -190,7 +197,7 @@ impl Orchestrator {
             is_due(&Job::Refresh) && !self.claims.values().any(|c| is_refreshed(&c.stage));
         let sweep = is_due(&Job::Sweep)
             && self.swept_records().next().is_none()
-            && (self.strays.is_empty() || self.strays_told);
+            && (self.strays.is_empty() || self.strays_matched);
         if refresh {
             self.jobs.refresh.begin(now, false);
         }
@@ -248,7 +255,12 @@ impl Orchestrator {
         if !self.kept.more {
             return 0;
         }
-        self.kept.issues.iter().filter(|issue| self.unfit(issue).is_some()).count()
+        let is_idle = |issue: &&Issue| {
+            !self.claims.contains_key(&issue.id)
+                && (!self.is_free_candidate(issue)
+                    || self.slots.free_in_state(self.settings(), &issue.state) == Some(0))
+        };
+        self.kept.issues.iter().filter(is_idle).count()
     }
 
     /// A missed edit is found before the next dispatch at the latest (contract 2.6).

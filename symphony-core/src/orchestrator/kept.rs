@@ -48,6 +48,11 @@ impl Kept {
         }
     }
 
+    /// Whether this is a whole list, asked for later than the read, and the issue is not on it.
+    pub(super) fn lacks(&self, id: &IssueId, read: ReadId) -> bool {
+        self.read > read && !self.more && !self.issues.iter().any(|issue| issue.id == *id)
+    }
+
     /// Takes over what a later read says of an issue: else one that finds no slot in its new state,
     /// or its new folder held, would be chosen, read and passed over again and again.
     pub(super) fn update(&mut self, issue: &Issue) {

@@ -21,11 +21,11 @@ impl Orchestrator {
     }
 
     /// A folder is gone, and so is what was known of it.
-    pub(super) fn forget_record(&mut self, id: &IssueId, key: &WorkspaceKey) {
-        for here in self.records.values_mut() {
-            if here.get(id).is_some_and(|record| record.key == *key) {
-                here.remove(id);
-            }
+    pub(super) fn forget_record(&mut self, gone: &WorkspaceRecord) {
+        if let Some(here) = self.records.get_mut(&gone.scope)
+            && here.get(&gone.issue).is_some_and(|record| record.path == gone.path)
+        {
+            here.remove(&gone.issue);
         }
     }
 
@@ -53,6 +53,17 @@ impl Orchestrator {
     /// The issue that holds a folder: by a record, a live run or a removal.
     pub(super) fn key_owner(&self, key: &WorkspaceKey) -> Option<&IssueId> {
         self.keys.get(&key.folded())
+    }
+
+    /// Whether another issue's run or removal is in the folder: where case does not matter, two
+    /// names are one.
+    pub(super) fn is_lived_in(&self, id: &IssueId, key: &WorkspaceKey) -> bool {
+        let owner = self.key_owner(key).filter(|owner| *owner != id);
+        let stage = owner.and_then(|owner| self.claims.get(owner)).map(|claim| &claim.stage);
+        matches!(
+            stage,
+            Some(Stage::Running { .. } | Stage::Stopping { .. } | Stage::Cleaning { .. })
+        )
     }
 
     /// The claim takes its folder.

@@ -95,6 +95,7 @@ pub struct Orchestrator {
     /// By scope, because the same id in another scope is another issue.
     records: BTreeMap<Scope, BTreeMap<IssueId, WorkspaceRecord>>,
     strays: Vec<WorkspaceKey>,
+    strays_matched: bool,
     strays_told: bool,
     /// Who holds which folder, by the key's folded form.
     keys: BTreeMap<String, IssueId>,
@@ -104,7 +105,8 @@ pub struct Orchestrator {
     told_holds: Mono,
     pace: Pace,
     totals: Totals,
-    rate_limits: Option<Arc<RateLimits>>,
+    /// The last limits that an agent reported, and its kind.
+    rate_limits: Option<(Arc<str>, Arc<RateLimits>)>,
     budget: Option<BudgetView>,
     spent: Spent,
 
@@ -142,6 +144,7 @@ impl Orchestrator {
             kept: Kept::default(),
             records: BTreeMap::new(),
             strays: Vec::new(),
+            strays_matched: false,
             strays_told: false,
             keys: BTreeMap::new(),
             holds: BTreeMap::new(),

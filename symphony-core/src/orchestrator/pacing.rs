@@ -91,8 +91,9 @@ impl Orchestrator {
         const HOUR: u64 = 3_600_000;
         let passed = now.wall.as_unix_millis().rem_euclid(86_400_000).unsigned_abs();
         let left = DAY - passed;
-        let count = |purpose: Purpose| self.spent.requests.get(purpose.as_str()).copied();
-        let spent = self.spent.requests.values().fold(0, |sum: u64, n| sum.saturating_add(*n));
+        let today = self.requests_of(now.wall.day());
+        let count = |purpose: Purpose| today.get(purpose.as_str()).copied();
+        let spent = today.values().fold(0, |sum: u64, n| sum.saturating_add(*n));
         let reads = count(Purpose::Check).unwrap_or(0);
         let reads = reads.saturating_add(count(Purpose::Turn).unwrap_or(0));
         let mut pace = self.interval(&Job::Candidates);

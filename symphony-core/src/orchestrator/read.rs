@@ -15,10 +15,14 @@ use super::{Answer, Effect, Generation, Happened, Orchestrator, Purpose, Query, 
 /// The longest a tracker can make us wait before we ask again, whatever it says.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
+/// The shortest that we wait where a tracker wants us to.
+const SHORTEST_WAIT: Duration = Duration::from_secs(1);
+
 /// How long to wait after a failed read, where the tracker said so.
 pub(super) fn asked_wait(failure: &Failure) -> Option<Duration> {
-    // No wait at all would be a loop.
-    failure.retry_after.filter(|wait| !wait.is_zero()).map(|wait| wait.min(LONGEST_WAIT))
+    // No wait at all would be a loop, and one of a few milliseconds hardly less.
+    let asked = failure.retry_after.filter(|wait| !wait.is_zero())?;
+    Some(asked.clamp(SHORTEST_WAIT, LONGEST_WAIT))
 }
 
 /// An open read.

@@ -9,6 +9,7 @@ use crate::tracker::Candidates;
 use crate::workspace::WorkspaceKey;
 
 use super::claim::{After, Claim, Stage};
+use super::jobs::PollParts;
 use super::read::{Asked, Found, Seen};
 use super::run::TurnStage;
 use super::{
@@ -51,6 +52,10 @@ impl Orchestrator {
 
     fn present(&mut self, id: &IssueId, read: ReadId, fresh: Arc<Issue>) {
         let standing = policy::standing(&fresh, &self.settings().tracker);
+        // A list that was asked for later knows better.
+        if standing == Standing::Terminal && self.kept.shows_alive_since(id, read) {
+            return;
+        }
         let moved = self.claims.get(id).is_some_and(|claim| has_moved(claim, &fresh));
         self.accept(id, read, fresh);
         match standing {
@@ -146,17 +151,33 @@ impl Orchestrator {
             let Some(record) = self.record(&id).cloned() else {
                 continue;
             };
+            if self.is_lived_in(&id, &record.key) {
+                continue;
+            }
             self.claim_to_clean(issue, read, record.key.clone(), Removal::Recorded(record));
+        }
+    }
+
+    /// What an open sweep will say of an issue that is claimed now is old news, also when the claim
+    /// is gone by then.
+    pub(super) fn forget_in_sweeps(&mut self, id: &IssueId) {
+        for open in self.reads.values_mut() {
+            if let Asked::Poll(PollParts { sweep: Some(swept), .. }) = &mut open.asked {
+                swept.retain(|other| other != id);
+            }
         }
     }
 
     /// Folders without a record are matched once against the terminal issues.
     pub(super) fn read_strays(&mut self) {
         let already = self.reads.values().any(|open| matches!(open.asked, Asked::Strays));
-        if self.strays.is_empty() || self.strays_told || already {
+        if self.strays.is_empty() || self.strays_matched || already {
             return;
         }
         let states = self.settings().tracker.terminal_states.clone();
+        if states.is_empty() {
+            return;
+        }
         self.ask(Query::ByStates(states), Asked::Strays);
     }
 
@@ -178,11 +199,12 @@ impl Orchestrator {
                 self.claim_to_clean(Arc::new(issue), read, key.clone(), Removal::Stray(key));
             }
         }
-        self.strays_told = true;
+        let is_news = !std::mem::replace(&mut self.strays_told, true);
+        self.strays_matched = true;
         let removing = |key: &WorkspaceKey| self.key_owner(key).is_some();
         let left: Vec<WorkspaceKey> =
             self.strays.iter().filter(|key| !removing(key)).cloned().collect();
-        if !left.is_empty() {
+        if is_news && !left.is_empty() {
             self.notice(Happened::StraysLeft { keys: left });
         }
     }
@@ -210,15 +232,10 @@ impl Orchestrator {
     }
 }
 
-/// Whether the issue is in another state than it was left in. An agent may have moved it before it
-/// asked its question: then the first look after that is where it was left, not a change.
+/// Whether the issue is in another state than it was left in. An agent may have moved it just before
+/// it asked its question, so the first look after that, which is taken at once, is no news.
 fn has_moved(claim: &Claim, fresh: &Issue) -> bool {
-    let is_news = match claim.stage {
-        Stage::Blocked { since, seen: false, .. } => {
-            fresh.updated_at.is_none_or(|at| at >= since.wall)
-        }
-        _ => true,
-    };
+    let is_news = !matches!(claim.stage, Stage::Blocked { seen: false, .. });
     is_news && claim.issue.state != fresh.state
 }
 

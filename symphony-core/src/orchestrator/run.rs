@@ -10,13 +10,13 @@ use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Standing};
 use crate::time::{Mono, Now};
 use crate::tracker::ById;
-use crate::workspace::WorkspaceRecord;
+use crate::workspace::{Scope, WorkspaceRecord};
 
 use super::claim::{After, Mark, Stage, Thread, mark};
 use super::read::{Asked, Seen, asked_wait};
 use super::{
-    BlockReason, Effect, Happened, Orchestrator, Phase, Purpose, Query, ReadId, ReleaseReason,
-    RunEnd, RunId, RunNews, StopReason,
+    BlockReason, Configuration, Effect, Happened, Orchestrator, Phase, Purpose, Query, ReadId,
+    ReleaseReason, RunEnd, RunId, RunNews, StopReason,
 };
 
 /// Turn ends this close together are read together (contract 4.5).
@@ -30,6 +30,10 @@ const TURN_READ_RETRIES: u32 = 3;
 pub(super) struct Run {
     pub(super) issue: IssueId,
     pub(super) agent: Arc<str>,
+    /// The scope of its workspace's record.
+    pub(super) scope: Scope,
+    /// What its agent and its hooks may take to end.
+    pub(super) ends_within: Duration,
     pub(super) started: Now,
     pub(super) began_at: Mark,
     pub(super) phase: Phase,
@@ -64,18 +68,21 @@ impl Run {
     pub(super) fn new(
         issue: IssueId,
         agent: Arc<str>,
+        with: &Configuration,
         now: Now,
         began_at: Mark,
-        max_turns: u32,
     ) -> Self {
+        let settings = &with.settings;
         Self {
             issue,
             agent,
+            scope: with.scope.clone(),
+            ends_within: settings.agent.stop_grace.saturating_add(settings.hooks.timeout),
             started: now,
             began_at,
             phase: Phase::default(),
             turns: 0,
-            max_turns,
+            max_turns: settings.agent.max_turns,
             session_id: None,
             pid: None,
             tokens: Tokens::default(),
@@ -169,11 +176,10 @@ impl Orchestrator {
     }
 
     fn workspace_gone(&mut self, id: RunId) {
-        let Some(issue) = self.runs.get(&id).map(|run| run.issue.clone()) else {
-            return;
-        };
-        if let Some(key) = self.claims.get(&issue).map(|claim| claim.key.clone()) {
-            self.forget_record(&issue, &key);
+        if let Some(run) = self.runs.get(&id)
+            && let Some(here) = self.records.get_mut(&run.scope)
+        {
+            here.remove(&run.issue);
         }
     }
 
@@ -207,7 +213,9 @@ impl Orchestrator {
                     self.probe_works(id);
                 }
             }
-            AgentUpdate::RateLimits(limits) => self.rate_limits = Some(limits),
+            AgentUpdate::RateLimits(limits) => {
+                self.rate_limits = Some((Arc::clone(&run.agent), limits));
+            }
         }
     }
 
@@ -223,6 +231,8 @@ impl Orchestrator {
         }
         if let Some(run) = self.runs.get_mut(&id) {
             run.turn = TurnStage::Ended;
+            // Nothing is owed to a turn that is over.
+            run.owed = 0;
             run.turns = run.turns.max(1);
             run.read_failures = 0;
         }
@@ -267,6 +277,12 @@ impl Orchestrator {
                     self.finish(id, Some(After::Release(ReleaseReason::Gone)));
                 }
                 Seen::Present(fresh) => {
+                    let is_over = policy::standing(&fresh, &self.settings().tracker);
+                    if is_over == Standing::Terminal && self.kept.shows_alive_since(&issue, read) {
+                        // A list that was asked for later knows better: so it is read once more.
+                        self.turns.wait(id, self.now.mono + TURN_BATCH);
+                        continue;
+                    }
                     self.accept(&issue, read, fresh);
                     self.decide_turn(id);
                 }

@@ -28,7 +28,7 @@ impl Orchestrator {
                 ..self.slots.clone()
             },
             totals: self.live_totals(now),
-            rate_limits: self.rate_limits.clone(),
+            rate_limits: self.rate_limits.as_ref().map(|(_, limits)| Arc::clone(limits)),
             holds: self.holds.values().cloned().collect(),
             polling: Polling {
                 mode: self.mode(now.mono),

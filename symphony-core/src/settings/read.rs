@@ -31,7 +31,8 @@ impl<'a> Reader<'a> {
             if let Some(entry) = reader.entry(section)
                 && !matches!(entry.value, Node::Map(_))
             {
-                let message = format!("must be a map, got {}", shape::shown(&entry.value));
+                let message =
+                    format!("must be a map, got {}", shape::shown_without_text(&entry.value));
                 reader.refuse(section, entry.at, message);
             }
         }

@@ -80,6 +80,10 @@ impl Shape {
                     .to_owned()
             }
             Self::Secret => format!("{}, got {}", self.must_be(), node.kind()),
+            // Where a space after a colon was forgotten, the text holds the value too.
+            Self::Map | Self::Limits | Self::Older => {
+                format!("{}, got {}", self.must_be(), shown_without_text(node))
+            }
             Self::Text | Self::TextOrMap if text(node).is_some_and(is_blank) => {
                 "must not be blank".to_owned()
             }
@@ -114,6 +118,11 @@ impl Shape {
             Self::Map | Self::Limits | Self::Older | Self::NotYet => "must be a map".to_owned(),
         }
     }
+}
+
+/// The same where the text may hold a secret.
+pub(super) fn shown_without_text(node: &Node) -> String {
+    if text(node).is_some() { node.kind().to_owned() } else { shown(node) }
 }
 
 /// A wrong value as a message shows it: short, on one line, without control characters.

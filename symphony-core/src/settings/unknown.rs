@@ -73,11 +73,18 @@ impl Unknown<'_> {
             self.more += 1;
             return;
         }
+        // Where a space after the colon was forgotten, the key holds its value too.
+        let (key, has_more) = match entry.key.split_once([':', '=']) {
+            Some((key, _)) => (key, true),
+            None => (entry.key.as_str(), false),
+        };
         let mut warning = Problem::new(ProblemKind::UnknownKey, "is unknown and ignored")
-            .path(joined(section, &dotted(&[&entry.key])))
+            .path(joined(section, &dotted(&[key])))
             .at(entry.at);
-        let comparable = entry.key.chars().count() <= MAX_COMPARED;
-        if let Some(meant) = comparable.then(|| meant(&entry.key)).flatten() {
+        let comparable = key.chars().count() <= MAX_COMPARED;
+        if has_more {
+            warning = warning.help("put a space after the colon");
+        } else if let Some(meant) = comparable.then(|| meant(key)).flatten() {
             warning = warning.help(format!("did you mean `{meant}`?"));
         }
         self.warnings.push(warning);

@@ -29,7 +29,7 @@ fn rule_4_8_an_answer_does_not_start_what_was_stopped_meanwhile() {
     desk.answer();
     assert_eq!(desk.place("MT-1"), Place::Checking);
     desk.command(Command::Stop(id("MT-1")));
-    desk.answer();
+    desk.answer_to("read MT-1");
     assert_eq!(desk.starts(), NONE);
     assert_eq!(desk.place("MT-1"), Place::Blocked);
 }

@@ -77,6 +77,7 @@ fn rule_4_7_a_stopped_issue_goes_on_when_the_operator_says_so() {
     desk.works_on([issue("MT-1")]);
     desk.command(Command::Stop(id("MT-1")));
     desk.run("MT-1").stops();
+    desk.settle();
     desk.command(Command::Retry(id("MT-1")));
     assert_eq!(desk.reads(), ["read MT-1"]);
     desk.answer();
@@ -89,6 +90,8 @@ fn rule_4_7_a_stopped_issue_goes_on_when_its_state_changes() {
     desk.works_on([issue("MT-1")]);
     desk.command(Command::Stop(id("MT-1")));
     desk.run("MT-1").stops();
+    assert_eq!(desk.reads(), ["refresh MT-1"], "in which state it is left");
+    desk.settle();
     desk.board([issue("MT-1").state("In Progress")]);
     desk.live(30_000);
     assert_eq!(desk.starts(), ["MT-1 attempt 1"]);

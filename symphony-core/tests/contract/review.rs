@@ -303,6 +303,7 @@ fn rule_10_6_a_blocked_issue_goes_on_when_its_state_changes_on_a_tracker_whose_c
     let mut desk = Desk::new();
     desk.works_on([issue("MT-1")]);
     desk.run("MT-1").asks("Which door?");
+    desk.settle();
     desk.advance(10_000);
     // The tracker's clock is fifteen seconds behind ours.
     let moved = desk.now().wall.as_unix_millis() - 15_000;

@@ -78,6 +78,7 @@ fn rule_13_2_rows_for_waiting_blocked_checking_and_cleaning() {
     desk.run("MT-2").asks("Which door?");
     let since = desk.now();
     let failed_at = desk.now().mono;
+    desk.settle();
     desk.board([issue("MT-3").state("Done"), issue("MT-4")]);
     desk.ends_normally("MT-3");
     desk.command(Command::PollNow);

@@ -189,6 +189,8 @@ fn asked() -> Desk {
     });
     desk.works_on([issue("MT-1")]);
     desk.run("MT-1").asks("Which door?");
+    desk.settle();
+    desk.asked();
     desk
 }
 
@@ -309,13 +311,15 @@ fn rule_10_8_rate_limits_are_kept_as_reported() {
 
 #[test]
 fn rule_10_6_what_the_agent_moved_before_it_asked_is_no_change() {
-    let mut desk = asked();
-    let before = desk.now().wall.as_unix_millis() - 1;
-    desk.board([issue("MT-1").state("In Progress").updated(before)]);
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.board([issue("MT-1").state("In Progress")]);
+    desk.run("MT-1").asks("Which door?");
+    assert_eq!(desk.reads(), ["refresh MT-1"], "in which state it is left");
     desk.live(60_000);
-    assert_eq!(desk.place("MT-1"), Place::Blocked, "that is where it was left");
-    // Whatever the tracker's clock says, this one is.
-    desk.board([issue("MT-1").updated(before)]);
+    assert_eq!(desk.place("MT-1"), Place::Blocked);
+    // Whatever clocks say, this one is a change.
+    desk.board([issue("MT-1").updated(0)]);
     desk.live(30_000);
     assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
 }
