@@ -1,0 +1,6 @@
+//! A whole service: the memory tracker, scripted agents, real folders, real hooks.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+mod runs;
+mod stage;
