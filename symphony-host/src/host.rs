@@ -1,0 +1,107 @@
+//! The seam between what is run and where.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::command::{Command, Folder};
+use crate::guarantees::Guarantees;
+use crate::mark::Mark;
+use crate::process::ProcessId;
+use crate::running::{Left, Running, Survivor};
+
+/// A place where commands run.
+#[async_trait]
+pub trait Host: fmt::Debug + Send + Sync {
+    /// What holds here.
+    fn guarantees(&self) -> Guarantees;
+
+    /// Starts a command. Returns at once: [`Running::started`] tells whether it runs.
+    ///
+    /// The tree is supervised from the moment this returns, whatever happens to the value.
+    ///
+    /// # Errors
+    /// What can be told at once.
+    fn start(&self, command: &Command, mark: &Mark) -> Result<Running, StartError>;
+
+    /// Ends what an earlier life of the service left running: what was recorded, if the number
+    /// still means the same process, and what carries the service's mark. Never by folder.
+    /// To be called before the first start.
+    ///
+    /// # Errors
+    /// Something cannot be ended.
+    async fn end_leftovers(&self, earlier: &EarlierLife) -> Result<Vec<Survivor>, SweepError>;
+}
+
+/// What is known of an earlier life of the service.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EarlierLife {
+    /// The service's name, as in its [`Mark`].
+    pub service: String,
+    /// The processes of its run records.
+    pub records: Vec<ProcessId>,
+}
+
+/// Why a command could not be started.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The working folder cannot be entered.
+    #[error("cannot enter {}", folder.display())]
+    Folder {
+        /// Which.
+        folder: PathBuf,
+        /// Why not.
+        source: Arc<io::Error>,
+    },
+    /// The program cannot be run.
+    #[error("cannot run {program}")]
+    Program {
+        /// Which.
+        program: String,
+        /// Why not.
+        source: Arc<io::Error>,
+    },
+    /// The helper cannot be run.
+    #[error("cannot start a helper process")]
+    Helper(#[source] Arc<io::Error>),
+    /// The helper ended before it had started the command.
+    #[error("the helper process was lost")]
+    HelperLost,
+    /// The scope is closed.
+    #[error("the run is over")]
+    Closed,
+}
+
+impl StartError {
+    pub(crate) fn folder(folder: &Folder, source: io::Error) -> Self {
+        Self::Folder { folder: folder.path(), source: Arc::new(source) }
+    }
+
+    pub(crate) fn program(argv: &[OsString], source: io::Error) -> Self {
+        let program =
+            argv.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        Self::Program { program, source: Arc::new(source) }
+    }
+
+    /// Whether there is no such program.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Program { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// Why leftovers could not be ended.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// Some are still there.
+    #[error("processes of an earlier life are left")]
+    Left(#[source] Left),
+    /// The process table cannot be read.
+    #[error("cannot read the process table")]
+    Table(#[source] io::Error),
+}

@@ -1,0 +1,197 @@
+//! Ends processes that this process does not supervise (any more): those of a helper that was
+//! killed, of a command without a helper, and of an earlier life of the service.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions};
+
+use crate::mark::Trace;
+use crate::process::{self, ProcessId, Row};
+use crate::running::Survivor;
+
+/// Looks in a row that must find nobody, for sure.
+const EMPTY_LOOKS: u32 = 2;
+/// A look during which somebody ended proves little: it may have been the parent of a new one.
+/// On a busy machine somebody ends all the time, so this long without a find must do.
+const DOUBT: Duration = Duration::from_millis(250);
+
+/// What one look showed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) rows: Vec<Row>,
+    /// Nobody vanished while being looked at, or had just ended: it may have had a child.
+    is_sure: bool,
+}
+
+/// The processes to be ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Quarry {
+    trace: Trace,
+    records: BTreeSet<ProcessId>,
+}
+
+impl Quarry {
+    pub(crate) fn new(trace: Trace, records: impl IntoIterator<Item = ProcessId>) -> Self {
+        Self { trace, records: records.into_iter().collect() }
+    }
+
+    /// With one more process that is known by its number.
+    pub(crate) fn add(&mut self, process: Option<ProcessId>) {
+        self.records.extend(process);
+    }
+
+    /// Those that live now: recorded or marked ones and all below them, but never this process or
+    /// one above it, which a service that was started from one of its own runs would otherwise hit.
+    pub(crate) fn find(&self) -> io::Result<Found> {
+        if !cfg!(target_os = "linux") {
+            let rows = self.records.iter().filter_map(|process| process.row()).collect();
+            return Ok(Found { rows, is_sure: true });
+        }
+        let own = own_line();
+        let (mut rows, mut roots, mut is_sure) = (Vec::new(), BTreeSet::new(), true);
+        for pid in process::numbers()? {
+            let Some(row) = process::row(pid) else {
+                is_sure = false;
+                continue;
+            };
+            if own.contains(&row.number()) {
+                continue;
+            }
+            match self.trace.is_on(pid) {
+                Some(is_marked) if is_marked || self.records.contains(&row.id()) => {
+                    roots.insert(row.number());
+                }
+                Some(_) => {}
+                None => is_sure = false,
+            }
+            rows.push(row);
+        }
+        let (dead, rows): (Vec<_>, _) =
+            process::with_descendants(rows, &roots).into_iter().partition(Row::is_dead);
+        Ok(Found { rows, is_sure: is_sure && dead.is_empty() })
+    }
+
+    /// SIGTERM for everyone; a stopped process hears it when it is woken.
+    pub(crate) fn ask_to_end(&self) {
+        for row in self.find().unwrap_or_default().rows {
+            let _ = row.id().signal(Signal::TERM);
+            if row.is_stopped() {
+                let _ = row.id().signal(Signal::CONT);
+            }
+        }
+    }
+
+    /// Whether there is certainly nobody. Only when the command itself has been waited for.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.collect();
+        let is_empty = || self.find().is_ok_and(|found| found.is_sure && found.rows.is_empty());
+        (0..EMPTY_LOOKS).all(|_| is_empty())
+    }
+
+    /// Kills until nobody is found, or until the time is up; tells who is left.
+    pub(crate) fn hunt(&self, limit: Duration) -> io::Result<Vec<Row>> {
+        let until = Instant::now() + limit;
+        let (mut empty, mut since) = (0, Instant::now());
+        loop {
+            let chased = self.chase();
+            let found = self.strike()?;
+            if chased || !found.rows.is_empty() {
+                (empty, since) = (0, Instant::now());
+            } else if found.is_sure {
+                empty += 1;
+            }
+            if empty >= EMPTY_LOOKS || since.elapsed() >= DOUBT {
+                return Ok(Vec::new());
+            }
+            if Instant::now() >= until {
+                return Ok(found.rows);
+            }
+        }
+    }
+
+    /// Kills what one look at all processes finds, and tells what that was.
+    fn strike(&self) -> io::Result<Found> {
+        let found = self.find()?;
+        // A helper ends its own tree better than we can: it goes last.
+        let only_helpers = found.rows.iter().all(is_helper);
+        for row in found.rows.iter().filter(|row| only_helpers || !is_helper(row)) {
+            // Who may not be signalled is found again, and named when time is up.
+            let _ = row.id().signal(Signal::KILL);
+            if !cfg!(target_os = "linux") {
+                let _ = rustix::process::kill_process_group(row.pid, Signal::KILL);
+            }
+        }
+        Ok(found)
+    }
+
+    /// Kills those among the newest processes: whoever forks all the time to get away is there.
+    fn chase(&self) -> bool {
+        let mut any = false;
+        let own = own_line();
+        for row in process::newest().into_iter().filter_map(process::row) {
+            let is_prey = !row.is_dead() && !is_helper(&row) && !own.contains(&row.number());
+            if is_prey && self.trace.is_on(row.pid) == Some(true) {
+                let _ = row.id().signal(Signal::KILL);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Collects those that have ended as children of this process, which it gets as the first
+    /// process of a container. Only when the command itself has been waited for.
+    pub(crate) fn collect(&self) {
+        for child in process::own_children().unwrap_or_default() {
+            let is_dead = process::row(child).is_some_and(|row| row.is_dead());
+            if is_dead && self.trace.is_on(child) == Some(true) {
+                let _ = rustix::process::waitpid(Some(child), WaitOptions::NOHANG);
+            }
+        }
+    }
+}
+
+fn is_helper(row: &Row) -> bool {
+    row.name.as_bytes() == crate::helper::NAME.to_bytes()
+}
+
+/// This process and all above it.
+fn own_line() -> BTreeSet<i32> {
+    line_of(rustix::process::getpid(), |pid| process::row(pid).map(|row| row.parent))
+}
+
+fn line_of(pid: Pid, parent: impl Fn(Pid) -> Option<i32>) -> BTreeSet<i32> {
+    let mut line = BTreeSet::new();
+    let mut next = Some(pid);
+    while let Some(pid) = next.filter(|pid| line.insert(pid.as_raw_nonzero().get())) {
+        next = parent(pid).and_then(Pid::from_raw);
+    }
+    line
+}
+
+impl From<Row> for Survivor {
+    fn from(row: Row) -> Self {
+        Self { pid: row.id().pid(), name: row.name }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_line_of_ancestors_ends_at_the_first_process_or_in_a_loop() {
+        let parents = BTreeMap::from([(1, 0), (5, 1), (7, 5), (9, 5), (20, 21), (21, 20)]);
+        let line = |pid| {
+            line_of(Pid::from_raw(pid).unwrap(), |pid| {
+                parents.get(&pid.as_raw_nonzero().get()).copied()
+            })
+        };
+        assert_eq!(line(7), BTreeSet::from([1, 5, 7]));
+        assert_eq!(line(20), BTreeSet::from([20, 21]));
+        assert_eq!(line(4), BTreeSet::from([4]));
+    }
+}

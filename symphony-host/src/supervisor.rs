@@ -1,0 +1,190 @@
+//! The task above each command: passes orders on, tells what happens, and makes sure of the end.
+
+use std::ffi::OsString;
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+use tokio::process::Child;
+use tokio::sync::{mpsc, watch};
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use crate::cgroup::Group;
+use crate::command::Folder;
+use crate::host::StartError;
+use crate::hunt::Quarry;
+use crate::process::ProcessId;
+use crate::running::{Exit, Order, State, Survivor};
+use crate::wire::Report;
+
+type Orders = mpsc::UnboundedReceiver<Order>;
+type Told = watch::Sender<State>;
+
+/// How long a helper may take to do what it was told, and then we.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long a helper may take to start the command.
+const START: Duration = Duration::from_secs(30);
+
+/// How long to hunt without a pause, and the pause.
+const HUNT: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// A command below a helper, and how to find what belongs to it without one.
+pub(crate) struct Tree {
+    pub(crate) command: Vec<OsString>,
+    pub(crate) folder: Folder,
+    pub(crate) quarry: Quarry,
+    pub(crate) group: Option<Group>,
+}
+
+/// Supervises a command below a helper. If the helper ends other than by having no child left, or
+/// does not obey, the hunt is on.
+pub(crate) async fn helped(
+    mut helper: Child,
+    socket: UnixStream,
+    mut tree: Tree,
+    mut orders: Orders,
+    told: Told,
+) {
+    told.send_modify(|state| state.processes.extend(helper.id().and_then(ProcessId::of)));
+    let (reader, mut writer) = socket.into_split();
+    let mut reports = BufReader::new(reader).lines();
+    let (mut reporting, mut listening) = (true, true);
+    // What does not even say that it has started is no helper.
+    let mut starting = sooner(None, START);
+    let mut patience = None;
+    let status = loop {
+        tokio::select! {
+            line = reports.next_line(), if reporting => match line {
+                Ok(Some(line)) => {
+                    starting = None;
+                    note(&line, &mut tree, &told);
+                }
+                Ok(None) | Err(_) => reporting = false,
+            },
+            order = orders.recv(), if listening => {
+                listening = order.is_some();
+                let order = order.unwrap_or(Order::Kill);
+                patience = sooner(patience, order.grace().saturating_add(PATIENCE));
+                // One that cannot hear it has ended, or will be killed.
+                let _ = writer.write_all(order.to_string().as_bytes()).await;
+            }
+            () = reached(starting.into_iter().chain(patience).min()) => {
+                let _ = helper.start_kill();
+                break helper.wait().await;
+            }
+            status = helper.wait() => break status,
+        }
+    };
+    while let Ok(Some(line)) = reports.next_line().await {
+        note(&line, &mut tree, &told);
+    }
+    if !status.is_ok_and(|status| status.success()) {
+        tree.group.iter().for_each(Group::kill);
+        hunt(&tree.quarry, &told).await;
+    }
+    drop(tree);
+    told.send_modify(State::end);
+}
+
+/// Takes in what a helper tells.
+fn note(line: &str, tree: &mut Tree, told: &Told) {
+    let Ok(report) = line.parse() else { return };
+    told.send_modify(|state| match report {
+        Report::Started(leader) => {
+            state.started = Some(Ok(()));
+            state.processes.extend(leader);
+            tree.quarry.add(leader);
+        }
+        Report::NoFolder(errno) => {
+            let error = io::Error::from_raw_os_error(errno);
+            state.started = Some(Err(StartError::folder(&tree.folder, error)));
+        }
+        Report::Failed(errno) => {
+            let error = io::Error::from_raw_os_error(errno);
+            state.started = Some(Err(StartError::program(&tree.command, error)));
+        }
+        Report::Exited(exit) => state.exit = Some(exit),
+    });
+}
+
+/// Supervises a command without a helper: nobody does it when this process is gone.
+pub(crate) async fn direct(mut child: Child, mut quarry: Quarry, mut orders: Orders, told: Told) {
+    let leader = child.id().and_then(ProcessId::of);
+    quarry.add(leader);
+    told.send_modify(|state| {
+        state.started = Some(Ok(()));
+        state.processes.extend(leader);
+    });
+    let (mut running, mut listening) = (true, true);
+    let mut deadline = None;
+    loop {
+        tokio::select! {
+            status = child.wait(), if running => {
+                running = false;
+                told.send_modify(|state| state.exit = Some(Exit::from(status)));
+                if quarry.is_gone() {
+                    break;
+                }
+            }
+            order = orders.recv(), if listening => {
+                listening = order.is_some();
+                let order = order.unwrap_or(Order::Kill);
+                if deadline.is_none() && order != Order::Kill {
+                    quarry.ask_to_end();
+                }
+                deadline = sooner(deadline, order.grace());
+            }
+            () = reached(deadline) => {
+                hunt(&quarry, &told).await;
+                break;
+            }
+            () = sleep(PAUSE), if deadline.is_some() && !running => {
+                if quarry.is_gone() {
+                    break;
+                }
+            }
+        }
+    }
+    if running {
+        let exit = Exit::from(child.wait().await);
+        told.send_modify(|state| state.exit = Some(exit));
+    }
+    told.send_modify(State::end);
+}
+
+/// Kills until nothing is left, and tells what is still there when that takes long.
+async fn hunt(quarry: &Quarry, told: &Told) {
+    let since = Instant::now();
+    let mut pause = PAUSE;
+    loop {
+        let next = quarry.clone();
+        let left = match spawn_blocking(move || next.hunt(HUNT)).await {
+            Ok(Ok(left)) if left.is_empty() => break,
+            Ok(Ok(left)) => left.into_iter().map(Survivor::from).collect(),
+            Ok(Err(error)) => vec![Survivor { pid: 0, name: format!("unknown: {error}") }],
+            // The runtime is shutting down.
+            Err(_) => return,
+        };
+        if since.elapsed() > PATIENCE {
+            told.send_modify(|state| state.left = left);
+            pause = (pause * 2).min(PATIENCE);
+        }
+        sleep(pause).await;
+    }
+    quarry.collect();
+}
+
+fn sooner(deadline: Option<Instant>, span: Duration) -> Option<Instant> {
+    deadline.into_iter().chain(Instant::now().checked_add(span)).min()
+}
+
+async fn reached(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}

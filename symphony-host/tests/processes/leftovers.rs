@@ -1,0 +1,126 @@
+//! Contract 14.3: what an earlier life left running is ended, and nothing else.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+use crate::trial::{Shape, Trial, helped, until};
+use rustix::process::{Pid, Signal, kill_process};
+use symphony_host::{EarlierLife, MARK_VARIABLE, Mark, ProcessId, Scope};
+use tokio::runtime::Runtime;
+
+/// A service that was killed so that its run goes on: its helper was stopped before.
+fn killed_service(trial: &Trial, shape: Shape) -> Vec<ProcessId> {
+    let mut service = Command::new(std::env::current_exe().unwrap())
+        .args(["leftovers::service", "--exact", "--ignored", "--nocapture"])
+        .env("TRIAL_FOLDER", trial.path())
+        .env("TRIAL_TOKEN", trial.token())
+        .env("TRIAL_SHAPE", format!("{shape:?}"))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let records = trial.path().join("records");
+    Runtime::new().unwrap().block_on(async {
+        until("the run is recorded", || records.exists()).await;
+        trial.until_ready().await;
+    });
+    let records = fs::read_to_string(records).unwrap();
+    let records: Vec<ProcessId> = records.lines().map(|line| line.parse().unwrap()).collect();
+    send(records[0].pid(), Signal::STOP);
+    service.kill().unwrap();
+    service.wait().unwrap();
+    records
+}
+
+#[test]
+#[ignore = "not a test: the service that other tests start and kill"]
+fn service() {
+    let Some((trial, shape)) = Trial::from_environment() else { return };
+    Runtime::new().unwrap().block_on(async {
+        let scope = Scope::new(helped(), Mark::new(trial.token(), "1"));
+        let running = scope.start(&trial.command(shape)).await.unwrap();
+        let records: String = running.processes().iter().map(|id| format!("{id}\n")).collect();
+        fs::write(trial.path().join("new"), records).unwrap();
+        fs::rename(trial.path().join("new"), trial.path().join("records")).unwrap();
+        std::future::pending::<()>().await;
+    });
+}
+
+/// Somebody who looks into the workspace.
+fn person(trial: &Trial) -> Child {
+    Command::new("sleep").arg("1000").current_dir(trial.path()).spawn().unwrap()
+}
+
+fn sweep(service: &str, records: Vec<ProcessId>) -> usize {
+    let earlier = EarlierLife { service: service.into(), records };
+    Runtime::new().unwrap().block_on(helped().end_leftovers(&earlier)).unwrap().len()
+}
+
+fn by_mark(shape: Shape) {
+    let trial = Trial::new();
+    let mut person = person(&trial);
+    killed_service(&trial, shape);
+    assert!(sweep(trial.token(), Vec::new()) > 0);
+    trial.assert_gone();
+    assert_eq!(person.try_wait().unwrap(), None);
+    person.kill().unwrap();
+    person.wait().unwrap();
+}
+
+macro_rules! shapes {
+    ($($name:ident $shape:ident),+) => { mod rule_14_3_marked {
+        $( #[test] fn $name() { super::by_mark(super::Shape::$shape); } )+
+    } };
+}
+
+shapes!(in_the_group InTheGroup, term_ignoring TermIgnoring, job_control JobControl, setsid Setsid,
+    double_forked DoubleForked, empty_environment EmptyEnvironment, pid_rolling PidRolling,
+    stopped Stopped);
+
+#[test]
+fn rule_14_3_recorded_processes_are_ended_with_all_below_them() {
+    let trial = Trial::new();
+    let records = killed_service(&trial, Shape::Setsid);
+    assert!(sweep("somebody else", records) > 0);
+    trial.assert_gone();
+    assert_eq!(sweep(trial.token(), Vec::new()), 0);
+}
+
+#[test]
+fn rule_14_3_a_number_that_was_used_again_is_not_touched() {
+    let trial = Trial::new();
+    let mut person = person(&trial);
+    let id = ProcessId::of(person.id()).unwrap().to_string();
+    let (pid, rest) = id.split_once(':').unwrap();
+    let (start, boot) = rest.split_once(':').unwrap();
+    let earlier = format!("{pid}:{}:{boot}", start.parse::<u64>().unwrap() - 1);
+    let other_boot = format!("{pid}:{start}:{}", boot.chars().rev().collect::<String>());
+    let records = [earlier, other_boot].map(|id| id.parse().unwrap()).to_vec();
+    assert_eq!(sweep("nobody", records), 0);
+    assert_eq!(person.try_wait().unwrap(), None);
+    person.kill().unwrap();
+    person.wait().unwrap();
+}
+
+#[test]
+fn rule_14_3_a_service_that_was_started_from_its_own_run_does_not_end_itself() {
+    let trial = Trial::new();
+    let status = Command::new(std::env::current_exe().unwrap())
+        .args(["leftovers::sweeper", "--exact", "--ignored", "--nocapture"])
+        .env(MARK_VARIABLE, format!("{}/1/1", trial.token()))
+        .env("TRIAL_TOKEN", trial.token())
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success(), "{status}");
+}
+
+#[test]
+#[ignore = "not a test: a service that carries its own mark"]
+fn sweeper() {
+    let Ok(service) = std::env::var("TRIAL_TOKEN") else { return };
+    assert_eq!(sweep(&service, ProcessId::of(std::process::id()).into_iter().collect()), 0);
+}
+
+fn send(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
+}

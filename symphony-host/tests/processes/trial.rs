@@ -1,0 +1,210 @@
+//! Real processes of every awkward shape, and how to see whether one of them is still there.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Read};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::process::{Pid, Signal, kill_process};
+use symphony_host::{Command, Host, Local, Mark, Scope, Shell};
+use tempfile::TempDir;
+
+/// What a descendant may do to get out of sight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    InTheGroup,
+    TermIgnoring,
+    JobControl,
+    Setsid,
+    DoubleForked,
+    EmptyEnvironment,
+    PidRolling,
+    Stopped,
+}
+
+impl Shape {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::InTheGroup,
+        Self::TermIgnoring,
+        Self::JobControl,
+        Self::Setsid,
+        Self::DoubleForked,
+        Self::EmptyEnvironment,
+        Self::PidRolling,
+        Self::Stopped,
+    ];
+
+    /// Starts such a process in the background. It makes the file `$R` and lives for `$T` seconds,
+    /// so that a test that fails leaves nothing for long.
+    const fn script(self) -> &'static str {
+        match self {
+            Self::InTheGroup => r#"sleep $T & : > "$R""#,
+            Self::TermIgnoring => r#"sh -c 'trap "" TERM INT HUP; : > "$R"; sleep $T' &"#,
+            Self::JobControl => r#"bash -mc 'sleep $T & : > "$R"; wait' &"#,
+            Self::Setsid => r#"setsid sh -c ': > "$R"; exec sleep $T' &"#,
+            Self::DoubleForked => r#"(setsid sh -c ': > "$R"; exec sleep $T' &)"#,
+            Self::EmptyEnvironment => {
+                r#"(env -i setsid sh -c ': > "$1"; exec sleep "$2"' sh "$R" $T &)"#
+            }
+            // Each one starts the next in a session of its own and is gone: one at a time, a hundred
+            // in all, and the last one ends after five seconds whatever happens.
+            Self::PidRolling => {
+                r#"S='trap "" TERM; [ "$2" -gt 0 ] || exec sleep 5
+                    setsid sh -c "$1" roll "$1" $(($2 - 1)) & : > "$R"; exit 0'
+                sh -c "$S" roll "$S" 100 &"#
+            }
+            // In a session of its own: others are woken when their leader ends.
+            Self::Stopped => r#"setsid sh -c ': > "$R"; kill -STOP $$; exec sleep $T' &"#,
+        }
+    }
+}
+
+/// A place for one test: a folder, a file that says "ready", and a pipe with a name that every
+/// process of the test's script holds open: it is at its end exactly when none of them is left.
+pub(crate) struct Trial {
+    folder: PathBuf,
+    token: String,
+    held: Option<(File, TempDir)>,
+}
+
+impl Trial {
+    pub(crate) fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let token = format!("trial-{}-{count}", std::process::id());
+        let folder = tempfile::Builder::new().prefix("host-").tempdir().unwrap();
+        let pipe = folder.path().join("held");
+        rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        rustix::fs::chmod(&pipe, Mode::from(0o666)).unwrap();
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let pipe = rustix::fs::open(pipe, flags, Mode::empty()).unwrap();
+        // Not the number by which survivors are known.
+        let pipe = rustix::io::fcntl_dupfd_cloexec(pipe, 10).unwrap();
+        Self { folder: folder.path().into(), token, held: Some((pipe.into(), folder)) }
+    }
+
+    /// The trial of the test that has started this process.
+    pub(crate) fn from_environment() -> Option<(Self, Shape)> {
+        let shape = env::var("TRIAL_SHAPE").ok()?;
+        let shape = Shape::ALL.into_iter().find(|other| format!("{other:?}") == shape)?;
+        let folder = env::var("TRIAL_FOLDER").ok()?.into();
+        Some((Self { folder, token: env::var("TRIAL_TOKEN").ok()?, held: None }, shape))
+    }
+
+    fn ready_file(&self) -> PathBuf {
+        self.folder.join("ready")
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.clone()
+    }
+
+    /// A name that no other trial has.
+    pub(crate) fn token(&self) -> &str {
+        &self.token
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready_file().exists()
+    }
+
+    /// A command that starts the shape and stays.
+    pub(crate) fn command(&self, shape: Shape) -> Command {
+        self.script(&format!("{}\nexec sleep $T", shape.script()))
+    }
+
+    /// A command that starts the shape and ends once it is there.
+    pub(crate) fn hook(&self, shape: Shape, code: i32) -> Command {
+        let wait = r#"until [ -e "$R" ]; do sleep 0.01; done"#;
+        self.script(&format!("{}\n{wait}\nexit {code}", shape.script()))
+    }
+
+    pub(crate) fn script(&self, script: &str) -> Command {
+        Command::script(Shell::Sh, format!("exec 9> held\n{script}"), self.path())
+            .set("T", "100")
+            .set("R", self.ready_file())
+    }
+
+    /// Whether no process of the script is left.
+    pub(crate) fn is_gone(&self) -> bool {
+        let (held, _) = self.held.as_ref().unwrap();
+        match (&*held).read(&mut [0; 1]) {
+            Ok(read) => read == 0,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock);
+                false
+            }
+        }
+    }
+
+    pub(crate) async fn until_ready(&self) {
+        until("the shape is there", || self.is_ready()).await;
+    }
+
+    pub(crate) async fn until_gone(&self) {
+        until("nobody is left", || self.is_gone()).await;
+    }
+
+    pub(crate) fn assert_gone(&self) {
+        assert!(self.is_gone(), "left: {:?}", self.survivors());
+    }
+
+    /// Who holds the pipe.
+    fn survivors(&self) -> Vec<(i32, String)> {
+        let pipe = self.folder.join("held");
+        let holders = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+            let folder = entry.ok()?.path();
+            let pid = folder.file_name()?.to_str()?.parse().ok()?;
+            (fs::read_link(folder.join("fd/9")).ok()? == pipe).then_some(())?;
+            Some((pid, fs::read_to_string(folder.join("comm")).ok()?))
+        });
+        holders.collect()
+    }
+}
+
+impl Drop for Trial {
+    /// A test that failed must leave nobody either.
+    fn drop(&mut self) {
+        if self.held.is_some() {
+            for (pid, _) in self.survivors() {
+                let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+            }
+        }
+    }
+}
+
+/// Waits for a condition, with a limit.
+pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < Duration::from_secs(30), "waited too long until {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+pub(crate) fn helped() -> Arc<dyn Host> {
+    Arc::new(Local::with_helper(env!("CARGO_BIN_EXE_symphony-helper")))
+}
+
+/// The same where no control group can be made.
+pub(crate) fn ungrouped() -> Arc<dyn Host> {
+    let helper = env!("CARGO_BIN_EXE_symphony-helper");
+    Arc::new(Local::with_helper(helper).without_control_groups())
+}
+
+pub(crate) fn unhelped() -> Arc<dyn Host> {
+    Arc::new(Local::without_helper())
+}
+
+pub(crate) fn scope(host: Arc<dyn Host>) -> Scope {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let run = COUNT.fetch_add(1, Ordering::Relaxed).to_string();
+    Scope::new(host, Mark::new(&format!("trial-{}", std::process::id()), &run))
+}
+
+pub(crate) const GRACE: Duration = Duration::from_millis(100);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
