@@ -19,6 +19,8 @@ mod lock;
 mod processes;
 mod record;
 mod root;
+#[cfg(test)]
+mod tests;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};

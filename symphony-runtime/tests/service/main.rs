@@ -2,5 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+mod hooks;
 mod runs;
 mod stage;
+mod trouble;
