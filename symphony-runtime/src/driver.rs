@@ -42,6 +42,7 @@ const DRAIN_MARGIN: Duration = Duration::from_secs(10);
 
 /// What reaches the driver.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are events, and boxing them costs more")]
 pub(crate) enum Message {
     /// Something happened.
     Event(Event),
@@ -223,8 +224,10 @@ impl Driver {
     fn begin_to_drain(&mut self) {
         let settings = self.loaded.settings();
         // The agent has its grace, then `after_run` its time, then what hooks left behind a grace.
-        let bound = settings.agent.stop_grace * 2 + settings.hooks.timeout + DRAIN_MARGIN;
-        self.drain_by.get_or_insert(Instant::now() + bound);
+        let graces = settings.agent.stop_grace.saturating_mul(2);
+        let bound = graces.saturating_add(settings.hooks.timeout).saturating_add(DRAIN_MARGIN);
+        // A bound beyond all time is none.
+        self.drain_by = self.drain_by.or(Instant::now().checked_add(bound));
     }
 
     fn reload(&mut self, mut loaded: Loaded) {

@@ -157,13 +157,14 @@ impl Loader {
             return Err(problem.path("tracker.kind"));
         };
         let folder = match &self.source {
-            Source::File(path) => folder_of(path),
-            Source::Code { .. } => PathBuf::from("."),
+            Source::File(path) => Some(folder_of(path)),
+            Source::Code { .. } => None,
         };
         let budget = &settings.polling.budget;
-        let context = TrackerContext::new(&settings.tracker, budget, self.env.as_ref());
+        let mut context = TrackerContext::new(&settings.tracker, budget, self.env.as_ref());
+        context.folder = folder.as_deref();
         let built = factory
-            .build(&context.in_folder(&folder))
+            .build(&context)
             .map_err(|error| setting("tracker.provider", error.to_failure(wall_now()).message))?;
         Ok(Reads {
             tracker: built.tracker,

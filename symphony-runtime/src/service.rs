@@ -180,6 +180,7 @@ impl ServiceBuilder {
         let root = Arc::clone(&loaded.root);
         disk.hold(&root);
         news::warn_of(&loaded.warnings);
+        tell_guarantees(host.as_ref());
         let service = service_name(root.path());
         end_leftovers(host.as_ref(), &root, &service).await?;
         let hooks = match self.hooks {
@@ -325,6 +326,18 @@ impl Service {
 /// What tells this service's processes from another's, in every life of it: its root.
 fn service_name(root: &Path) -> Arc<str> {
     root.display().to_string().into()
+}
+
+/// Without a helper process some promises cannot be kept: people should know which.
+fn tell_guarantees(host: &dyn Host) {
+    let guarantees = host.guarantees();
+    if !guarantees.is_full() {
+        let missing = guarantees.to_string();
+        let missing = missing.lines().filter_map(|line| line.strip_prefix("NO ")).map(str::trim);
+        for promise in missing {
+            warn!(promise, "not guaranteed on this host");
+        }
+    }
 }
 
 async fn load(loader: Arc<Loader>) -> Result<(Arc<Loader>, String, Loaded), StartError> {

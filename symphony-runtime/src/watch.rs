@@ -194,3 +194,60 @@ fn folders(path: &Path) -> BTreeMap<PathBuf, (u64, u64)> {
     }
     folders
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// Waits for a wake that follows an edit.
+    async fn woken(eyes: &mut Eyes, wake: &Notify, edit: impl FnOnce()) {
+        eyes.aim();
+        // What the last edit, or aiming, has left.
+        while tokio::time::timeout(Duration::from_millis(50), wake.notified()).await.is_ok() {}
+        edit();
+        let woken = tokio::time::timeout(Duration::from_secs(30), wake.notified()).await;
+        assert!(woken.is_ok(), "nobody woke us");
+    }
+
+    #[tokio::test]
+    async fn rule_2_6_every_way_to_edit_a_file_wakes_the_watch() {
+        let dir = tempfile::Builder::new().prefix("runtime-").tempdir().unwrap();
+        let (folder, file) = (dir.path().join("a"), dir.path().join("a/WORKFLOW.md"));
+        let real = dir.path().join("b/real.md");
+        fs::create_dir_all(&folder).unwrap();
+        fs::create_dir_all(real.parent().unwrap()).unwrap();
+        fs::write(&file, "1").unwrap();
+        let wake = Arc::new(Notify::new());
+        let mut eyes = Eyes::new(file.clone(), &wake);
+        woken(&mut eyes, &wake, || fs::write(&file, "2").unwrap()).await;
+        let new = folder.join("new");
+        fs::write(&new, "3").unwrap();
+        woken(&mut eyes, &wake, || fs::rename(&new, &file).unwrap()).await;
+        woken(&mut eyes, &wake, || fs::write(&file, "4").unwrap()).await;
+        woken(&mut eyes, &wake, || fs::remove_file(&file).unwrap()).await;
+        fs::write(&real, "5").unwrap();
+        woken(&mut eyes, &wake, || symlink("../b/real.md", &file).unwrap()).await;
+        woken(&mut eyes, &wake, || fs::write(&real, "6").unwrap()).await;
+        // The folder itself is replaced.
+        woken(&mut eyes, &wake, || fs::rename(&folder, dir.path().join("old")).unwrap()).await;
+        fs::create_dir(&folder).unwrap();
+        woken(&mut eyes, &wake, || fs::write(&file, "7").unwrap()).await;
+    }
+
+    #[tokio::test]
+    async fn reading_the_file_does_not_wake_the_watch() {
+        let dir = tempfile::Builder::new().prefix("runtime-").tempdir().unwrap();
+        let file = dir.path().join("WORKFLOW.md");
+        fs::write(&file, "1").unwrap();
+        let wake = Arc::new(Notify::new());
+        let mut eyes = Eyes::new(file.clone(), &wake);
+        eyes.aim();
+        while tokio::time::timeout(Duration::from_millis(50), wake.notified()).await.is_ok() {}
+        fs::read(&file).unwrap();
+        let woken = tokio::time::timeout(Duration::from_millis(200), wake.notified()).await;
+        assert!(woken.is_err());
+    }
+}

@@ -183,8 +183,8 @@ async fn rule_9_5_hooks_see_the_issue_as_data_and_no_secrets() {
     assert_eq!(value("SYMPHONY_HOOK").as_deref(), Some("before_run"));
     assert_eq!(value("CARGO_PKG_NAME"), None, "a tracker's secret");
     assert!(value("CARGO_PKG_VERSION").is_some(), "named in hooks.env");
-    assert_eq!(lines(&stage.dir.path().join("pwd")), [workspace.clone()]);
     assert!(!Path::new(&workspace).join("pwned").exists());
+    assert_eq!(lines(&stage.dir.path().join("pwd")), [workspace]);
     assert_eq!(live.shut_down().await, Ended::Drained);
 }
 
@@ -273,5 +273,24 @@ async fn rule_2_7_run_hooks_are_frozen_and_before_remove_is_live() {
     gate.open();
     eventually("removed", || lines(&seen).len() == 2).await;
     assert_eq!(lines(&seen), ["run 1", "remove 2"]);
+    assert_eq!(live.shut_down().await, Ended::Drained);
+}
+
+#[tokio::test]
+async fn rule_9_2_an_agent_is_not_launched_in_a_folder_that_was_replaced() {
+    let stage = Stage::new(Script::new().write("mine", "x"));
+    let outside = stage.dir.path().join("precious");
+    fs::create_dir(&outside).unwrap();
+    stage.write(&format!(
+        "hooks:\n  before_run: 'cd .. && mv MT-1 away && ln -s {} MT-1'",
+        outside.display()
+    ));
+    stage.issue("1", "MT-1");
+    let live = stage.start().await;
+    live.until("the failure", |s| s.waiting.len() == 1).await;
+    let failure = live.handle.snapshot().unwrap().waiting[0].failure.clone().unwrap().to_string();
+    assert!(failure.starts_with("workspace_error:") && failure.contains("symlink"), "{failure}");
+    assert_eq!(stage.agent.journal().entries(), []);
+    assert_eq!(crate::stage::names(&outside), [""; 0]);
     assert_eq!(live.shut_down().await, Ended::Drained);
 }

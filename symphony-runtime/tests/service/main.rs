@@ -3,6 +3,10 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod hooks;
+mod identifiers;
+mod reload;
+mod restart;
 mod runs;
 mod stage;
+mod surroundings;
 mod trouble;

@@ -180,12 +180,13 @@ pub(crate) async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
 
 /// Waits for a condition that nothing tells of.
 pub(crate) async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = std::time::Instant::now();
+    let (begun, mut pause) = (std::time::Instant::now(), Duration::from_millis(1));
     while !is_so() {
         assert!(begun.elapsed() < Duration::from_secs(30), "in vain: {what}");
         // On the test's clock, and really: where one stands still, the other goes on.
-        tokio::time::sleep(Duration::from_millis(5)).await;
-        tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(5))).await.unwrap();
+        tokio::time::sleep(pause).await;
+        tokio::task::spawn_blocking(|| std::thread::sleep(Duration::from_millis(1))).await.unwrap();
+        pause = (pause * 2).min(Duration::from_millis(200));
     }
 }
 
