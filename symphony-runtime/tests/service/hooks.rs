@@ -213,16 +213,25 @@ async fn rule_9_5_a_hook_that_takes_too_long_is_ended_with_its_whole_tree() {
 async fn rule_9_5_what_a_hook_leaves_in_the_background_lives_until_the_run_ends() {
     let stage = Stage::new(Script::new().hang());
     let pid = stage.dir.path().join("pid");
-    let script = format!("setsid sleep 600 & echo $! > {}", pid.display());
+    let (up, bye) = (stage.dir.path().join("up"), stage.dir.path().join("bye"));
+    // A server that is asked to end says good-bye.
+    let server = format!(
+        "trap \"echo bye > {}; exit\" TERM; touch {}; while :; do sleep 0.05; done",
+        bye.display(),
+        up.display()
+    );
+    let script = format!("({server}) & echo $! > {}", pid.display());
     stage.write(&format!("hooks:\n  before_run: '{script}'"));
     stage.issue("1", "MT-1");
     let live = stage.start().await;
     within("an agent", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
     let server = process(&pid).unwrap();
     assert!(server.is_alive());
+    eventually("it is up", || up.exists()).await;
     live.handle.stop("1".into()).unwrap();
     live.until("the run has ended", |s| s.blocked.len() == 1).await;
     assert!(!server.is_alive());
+    assert_eq!(lines(&bye), ["bye"]);
     assert_eq!(live.shut_down().await, Ended::Drained);
 }
 

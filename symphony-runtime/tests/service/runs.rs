@@ -39,7 +39,7 @@ async fn rule_10_1_an_issue_is_worked_on_turn_by_turn_until_it_is_done() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_embedder_needs_ten_lines() {
+async fn rule_13_2_an_embedder_needs_ten_lines_and_its_handle_says_when_the_service_is_gone() {
     let stage = Stage::new(Script::new().set_state("Done"));
     stage.issue("1", "MT-1");
     let (active, terminal) = (StateSet::new(["Todo"]), StateSet::new(["Done"]));

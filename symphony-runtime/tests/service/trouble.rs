@@ -41,6 +41,15 @@ async fn rule_4_3_a_tracker_that_hangs_for_ever_delays_nothing_else() {
     live.until("the stall", |s| s.waiting.iter().any(|row| row.issue.id.as_str() == "2")).await;
     // A retry comes due, asks, and is not answered: it keeps its claim.
     live.until("the retry", |s| s.checking.iter().any(|row| row.issue.id.as_str() == "1")).await;
+    // The read is given up, and the retry waits again with the same attempt.
+    live.until("given up", |s| {
+        let waits = s.waiting.iter().find(|row| row.issue.id.as_str() == "1");
+        waits.is_some_and(|row| {
+            let failure = row.failure.as_ref().map(ToString::to_string).unwrap_or_default();
+            row.attempt == 1 && failure.contains("did not answer within 30000 ms")
+        })
+    })
+    .await;
     // An edit is applied.
     stage.write("codex:\n  stall_timeout_ms: 60000\npolling:\n  interval_ms: 7000");
     eventually("the edit", || live.happened(|what| *what == Happened::Reloaded) == 1).await;
@@ -118,7 +127,9 @@ async fn a_tracker_that_panics_is_a_failed_read() {
     mood.poll.store(true, Ordering::Relaxed);
     mood.ids.store(true, Ordering::Relaxed);
     mood.tools.store(true, Ordering::Relaxed);
-    let live = Live::start(moody(&stage, &mood)).await;
+    let hooks = Jumpy::default();
+    hooks.calm.store(true, Ordering::Relaxed);
+    let live = Live::start(moody(&stage, &mood).hooks(hooks.clone())).await;
     within("done all the same", stage.board.wait_until(|board| board.is_in("1", "Done"))).await;
     eventually("told", || {
         live.happened(|what| {
