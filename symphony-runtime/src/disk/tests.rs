@@ -133,8 +133,9 @@ fn rule_9_2_a_symlink_planted_between_check_and_use_leads_nowhere() {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let _ = symlink(&yard.outside, &spare);
-            while !stop.load(Ordering::Relaxed) {
+            let (_, begun) = (symlink(&yard.outside, &spare), Instant::now());
+            // Bounded, so that a test that fails also ends.
+            while !stop.load(Ordering::Relaxed) && begun.elapsed() < Duration::from_secs(10) {
                 // Folder and link change places in one step, again and again.
                 let exchange = rustix::fs::RenameFlags::EXCHANGE;
                 let here = rustix::fs::CWD;
@@ -160,6 +161,7 @@ fn rule_9_2_a_symlink_planted_between_check_and_use_leads_nowhere() {
             }
         }
         stop.store(true, Ordering::Relaxed);
+        assert!(opened_once > 0 && refused_once > 0, "{opened_once} and {refused_once}");
     });
     yard.outside_is_whole();
 }

@@ -138,6 +138,12 @@ async fn a_tracker_that_panics_is_a_failed_read() {
         }) == 1
     })
     .await;
+    let broken = |what: &Happened| {
+        matches!(what, Happened::Ended { end, .. }
+        if format!("{end:?}").contains("tools are broken"))
+    };
+    eventually("a failed run", || live.happened(broken) == 1).await;
+    eventually("after_run for both", || hooks.after_runs.load(Ordering::Relaxed) == 2).await;
     assert_eq!(live.shut_down().await, Ended::Drained);
 }
 
