@@ -317,7 +317,7 @@ impl Issue {
     /// Whether everything an issue must have is there (contract 5.1).
     #[must_use]
     pub fn is_well_formed(&self) -> bool {
-        let filled = |text: &str| !text.trim().is_empty();
+        let filled = |text: &str| text.chars().any(|c| !c.is_whitespace());
         filled(self.id.as_str())
             && filled(self.identifier.as_str())
             && filled(&self.title)

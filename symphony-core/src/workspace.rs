@@ -21,6 +21,11 @@ impl HostId {
     pub fn local() -> Self {
         Self::from("local")
     }
+
+    /// Whether it is this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        self.as_str() == "local"
+    }
 }
 
 text_newtype! {
@@ -42,7 +47,8 @@ text_newtype! {
 #[serde(transparent)]
 pub struct WorkspaceKey(String);
 
-const LONGEST_NAME: usize = 100;
+/// Longer ones are cut (contract 9.1).
+pub(crate) const LONGEST_NAME: usize = 100;
 const DIGEST: usize = 18;
 
 impl WorkspaceKey {
@@ -95,6 +101,21 @@ impl WorkspaceKey {
     #[must_use]
     pub fn folded(&self) -> String {
         self.0.to_ascii_lowercase()
+    }
+
+    /// The folded key of an identifier that is its own key, without a new piece of memory; `None`
+    /// for one that has to be derived.
+    pub(crate) fn folded_plain<'a>(
+        identifier: &str,
+        buffer: &'a mut [u8; LONGEST_NAME],
+    ) -> Option<&'a str> {
+        let is_own_key = identifier.bytes().all(|byte| is_plain(char::from(byte)))
+            && !matches!(identifier, "" | "." | "..")
+            && !needs_digest(identifier);
+        let folded = buffer.get_mut(..identifier.len()).filter(|_| is_own_key)?;
+        folded.copy_from_slice(identifier.as_bytes());
+        folded.make_ascii_lowercase();
+        std::str::from_utf8(folded).ok()
     }
 }
 
@@ -153,4 +174,25 @@ pub struct WorkspaceRecord {
     pub key: WorkspaceKey,
     /// The folder.
     pub path: PathBuf,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rule_9_1_a_plain_identifier_folds_to_the_folded_form_of_its_key() {
+        let long = "X".repeat(LONGEST_NAME);
+        let longer = "X".repeat(LONGEST_NAME + 1);
+        let plain = ["MT-42", "a.b_C-9", "...", "-", long.as_str()];
+        let derived = ["", ".", "..", "A/B", "Stra\u{df}e", "a b", longer.as_str()];
+        for identifier in plain.into_iter().chain(derived) {
+            let folded =
+                WorkspaceKey::folded_plain(identifier, &mut [0; LONGEST_NAME]).map(str::to_owned);
+            let key = WorkspaceKey::derive(identifier).ok();
+            let own = key.filter(|key| key.as_str() == identifier).map(|key| key.folded());
+            assert_eq!(folded, own, "{identifier}");
+            assert_eq!(folded.is_some(), plain.contains(&identifier), "{identifier}");
+        }
+    }
 }

@@ -1,19 +1,22 @@
 //! What supervision costs, beside its limit in the same run: prints, asserts nothing.
 //!
-//! `cargo bench -p symphony-host` (`ROUNDS=1000` for more).
+//! `cargo bench -p symphony-host`, under 20 seconds; `ROUNDS=500` for more. Called as a test it
+//! makes one round, to see that it works.
 
 #![expect(clippy::unwrap_used, reason = "a measurement that cannot be made fails")]
 
+use std::env;
 use std::fs;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use symphony_host::{Command, Local, Mark, Running, Scope, Shell};
+use rustix::process::{Pid, Signal, kill_process};
+use symphony_host::{Command, Host, Local, Mark, Running, Scope, Shell};
 use tokio::io::AsyncReadExt;
 
 /// A tree of nine: group, TERM-ignoring, job control, session, daemons, one of them without
-/// environment, stopped. Each writes a line when it is there.
+/// environment, stopped. Each writes a line when it is there, and ends by itself after a minute.
 const TREE: &str = "
     one='echo; exec sleep 60'
     sh -c \"$one\" &
@@ -28,14 +31,24 @@ const READY: usize = 7;
 
 fn main() {
     symphony_host::init();
-    let rounds = std::env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(100);
+    let rounds = env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
+    let is_bench = env::args().any(|argument| argument == "--bench");
+    let rounds = rounds.unwrap_or(if is_bench { 50 } else { 1 });
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let scope = Scope::new(Arc::new(Local::new()), Mark::new("bench", "1"));
-        starts(&scope, rounds).await;
-        ends(&scope, rounds).await;
-        memory(&scope).await;
+        let scope = |host| Scope::new(Arc::new(host), Mark::new("bench", "1"));
+        let plain = scope(Local::new().without_control_groups());
+        starts(&plain, rounds).await;
+        ends(&plain, rounds).await;
+        if Local::new().guarantees().control_groups {
+            println!("with control groups:");
+            starts(&scope(Local::new()), rounds).await;
+            lost(&scope(Local::new()), rounds).await;
+        }
+        println!("without:");
+        lost(&plain, rounds).await;
+        memory(&plain).await;
         for shell in [Shell::Sh, Shell::Bash] {
-            println!("login of {}: {:?}", shell.as_str(), scope.login_time(shell).await.unwrap());
+            println!("login of {}: {:?}", shell.as_str(), plain.login_time(shell).await.unwrap());
         }
     });
 }
@@ -43,7 +56,7 @@ fn main() {
 async fn starts(scope: &Scope, rounds: usize) {
     let (mut bare, mut helped) = (Vec::new(), Vec::new());
     let command = Command::new(["true"], "/");
-    for _ in 0..rounds {
+    for _ in 0..2 * rounds {
         let start = Instant::now();
         let mut child = tokio::process::Command::new("true").stdin(Stdio::null()).spawn().unwrap();
         bare.push(start.elapsed());
@@ -70,12 +83,27 @@ async fn ends(scope: &Scope, rounds: usize) {
         let start = Instant::now();
         drop(running);
         while helper.is_alive() {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
         dropped.push(start.elapsed());
     }
     print("stop to a tree of nine gone", killed);
     print("drop to a tree of nine gone", dropped);
+}
+
+/// The case that needs the hunt: the helper is killed.
+async fn lost(scope: &Scope, rounds: usize) {
+    let mut hunted = Vec::new();
+    for _ in 0..rounds {
+        let mut running = tree(scope).await;
+        let helper = i32::try_from(running.processes()[0].pid()).unwrap();
+        let helper = Pid::from_raw(helper).unwrap();
+        let start = Instant::now();
+        kill_process(helper, Signal::KILL).unwrap();
+        running.exited().await;
+        hunted.push(start.elapsed());
+    }
+    print("helper killed to a tree of nine gone", hunted);
 }
 
 async fn tree(scope: &Scope) -> Running {
@@ -88,7 +116,7 @@ async fn tree(scope: &Scope) -> Running {
 }
 
 async fn memory(scope: &Scope) {
-    let running = scope.start(&Command::new(["sleep", "1000"], "/")).await.unwrap();
+    let running = scope.start(&Command::new(["sleep", "60"], "/")).await.unwrap();
     let helper = running.processes()[0].pid();
     match fs::read_to_string(format!("/proc/{helper}/smaps_rollup")) {
         Ok(map) => {

@@ -13,7 +13,8 @@ use crate::running::Output;
 /// How much is kept (contract 9.5).
 pub const KEPT_OUTPUT: usize = 64 * 1024;
 
-/// What was captured. Its text form replaces what is not UTF-8.
+/// What was captured. Its text form replaces what is not UTF-8; it is still a stranger's text, not
+/// fit for a log or a terminal as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
     /// The last [`KEPT_OUTPUT`] bytes.

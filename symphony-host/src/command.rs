@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 ///     .remove("LINEAR_API_KEY")
 ///     .merge_output();
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Command {
     program: Program,
     folder: Folder,
@@ -171,6 +172,23 @@ impl Command {
     }
 }
 
+/// Without the values of variables: some are secrets.
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (set, removed): (Vec<_>, Vec<_>) =
+            self.changes().partition(|(_, value)| value.is_some());
+        let names = |changes: Vec<(&OsStr, _)>| -> Vec<OsString> {
+            changes.into_iter().map(|(name, _)| name.into()).collect()
+        };
+        f.debug_struct("Command")
+            .field("program", &self.program)
+            .field("folder", &self.folder)
+            .field("set", &names(set))
+            .field("removed", &names(removed))
+            .finish_non_exhaustive()
+    }
+}
+
 /// What goes before a script, on its first line so that its line numbers stay right: the profile
 /// has run by then. A profile that made a name read-only must not let it through: nothing runs.
 fn unset<'a>(names: impl Iterator<Item = &'a str>) -> String {
@@ -208,6 +226,13 @@ mod tests {
         assert_eq!(command.argv(), ["bash", "-lc", text]);
         let command = command.set("A", "1").remove("KEY").remove("B_2");
         assert_eq!(script_of(&command), format!("unset -v B_2 KEY || exit 126; {text}"));
+    }
+
+    #[test]
+    fn a_value_is_not_printed() {
+        let command = Command::new(["env"], "/").set("KEY", "secret").remove("OTHER");
+        let text = format!("{command:?}");
+        assert!(text.contains("KEY") && text.contains("OTHER") && !text.contains("secret"));
     }
 
     #[test]

@@ -28,7 +28,10 @@ pub fn harden() -> io::Result<()> {
     }
     let limit = getrlimit(Resource::Nofile);
     BEFORE.get_or_init(|| limit.current);
-    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })?;
+    // macOS names a maximum that it does not accept.
+    let most = if cfg!(target_os = "macos") { Some(10_240) } else { None };
+    let current = limit.maximum.into_iter().chain(most).min();
+    setrlimit(Resource::Nofile, Rlimit { current, ..limit })?;
     Ok(())
 }
 

@@ -178,10 +178,13 @@ fn prepare(launch: &Launch) -> io::Result<()> {
 /// A handle that tells when the service is gone, even if a copy of its socket is open elsewhere.
 /// Where there are no such handles the socket has to do. An error if it is gone already.
 fn watch(service: u32) -> io::Result<Option<OwnedFd>> {
-    let parent = rustix::process::getppid();
-    let parent = parent.filter(|parent| parent.as_raw_nonzero().get().unsigned_abs() == service);
-    let parent = parent.ok_or(io::ErrorKind::BrokenPipe)?;
-    Ok(process::handle(parent).ok())
+    let service = i32::try_from(service).ok().and_then(Pid::from_raw);
+    // Held before the check, so that the number cannot change hands after it.
+    let handle = service.and_then(|service| process::handle(service).ok());
+    if rustix::process::getppid() != service {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
+    Ok(handle)
 }
 
 /// Starts the command in a group of its own, with the streams and in the folder it was handed.

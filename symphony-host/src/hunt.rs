@@ -21,8 +21,36 @@ const DOUBT: Duration = Duration::from_millis(250);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) rows: Vec<Row>,
-    /// Nobody vanished while being looked at, or had just ended: it may have had a child.
-    is_sure: bool,
+    /// Those that have ended and wait to be collected.
+    dead: BTreeSet<ProcessId>,
+    /// Nobody vanished while being looked at.
+    is_whole: bool,
+}
+
+/// What several looks have shown.
+#[derive(Debug, Default)]
+struct Looks {
+    /// How many in a row have found nobody, for sure.
+    empty: u32,
+    dead: BTreeSet<ProcessId>,
+}
+
+impl Looks {
+    /// Takes in one more look. Whoever vanished or ended since the last one may have had a child that
+    /// was not seen.
+    fn note(&mut self, found: &Found) {
+        let is_sure = found.is_whole && found.dead.is_subset(&self.dead);
+        self.dead.extend(&found.dead);
+        if !found.rows.is_empty() {
+            self.empty = 0;
+        } else if is_sure {
+            self.empty += 1;
+        }
+    }
+
+    const fn are_empty(&self) -> bool {
+        self.empty >= EMPTY_LOOKS
+    }
 }
 
 /// The processes to be ended.
@@ -47,13 +75,13 @@ impl Quarry {
     pub(crate) fn find(&self) -> io::Result<Found> {
         if !cfg!(target_os = "linux") {
             let rows = self.records.iter().filter_map(|process| process.row()).collect();
-            return Ok(Found { rows, is_sure: true });
+            return Ok(Found { rows, dead: BTreeSet::new(), is_whole: true });
         }
         let own = own_line();
-        let (mut rows, mut roots, mut is_sure) = (Vec::new(), BTreeSet::new(), true);
+        let (mut rows, mut roots, mut is_whole) = (Vec::new(), BTreeSet::new(), true);
         for pid in process::numbers()? {
             let Some(row) = process::row(pid) else {
-                is_sure = false;
+                is_whole = false;
                 continue;
             };
             if own.contains(&row.number()) {
@@ -64,13 +92,13 @@ impl Quarry {
                     roots.insert(row.number());
                 }
                 Some(_) => {}
-                None => is_sure = false,
+                None => is_whole = false,
             }
             rows.push(row);
         }
         let (dead, rows): (Vec<_>, _) =
             process::with_descendants(rows, &roots).into_iter().partition(Row::is_dead);
-        Ok(Found { rows, is_sure: is_sure && dead.is_empty() })
+        Ok(Found { rows, dead: dead.iter().map(Row::id).collect(), is_whole })
     }
 
     /// SIGTERM for everyone; a stopped process hears it when it is woken.
@@ -86,27 +114,29 @@ impl Quarry {
     /// Whether there is certainly nobody. Only when the command itself has been waited for.
     pub(crate) fn is_gone(&self) -> bool {
         self.collect();
-        let is_empty = || self.find().is_ok_and(|found| found.is_sure && found.rows.is_empty());
-        (0..EMPTY_LOOKS).all(|_| is_empty())
+        let mut looks = Looks::default();
+        // One more, for those that the first one finds dead.
+        for _ in 0..=EMPTY_LOOKS {
+            looks.note(&self.find().unwrap_or_default());
+        }
+        looks.are_empty()
     }
 
     /// Kills until nobody is found, or until the time is up; tells who is left.
     pub(crate) fn hunt(&self, limit: Duration) -> io::Result<Vec<Row>> {
         let until = Instant::now() + limit;
-        let (mut empty, mut since) = (0, Instant::now());
+        let (mut looks, mut since) = (Looks::default(), Instant::now());
         loop {
             let chased = self.chase();
             let found = self.strike()?;
+            looks.note(&found);
             if chased || !found.rows.is_empty() {
-                (empty, since) = (0, Instant::now());
-            } else if found.is_sure {
-                empty += 1;
-            }
-            if empty >= EMPTY_LOOKS || since.elapsed() >= DOUBT {
+                (looks.empty, since) = (0, Instant::now());
+                if since >= until {
+                    return Ok(found.rows);
+                }
+            } else if looks.are_empty() || since.elapsed() >= DOUBT {
                 return Ok(Vec::new());
-            }
-            if Instant::now() >= until {
-                return Ok(found.rows);
             }
         }
     }
@@ -172,7 +202,10 @@ fn line_of(pid: Pid, parent: impl Fn(Pid) -> Option<i32>) -> BTreeSet<i32> {
 
 impl From<Row> for Survivor {
     fn from(row: Row) -> Self {
-        Self { pid: row.id().pid(), name: row.name }
+        // A process gives itself its name: it must not become a line of a log, or move a cursor.
+        let is_plain = |&c: &char| c == ' ' || c.is_ascii_graphic();
+        let name = row.name.chars().map(|c| if is_plain(&c) { c } else { '?' }).collect();
+        Self { pid: row.id().pid(), name }
     }
 }
 
@@ -193,5 +226,28 @@ mod tests {
         assert_eq!(line(7), BTreeSet::from([1, 5, 7]));
         assert_eq!(line(20), BTreeSet::from([20, 21]));
         assert_eq!(line(4), BTreeSet::from([4]));
+    }
+
+    #[test]
+    fn a_name_cannot_be_a_line_or_an_escape_sequence() {
+        let pid = Pid::INIT;
+        let name = "a b\n\u{1b}[2J\u{202e}x".to_owned();
+        let row = Row { pid, parent: 0, group: 1, state: b'S', start: 0, name };
+        assert_eq!(Survivor::from(row).name, "a b??[2J?x");
+    }
+
+    #[test]
+    fn a_look_counts_only_if_nobody_can_have_been_missed() {
+        let id = ProcessId::of(std::process::id()).into_iter().collect::<BTreeSet<_>>();
+        let found =
+            |dead: &BTreeSet<_>, is_whole| Found { rows: vec![], dead: dead.clone(), is_whole };
+        let mut looks = Looks::default();
+        for (dead, is_whole, empty) in
+            [(&id, true, 0), (&id, false, 0), (&id, true, 1), (&BTreeSet::new(), true, 2)]
+        {
+            looks.note(&found(dead, is_whole));
+            assert_eq!(looks.empty, empty);
+        }
+        assert!(looks.are_empty());
     }
 }

@@ -91,7 +91,7 @@ impl Host for Local {
         let helper = self.helper.is_some();
         let tags = mark::is_possible();
         Guarantees {
-            whole_tree: linux && (helper || tags),
+            whole_tree: linux && helper,
             service_killed: linux && helper,
             helper_killed: tags,
             control_groups: helper && self.groups && cgroup::is_possible(),
@@ -194,7 +194,7 @@ fn below(
     Ok((process.spawn()?, socket))
 }
 
-/// Starts the command itself, and tags it before it can have done anything.
+/// Starts the command itself, and tags it. Who it has started before that is not found if it hides.
 fn directly(
     command: &Command,
     mark: &Mark,

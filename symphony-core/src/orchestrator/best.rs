@@ -15,8 +15,10 @@ pub(super) struct Best<'a> {
     settings: &'a Settings,
     slots: &'a Slots,
     free: usize,
-    /// One group for every limited state, and one for all the rest.
-    groups: BTreeMap<Option<&'a StateName>, Group<'a>>,
+    /// One group for every limited state.
+    limited: BTreeMap<&'a StateName, Group<'a>>,
+    /// And one for all the rest.
+    rest: Group<'a>,
 }
 
 /// The best of those that share a limit.
@@ -27,6 +29,26 @@ struct Group<'a> {
     heap: BinaryHeap<(Rank<'a>, Choice<'a>)>,
 }
 
+impl<'a> Group<'a> {
+    fn new(room: usize) -> Self {
+        Self { room, heap: BinaryHeap::new() }
+    }
+
+    /// Takes the choice if it is among the best so far and fit. Fitness is asked last: it is dear.
+    fn offer(&mut self, rank: Rank<'a>, choice: Choice<'a>, is_fit: impl FnOnce() -> bool) {
+        if self.heap.len() < self.room + SPARE {
+            if is_fit() {
+                self.heap.push((rank, choice));
+            }
+        } else if let Some(mut worst) = self.heap.peek_mut()
+            && rank < worst.0
+            && is_fit()
+        {
+            *worst = (rank, choice);
+        }
+    }
+}
+
 /// A chosen issue: from the list, by its place there, or a due retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Choice<'a> {
@@ -35,11 +57,11 @@ pub(super) enum Choice<'a> {
 }
 
 impl<'a> Best<'a> {
-    pub(super) const fn new(free: usize, settings: &'a Settings, slots: &'a Slots) -> Self {
-        Self { settings, slots, free, groups: BTreeMap::new() }
+    pub(super) fn new(free: usize, settings: &'a Settings, slots: &'a Slots) -> Self {
+        Self { settings, slots, free, limited: BTreeMap::new(), rest: Group::new(free) }
     }
 
-    /// Takes the choice if it is among the best so far and fit. Fitness is asked last: it is dear.
+    /// Takes the choice if it is among the best of its group so far, and fit.
     pub(super) fn offer(
         &mut self,
         rank: Rank<'a>,
@@ -47,30 +69,23 @@ impl<'a> Best<'a> {
         choice: Choice<'a>,
         is_fit: impl FnOnce() -> bool,
     ) {
-        let limits = &self.settings.agent.max_concurrent_agents_by_state;
-        let in_state =
-            if limits.is_empty() { None } else { self.slots.free_in_state(self.settings, state) };
-        let (state, room) = match in_state {
-            None => (None, self.free),
+        let has_limits = !self.settings.agent.max_concurrent_agents_by_state.is_empty();
+        let room = has_limits.then(|| self.slots.free_in_state(self.settings, state)).flatten();
+        let group = match room {
+            None => &mut self.rest,
             Some(0) => return,
-            Some(room) => (Some(state), self.free.min(room as usize)),
-        };
-        let new = || Group { room, heap: BinaryHeap::new() };
-        let Group { room, heap } = self.groups.entry(state).or_insert_with(new);
-        if heap.len() < *room + SPARE {
-            if is_fit() {
-                heap.push((rank, choice));
+            Some(room) => {
+                let room = self.free.min(room as usize);
+                self.limited.entry(state).or_insert_with(|| Group::new(room))
             }
-        } else if heap.peek().is_some_and(|(worst, _)| rank < *worst) && is_fit() {
-            heap.pop();
-            heap.push((rank, choice));
-        }
+        };
+        group.offer(rank, choice, is_fit);
     }
 
     /// In order of dispatch: enough to fill the free slots if nothing changed, and a few to spare.
     pub(super) fn into_choices(self) -> Vec<Choice<'a>> {
         let mut all: Vec<(Rank<'a>, bool, Choice<'a>)> = Vec::new();
-        for Group { room, heap } in self.groups.into_values() {
+        for Group { room, heap } in self.limited.into_values().chain([self.rest]) {
             for (place, (rank, choice)) in heap.into_sorted_vec().into_iter().enumerate() {
                 all.push((rank, place < room, choice));
             }

@@ -43,8 +43,8 @@ pub(super) struct Claim {
     pub(super) failure: Option<Failure>,
     /// Consecutive normal ends that changed nothing (contract 7.7).
     pub(super) unchanged_ends: u32,
-    /// The conversation that the next run goes on with.
-    pub(super) thread: Option<ThreadId>,
+    /// The conversation that the next run goes on with, if it is with the same agent.
+    pub(super) thread: Option<Thread>,
     /// What of each conversation's tokens is in the totals already.
     pub(super) counted: BTreeMap<ThreadId, Tokens>,
     /// Its entry in the deadlines.
@@ -89,7 +89,12 @@ pub(super) enum Stage {
     /// The next attempt comes later, or as soon as it may when `ready`.
     Waiting { ready: bool },
     /// A person is needed.
-    Blocked { why: BlockReason, since: Now },
+    Blocked {
+        why: BlockReason,
+        since: Now,
+        /// Whether a read has shown since then in which state the issue was left.
+        seen: bool,
+    },
     /// The workspace is being removed; between two tries `removal` is `None`.
     Cleaning { workspace: Removal, removal: Option<RemovalId>, failures: u32 },
 }
@@ -128,6 +133,13 @@ impl After {
     }
 }
 
+/// A conversation, and the kind of agent that had it.
+#[derive(Clone, Debug)]
+pub(super) struct Thread {
+    pub(super) id: ThreadId,
+    pub(super) agent: Arc<str>,
+}
+
 /// What tells progress from its absence: the state, and when the tracker saw the last change.
 pub(super) type Mark = (StateName, Option<Wall>);
 
@@ -143,8 +155,13 @@ impl Orchestrator {
             return;
         };
         let ready = matches!(stage, Stage::Waiting { ready: true });
+        // That its time has come makes a waiting claim no other one.
+        let waits_on =
+            matches!((&claim.stage, &stage), (Stage::Waiting { .. }, Stage::Waiting { .. }));
         claim.stage = stage;
-        claim.version += 1;
+        if !waits_on {
+            claim.version += 1;
+        }
         if ready {
             self.ready.insert(id.clone());
         } else {
@@ -218,6 +235,19 @@ impl Orchestrator {
         self.refill_now();
     }
 
+    /// Makes ready what waits for such a failure to pass.
+    pub(super) fn wake_waiting(&mut self, passed: impl Fn(&Failure) -> bool) {
+        let waits = |claim: &Claim| {
+            matches!(claim.stage, Stage::Waiting { ready: false })
+                && claim.failure.as_ref().is_some_and(&passed)
+        };
+        let due: Vec<IssueId> =
+            self.claims.iter().filter(|(_, c)| waits(c)).map(|(id, _)| id.clone()).collect();
+        for id in due {
+            self.make_ready(&id);
+        }
+    }
+
     /// The next run begins a new conversation (contract 10.3).
     pub(super) fn forget_thread(&mut self, id: &IssueId) {
         if let Some(claim) = self.claims.get_mut(id) {
@@ -277,7 +307,7 @@ impl Orchestrator {
             claim.failure = None;
         }
         self.forget_thread(id);
-        self.enter(id, Stage::Blocked { why: why.clone(), since }, None);
+        self.enter(id, Stage::Blocked { why: why.clone(), since, seen: false }, None);
         self.notice_of(id, None, Happened::Blocked { why });
         self.refill_when_freed();
     }
@@ -360,10 +390,9 @@ impl Orchestrator {
         let (workspace, failures) = (workspace.clone(), failures + 1);
         match outcome {
             Ok(()) => {
-                match &workspace {
-                    Removal::Recorded(_) => drop(self.records.remove(&id)),
-                    Removal::Stray(key) => self.strays.retain(|stray| stray != key),
-                }
+                let key = workspace.key();
+                self.forget_record(&id, key);
+                self.strays.retain(|stray| stray != key);
                 self.notice_of(&id, None, Happened::Cleaned);
                 self.release(&id, ReleaseReason::Terminal);
             }
@@ -407,7 +436,16 @@ impl Orchestrator {
             }
             Stage::Cleaning { workspace, removal: None, failures } => {
                 let (workspace, failures) = (workspace.clone(), *failures);
-                self.remove(id, workspace, failures);
+                // Under another root the same name is another folder.
+                let is_here = match &workspace {
+                    Removal::Recorded(_) => true,
+                    Removal::Stray(key) => self.strays.contains(key),
+                };
+                if is_here {
+                    self.remove(id, workspace, failures);
+                } else {
+                    self.release(id, ReleaseReason::Terminal);
+                }
             }
             Stage::Checking { .. } | Stage::Blocked { .. } | Stage::Cleaning { .. } => {
                 debug_assert!(false, "a deadline for a stage that has none");

@@ -1,10 +1,12 @@
 //! What operators and reloads change (contract 2.6, 2.7, 4.7, 14.2).
 
+use crate::failure::FailureKind;
 use crate::issue::IssueId;
 use crate::problem::Problem;
+use crate::settings::TrackerSettings;
 
 use super::claim::{After, Origin, Stage};
-use super::dispatch::Kept;
+use super::kept::Kept;
 use super::read::Asked;
 use super::{
     BlockReason, Command, Configuration, Happened, Orchestrator, ReadId, ReleaseReason, RunId,
@@ -101,11 +103,15 @@ impl Orchestrator {
             self.abandon_reads();
             self.forget_penalties();
         }
-        if old.settings.tracker != self.configuration.settings.tracker
+        if old.generation != self.configuration.generation
             || old.scope != self.configuration.scope
+            || !asks_the_same(&old.settings.tracker, &self.configuration.settings.tracker)
         {
             self.kept = Kept::default();
             self.jobs.candidates.asap = true;
+        }
+        if old.settings.agent.kind != self.configuration.settings.agent.kind {
+            self.wake_held();
         }
         self.kept.learned.clear();
         if let Some(workspaces) = workspaces {
@@ -130,12 +136,12 @@ impl Orchestrator {
     /// Takes over what is on disk. Records that are known already stay as they are.
     pub(super) fn take_over(&mut self, workspaces: Workspaces) {
         for record in workspaces.records {
-            let id = record.issue.clone();
-            if self.records.contains_key(&id) || self.key_owner(&record.key).is_some() {
+            let here = self.records.entry(record.scope.clone()).or_default();
+            if here.contains_key(&record.issue) {
                 continue;
             }
-            self.keys.insert(record.key.folded(), id.clone());
-            self.records.insert(id, record);
+            self.keys.entry(record.key.folded()).or_insert_with(|| record.issue.clone());
+            here.insert(record.issue.clone(), record);
         }
         self.strays = workspaces.strays;
         self.strays_told = false;
@@ -145,17 +151,15 @@ impl Orchestrator {
     /// find nobody (contract 4.8).
     fn abandon_reads(&mut self) {
         let generation = self.configuration.generation;
-        let old: Vec<ReadId> = self
-            .reads
-            .iter()
-            .filter(|(_, open)| open.generation != generation)
-            .map(|(read, _)| *read)
-            .collect();
-        for read in old {
-            let Some(open) = self.reads.remove(&read) else {
-                continue;
-            };
-            match open.asked {
+        let mut old = Vec::new();
+        for (read, open) in &mut self.reads {
+            if open.generation != generation {
+                let gone = Asked::Abandoned(open.asked.purpose());
+                old.push((*read, std::mem::replace(&mut open.asked, gone)));
+            }
+        }
+        for (read, asked) in old {
+            match asked {
                 Asked::Poll(parts) => self.abandon_poll(&parts),
                 Asked::Check { chosen } => self.abandon_check(read, chosen),
                 Asked::Turn { runs } => {
@@ -166,7 +170,7 @@ impl Orchestrator {
                         }
                     }
                 }
-                Asked::Strays => {}
+                Asked::Strays | Asked::Abandoned(_) => {}
             }
         }
     }
@@ -178,6 +182,7 @@ impl Orchestrator {
             job.forget_failure();
         }
         self.budget = None;
+        self.wake_waiting(|failure| matches!(failure.kind, FailureKind::Tracker(_)));
     }
 
     fn abandon_check(&mut self, read: ReadId, chosen: Vec<IssueId>) {
@@ -190,4 +195,12 @@ impl Orchestrator {
             }
         }
     }
+}
+
+/// Whether two settings mean the same issues. The provider's own part is not compared: where it
+/// matters the tracker is built anew, and a recorded one is masked.
+fn asks_the_same(old: &TrackerSettings, new: &TrackerSettings) -> bool {
+    old.active_states == new.active_states
+        && old.terminal_states == new.terminal_states
+        && old.required_labels == new.required_labels
 }

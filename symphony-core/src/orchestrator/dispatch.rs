@@ -1,7 +1,6 @@
 //! From a list of candidates to running agents: choosing, checking, starting (contract 4.5, 4.6,
 //! section 5, 7.3).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::failure::{Failure, FailureKind};
@@ -9,8 +8,8 @@ use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Rank, Standing};
 use crate::snapshot::Reason;
 use crate::time::Mono;
-use crate::tracker::{ById, Candidates, TrackerErrorKind};
-use crate::workspace::WorkspaceKey;
+use crate::tracker::{ById, TrackerErrorKind};
+use crate::workspace::{HostId, WorkspaceKey};
 
 use super::best::{Best, Choice};
 use super::claim::{Claim, Origin, Stage, mark};
@@ -19,40 +18,6 @@ use super::read::{Asked, Seen, asked_wait};
 use super::run::Run;
 use super::slots::Full;
 use super::{Effect, Happened, Orchestrator, Purpose, Query, ReadId, ReleaseReason, RunId, Start};
-
-/// The last list of candidates, and what was learned since about single ones.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Kept {
-    pub(super) issues: Vec<Issue>,
-    pub(super) more: bool,
-    pub(super) read_at: Option<Mono>,
-    /// The read that brought it: what an older one says is not news.
-    pub(super) read: ReadId,
-    /// Issues that a later read knows more about than the list.
-    pub(super) learned: BTreeMap<IssueId, (ReadId, Reason)>,
-    /// An order-independent sum over ids and states: it tells whether anything changed.
-    fingerprint: u64,
-}
-
-impl Kept {
-    /// Whether something newer than this read shows the issue alive.
-    pub(super) fn shows_alive_since(&self, id: &IssueId, read: ReadId) -> bool {
-        let learned = self.learned.get(id);
-        let is_listed = self.read > read && self.issues.iter().any(|issue| issue.id == *id);
-        match learned {
-            Some((by, reason)) if *by > read => !matches!(reason, Reason::Terminal(_)),
-            _ => is_listed,
-        }
-    }
-
-    /// Takes over what a later read says of an issue, so that its slots are counted in the state
-    /// it is in: else it would be chosen, read and passed over again and again.
-    fn update(&mut self, issue: &Issue) {
-        for kept in self.issues.iter_mut().filter(|kept| kept.id == issue.id) {
-            kept.clone_from(issue);
-        }
-    }
-}
 
 /// When and why slots are filled.
 #[derive(Clone, Debug, Default)]
@@ -105,31 +70,6 @@ impl Orchestrator {
         self.slots.free(self.settings())
     }
 
-    /// Keeps a new list and fills slots from it.
-    pub(super) fn keep(&mut self, read: ReadId, list: Candidates) {
-        if self.settings().polling.activity.is_some() {
-            let fingerprint = list.issues.iter().map(fingerprint).fold(0, u64::wrapping_add);
-            if fingerprint != self.kept.fingerprint {
-                self.touch();
-            }
-            self.kept.fingerprint = fingerprint;
-        }
-        self.kept.issues = list.issues;
-        self.kept.more = list.more;
-        self.kept.read_at = Some(self.now.mono);
-        self.kept.read = read;
-        self.kept.learned.retain(|_, (learned_by, _)| *learned_by > read);
-        self.refill_now();
-    }
-
-    /// Remembers something about an issue that the kept list does not know.
-    pub(super) fn learn(&mut self, id: &IssueId, read: ReadId, reason: Reason) {
-        if read < self.kept.read {
-            return;
-        }
-        self.kept.learned.insert(id.clone(), (read, reason));
-    }
-
     /// When slots can be filled next; `None` when nothing asks for it.
     pub(super) fn next_refill(&self) -> Option<Mono> {
         if self.refill.open.is_some() || !self.may_start() {
@@ -173,6 +113,7 @@ impl Orchestrator {
             return;
         }
         let ids: Vec<IssueId> = chosen.iter().map(|(id, _)| id.clone()).collect();
+        self.recheck_workflow();
         let read = self.ask(Query::ByIds(ids.clone()), Asked::Check { chosen: ids });
         self.refill.open = Some(read);
         self.refill.last_read = Some(self.now.mono);
@@ -180,7 +121,7 @@ impl Orchestrator {
             let origin = match fresh {
                 None => Origin::Retry,
                 Some((issue, key)) => {
-                    let host = crate::HostId::local();
+                    let host = HostId::local();
                     let stage = Stage::Checking { read, origin: Origin::Fresh };
                     let claim = Claim::new(Arc::new(issue), ReadId(0), key, host, stage);
                     self.claims.insert(id.clone(), claim);
@@ -252,6 +193,9 @@ impl Orchestrator {
         if !issue.is_well_formed() {
             return Some(Reason::Malformed);
         }
+        let Ok(owner) = self.folder_owner(issue) else {
+            return Some(Reason::InvalidIdentifier);
+        };
         match policy::standing(issue, tracker) {
             Standing::Active => {}
             Standing::Terminal => return Some(Reason::Terminal(issue.state.clone())),
@@ -269,18 +213,15 @@ impl Orchestrator {
             let name = name.or(blocker.id.as_ref().map(|id| id.as_str()));
             return Some(Reason::BlockedBy(name.unwrap_or("unknown").to_owned()));
         }
-        match self.key_for(issue) {
-            Err(_) => Some(Reason::InvalidIdentifier),
-            Ok(key) => {
-                let owner = self.other_owner(&key, &issue.id);
-                owner.map(|owner| Reason::WorkspaceHeld(owner.clone()))
-            }
-        }
+        owner.map(|owner| Reason::WorkspaceHeld(owner.clone()))
     }
 
     /// The machine that has no room for this issue, if so.
     pub(super) fn host_obstacle(&self, id: &IssueId) -> Option<Reason> {
         let home = self.record(id).map(|record| &record.host);
+        if self.settings().hosts.is_empty() && home.is_none_or(HostId::is_local) {
+            return None;
+        }
         match self.slots.host_for(self.settings(), home) {
             Err(Full::Host(host)) => Some(Reason::HostSlot(host)),
             _ => None,
@@ -369,7 +310,10 @@ impl Orchestrator {
 
     fn judge(&mut self, read: ReadId, issue: Arc<Issue>, origin: Origin) {
         let id = issue.id.clone();
-        let moved = self.claims.get(&id).is_some_and(|claim| claim.issue.state != issue.state);
+        // Its slots and its folder are those of the issue as it is now.
+        let moved = self.claims.get(&id).is_some_and(|claim| {
+            claim.issue.state != issue.state || claim.issue.identifier != issue.identifier
+        });
         if moved && read > self.kept.read {
             self.kept.update(&issue);
         }
@@ -404,7 +348,7 @@ impl Orchestrator {
     }
 
     /// The machine on which the issue can start now.
-    pub(super) fn slot_for(&self, issue: &Issue) -> Result<crate::HostId, Full> {
+    pub(super) fn slot_for(&self, issue: &Issue) -> Result<HostId, Full> {
         if self.free_slots() == 0 || matches!(self.hold_gate(), HoldGate::Closed(_)) {
             return Err(Full::Everywhere);
         }
@@ -415,7 +359,7 @@ impl Orchestrator {
         self.slots.host_for(self.settings(), home)
     }
 
-    fn start(&mut self, id: &IssueId, host: crate::HostId) {
+    fn start(&mut self, id: &IssueId, host: HostId) {
         self.last_run += 1;
         let run = RunId { boot: self.boot, number: self.last_run };
         let settings = Arc::clone(&self.configuration.settings);
@@ -435,9 +379,10 @@ impl Orchestrator {
         claim.failure = None;
         let issue = Arc::clone(&claim.issue);
         let attempt = claim.attempt;
-        let resume = claim.thread.clone();
+        let agent: Arc<str> = Arc::from(settings.agent.kind.as_str());
+        claim.thread.take_if(|thread| thread.agent != agent);
+        let resume = claim.thread.as_ref().map(|thread| thread.id.clone());
         let max_turns = settings.agent.max_turns;
-        let agent = Arc::from(settings.agent.kind.as_str());
         let is_probe = self.hold_gate() == HoldGate::OneProbe;
         self.runs.insert(run, Run::new(id.clone(), agent, self.now, mark(&issue), max_turns));
         self.slots.occupy(&issue.state, &host);
@@ -461,12 +406,4 @@ impl Orchestrator {
         }));
         self.notice_of(id, Some(run), Happened::Started { attempt, state });
     }
-}
-
-fn fingerprint(issue: &Issue) -> u64 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    issue.id.hash(&mut hasher);
-    issue.state.hash(&mut hasher);
-    hasher.finish()
 }

@@ -393,6 +393,17 @@ pub enum Removal {
     Stray(WorkspaceKey),
 }
 
+impl Removal {
+    /// The folder's name.
+    #[must_use]
+    pub const fn key(&self) -> &WorkspaceKey {
+        match self {
+            Self::Recorded(record) => &record.key,
+            Self::Stray(key) => key,
+        }
+    }
+}
+
 /// What is saved for the next life.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
@@ -420,8 +431,6 @@ pub enum StopReason {
     Operator,
     /// The service ends.
     ShutDown,
-    /// The issue could not be read after a turn.
-    Unreadable,
 }
 
 /// What happened, for logs and people.

@@ -1,15 +1,14 @@
 //! Why nothing starts: one reason per candidate, one verdict for the service (contract 5.5).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
-use crate::issue::{Issue, IssueId};
+use crate::issue::Issue;
 use crate::policy::Rank;
 use crate::snapshot::{CandidatesView, Explanation, Reason, Unstarted, Verdict};
-use crate::time::Now;
 
 use super::Orchestrator;
-use super::claim::Stage;
+use super::claim::{Origin, Stage};
 use super::holds::HoldGate;
 
 /// How many candidates the snapshot names.
@@ -18,42 +17,55 @@ const SHOWN: usize = 200;
 impl Orchestrator {
     /// Every candidate that is not running with its one reason, and the service's verdict.
     #[must_use]
-    pub fn explain(&self, now: Now) -> Explanation {
+    pub fn explain(&self) -> Explanation {
         let judged = self.judged();
-        let verdict = self.verdict(now, judged.iter().map(|(_, reason)| reason));
+        let verdict = self.verdict(judged.iter().map(|(_, reason)| reason));
         let unstarted = judged.into_iter().map(|(issue, reason)| unstarted(issue, reason));
         Explanation { verdict, unstarted: unstarted.collect(), read_at: self.kept.read_at }
     }
 
     /// The same for the snapshot: counts, and the first few. Computed once per change.
     pub(super) fn candidates_view(&self) -> Arc<CandidatesView> {
-        Arc::clone(self.view.get_or_init(|| {
-            let judged = self.judged();
-            let mut reasons = BTreeMap::new();
-            for (_, reason) in &judged {
-                *reasons.entry(reason.as_str().to_owned()).or_default() += 1;
+        Arc::clone(self.view.get_or_init(|| Arc::new(self.overview())))
+    }
+
+    /// One pass without a copy or a sort: lists may be long, and changes frequent.
+    fn overview(&self) -> CandidatesView {
+        let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
+        // The worst is on top.
+        let mut first: BinaryHeap<(Rank<'_>, usize)> = BinaryHeap::new();
+        for (place, issue) in self.kept.distinct() {
+            let Some(reason) = self.reason(issue) else {
+                continue;
+            };
+            *counts.entry(reason.as_str()).or_default() += 1;
+            let ranked = (Rank::fresh(issue), place);
+            if first.len() < SHOWN {
+                first.push(ranked);
+            } else if let Some(mut worst) = first.peek_mut()
+                && ranked < *worst
+            {
+                *worst = ranked;
             }
-            let first = judged.into_iter().take(SHOWN);
-            Arc::new(CandidatesView {
-                read_at: self.kept.read_at,
-                total: self.kept.issues.len(),
-                more: self.kept.more,
-                reasons,
-                first: first.map(|(issue, reason)| unstarted(issue, reason)).collect(),
-            })
-        }))
+        }
+        let first = first.into_sorted_vec().into_iter().filter_map(|(_, place)| {
+            let issue = self.kept.issues.get(place)?;
+            Some(unstarted(issue, self.reason(issue)?))
+        });
+        CandidatesView {
+            read_at: self.kept.read_at,
+            total: self.kept.total(),
+            more: self.kept.more,
+            reasons: counts.into_iter().map(|(reason, count)| (reason.to_owned(), count)).collect(),
+            first: first.collect(),
+        }
     }
 
     /// The candidates that are not running, in order of dispatch.
     fn judged(&self) -> Vec<(&Issue, Reason)> {
-        let mut told: BTreeSet<&IssueId> = BTreeSet::new();
-        let mut judged: Vec<(&Issue, Reason)> = self
-            .kept
-            .issues
-            .iter()
-            .filter(|issue| told.insert(&issue.id))
-            .filter_map(|issue| Some((issue, self.reason(issue)?)))
-            .collect();
+        let candidates = self.kept.distinct();
+        let mut judged: Vec<(&Issue, Reason)> =
+            candidates.filter_map(|(_, issue)| Some((issue, self.reason(issue)?))).collect();
         judged.sort_by(|(a, _), (b, _)| Rank::fresh(a).cmp(&Rank::fresh(b)));
         judged
     }
@@ -68,8 +80,8 @@ impl Orchestrator {
                 Stage::Blocked { why, .. } => return Some(Reason::NeedsPerson(why.clone())),
                 Stage::Waiting { .. } => {
                     let due = claim.wake.map(Reason::WaitingUntil);
-                    let now =
-                        || self.unfit(&claim.issue).unwrap_or_else(|| self.obstacle(&claim.issue));
+                    let obstacle = || self.obstacle(&claim.issue, Origin::Retry);
+                    let now = || self.unfit(&claim.issue).unwrap_or_else(obstacle);
                     return Some(due.unwrap_or_else(now));
                 }
             },
@@ -77,12 +89,11 @@ impl Orchestrator {
         if let Some((_, learned)) = self.kept.learned.get(&issue.id) {
             return Some(learned.clone());
         }
-        Some(self.unfit(issue).unwrap_or_else(|| self.obstacle(issue)))
+        Some(self.unfit(issue).unwrap_or_else(|| self.obstacle(issue, Origin::Fresh)))
     }
 
     /// What keeps a fit issue from starting at this moment.
-    fn obstacle(&self, issue: &Issue) -> Reason {
-        let is_retry = self.claims.contains_key(&issue.id);
+    fn obstacle(&self, issue: &Issue, origin: Origin) -> Reason {
         if self.shutting_down {
             Reason::ShuttingDown
         } else if !self.problems.is_empty() {
@@ -91,7 +102,7 @@ impl Orchestrator {
             Reason::Paused
         } else if let HoldGate::Closed(until) = self.hold_gate() {
             Reason::Hold(until)
-        } else if !is_retry && self.refill.fresh_from.is_some() {
+        } else if origin == Origin::Fresh && self.refill.fresh_from.is_some() {
             if self.is_over_budget() { Reason::Budget } else { Reason::CheckFailed }
         } else if self.free_slots() == 0 {
             Reason::NoSlot
@@ -102,7 +113,13 @@ impl Orchestrator {
         }
     }
 
-    fn verdict<'a>(&self, _now: Now, mut reasons: impl Iterator<Item = &'a Reason>) -> Verdict {
+    /// Whether something is being read before its start.
+    fn is_checking(&self) -> bool {
+        let mut stages = self.claims.values().map(|claim| &claim.stage);
+        self.refill.open.is_some() && stages.any(|stage| matches!(stage, Stage::Checking { .. }))
+    }
+
+    fn verdict<'a>(&self, mut reasons: impl Iterator<Item = &'a Reason>) -> Verdict {
         if self.shutting_down {
             Verdict::ShuttingDown
         } else if !self.problems.is_empty() {
@@ -121,7 +138,7 @@ impl Orchestrator {
             Verdict::NotPolledYet
         } else if self.kept.issues.is_empty() {
             Verdict::NoCandidates
-        } else if reasons.any(|reason| matches!(reason, Reason::NextRead | Reason::Claimed)) {
+        } else if self.is_checking() || reasons.any(|reason| *reason == Reason::NextRead) {
             Verdict::Starting
         } else {
             Verdict::NothingEligible

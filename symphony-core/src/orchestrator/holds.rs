@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use crate::failure::Failure;
-use crate::issue::IssueId;
 use crate::snapshot::HoldRow;
 use crate::time::Mono;
 
-use super::claim::{Claim, Stage};
 use super::{Happened, Orchestrator, RunEnd, RunId};
 
 /// The longest hold, whatever the agent says.
@@ -106,16 +104,12 @@ impl Orchestrator {
             return;
         }
         self.notice(Happened::HoldEnded { agent: agent.to_owned() });
-        // What waited for nothing but the hold is due.
-        let held = |claim: &Claim| {
-            matches!(claim.stage, Stage::Waiting { ready: false })
-                && claim.failure.as_ref().is_some_and(|failure| failure.kind.is_limit())
-        };
-        let due: Vec<IssueId> =
-            self.claims.iter().filter(|(_, c)| held(c)).map(|(id, _)| id.clone()).collect();
-        for id in due {
-            self.make_ready(&id);
-        }
+        self.wake_held();
+    }
+
+    /// What waited for nothing but a hold is due.
+    pub(super) fn wake_held(&mut self) {
+        self.wake_waiting(|failure| failure.kind.is_limit());
         self.refill_now();
     }
 

@@ -148,12 +148,8 @@ impl Orchestrator {
 
     /// Records of unclaimed issues that the tracker can be asked about.
     fn swept_records(&self) -> impl Iterator<Item = &IssueId> {
-        self.records
-            .iter()
-            .filter(|(id, record)| {
-                record.scope == self.configuration.scope && !self.claims.contains_key(*id)
-            })
-            .map(|(id, _)| id)
+        let here = self.records.get(&self.configuration.scope);
+        here.into_iter().flat_map(BTreeMap::keys).filter(|id| !self.claims.contains_key(*id))
     }
 
     /// When the next job is due.
@@ -171,7 +167,9 @@ impl Orchestrator {
         let now = self.now.mono;
         let due = |job: &Job, slack: u32| {
             let slack = self.interval(job).checked_div(slack).unwrap_or_default();
-            self.job_due(job).is_some_and(|at| at <= now + slack)
+            let may_travel =
+                self.job(job).is_some_and(|state| state.asap || state.not_before <= now);
+            may_travel && self.job_due(job).is_some_and(|at| at <= now + slack)
         };
         let jobs = [Job::Candidates, Job::Refresh, Job::Sweep];
         if jobs.iter().any(|job| due(job, 0)) {
@@ -205,7 +203,7 @@ impl Orchestrator {
     /// claimed issues are read in any case (contract 4.4).
     fn poll(&mut self, candidates: bool, refresh: bool, sweep: bool) {
         let now = self.now;
-        self.effect(Effect::RecheckWorkflow);
+        self.recheck_workflow();
         let parts = PollParts {
             candidates: candidates && self.problems.is_empty(),
             refresh: refresh.then(|| {
@@ -218,7 +216,8 @@ impl Orchestrator {
             states: self.settings().tracker.active_states.clone(),
             enough: self.settings().agent.max_concurrent_agents as usize
                 + SPARE
-                + self.claims.len(),
+                + self.claims.len()
+                + self.idle_candidates(),
         });
         let refreshed = parts.refresh.iter().flatten().map(|(id, _)| id);
         let ids: Vec<IssueId> = refreshed.chain(parts.sweep.iter().flatten()).cloned().collect();
@@ -240,6 +239,22 @@ impl Orchestrator {
         }
         if asks || sweep {
             self.save();
+        }
+    }
+
+    /// Candidates at the front of a longer list that cannot start: the next list must reach beyond
+    /// them, else what could start behind them never would.
+    fn idle_candidates(&self) -> usize {
+        if !self.kept.more {
+            return 0;
+        }
+        self.kept.issues.iter().filter(|issue| self.unfit(issue).is_some()).count()
+    }
+
+    /// A missed edit is found before the next dispatch at the latest (contract 2.6).
+    pub(super) fn recheck_workflow(&mut self) {
+        if !self.out.effects.contains(&Effect::RecheckWorkflow) {
+            self.effect(Effect::RecheckWorkflow);
         }
     }
 
@@ -294,7 +309,7 @@ impl Orchestrator {
                 Err(failure) => self.read_failed(Purpose::Candidates, &failure),
             }
         }
-        if let Some(wish) = next_poll {
+        if let Some(wish) = next_poll.filter(|_| parts.candidates) {
             let at = now + self.bounded_wish(wish);
             self.jobs.candidates.not_before = self.jobs.candidates.not_before.max(at);
         }

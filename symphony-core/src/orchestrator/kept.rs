@@ -17,6 +17,8 @@ pub(super) struct Kept {
     pub(super) issues: Vec<Issue>,
     pub(super) more: bool,
     pub(super) read_at: Option<Mono>,
+    /// The read that brought it: what an older one says is not news.
+    pub(super) read: ReadId,
     /// Issues that a later read knows more about than the list.
     pub(super) learned: BTreeMap<IssueId, (ReadId, Reason)>,
     /// An order-independent sum over ids and states: it tells whether anything changed.
@@ -31,6 +33,27 @@ impl Kept {
         let mut repeats = self.repeats.get_or_init(|| repeats(&self.issues)).iter().peekable();
         let is_first = move |(place, _): &(usize, &Issue)| repeats.next_if_eq(&place).is_none();
         self.issues.iter().enumerate().filter(is_first)
+    }
+
+    /// How many issues there are.
+    pub(super) fn total(&self) -> usize {
+        self.issues.len() - self.repeats.get_or_init(|| repeats(&self.issues)).len()
+    }
+
+    /// Whether something newer than this read shows the issue alive.
+    pub(super) fn shows_alive_since(&self, id: &IssueId, read: ReadId) -> bool {
+        match self.learned.get(id) {
+            Some((by, reason)) if *by > read => !matches!(reason, Reason::Terminal(_)),
+            _ => self.read > read && self.issues.iter().any(|issue| issue.id == *id),
+        }
+    }
+
+    /// Takes over what a later read says of an issue: else one that finds no slot in its new state,
+    /// or its new folder held, would be chosen, read and passed over again and again.
+    pub(super) fn update(&mut self, issue: &Issue) {
+        for kept in self.issues.iter_mut().filter(|kept| kept.id == issue.id) {
+            kept.clone_from(issue);
+        }
     }
 }
 
@@ -49,13 +72,17 @@ impl Orchestrator {
         self.kept.repeats.take();
         self.kept.more = list.more;
         self.kept.read_at = Some(self.now.mono);
+        self.kept.read = read;
         self.kept.learned.retain(|_, (learned_by, _)| *learned_by > read);
         self.refill_now();
     }
 
-    /// Remembers something about an issue that the kept list does not know.
+    /// Remembers something about an issue that the kept list does not know. Who holds its folder is
+    /// no such thing: that may change at any time, and is asked each time.
     pub(super) fn learn(&mut self, id: &IssueId, read: ReadId, reason: Reason) {
-        self.kept.learned.insert(id.clone(), (read, reason));
+        if read >= self.kept.read && !matches!(reason, Reason::WorkspaceHeld(_)) {
+            self.kept.learned.insert(id.clone(), (read, reason));
+        }
     }
 }
 

@@ -34,6 +34,7 @@ mod event;
 mod explain;
 mod holds;
 mod jobs;
+mod kept;
 mod keys;
 mod pacing;
 mod read;
@@ -53,11 +54,12 @@ use crate::problem::Problem;
 use crate::settings::Settings;
 use crate::snapshot::{CandidatesView, HoldRow, Slots, Totals};
 use crate::time::{Mono, Now};
-use crate::workspace::{WorkspaceKey, WorkspaceRecord};
+use crate::workspace::{Scope, WorkspaceKey, WorkspaceRecord};
 
 use claim::Claim;
-use dispatch::{Kept, Refill};
+use dispatch::Refill;
 use jobs::Jobs;
+use kept::Kept;
 use pacing::Pace;
 use read::OpenRead;
 use run::{Run, TurnReads};
@@ -90,7 +92,8 @@ pub struct Orchestrator {
     refill: Refill,
     kept: Kept,
 
-    records: BTreeMap<IssueId, WorkspaceRecord>,
+    /// By scope, because the same id in another scope is another issue.
+    records: BTreeMap<Scope, BTreeMap<IssueId, WorkspaceRecord>>,
     strays: Vec<WorkspaceKey>,
     strays_told: bool,
     /// Who holds which folder, by the key's folded form.

@@ -32,19 +32,26 @@ pub(super) struct OpenRead {
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
     Poll(PollParts),
-    Check { chosen: Vec<IssueId> },
-    Turn { runs: Vec<RunId> },
+    Check {
+        chosen: Vec<IssueId>,
+    },
+    Turn {
+        runs: Vec<RunId>,
+    },
     Strays,
+    /// Asked of a tracker that is gone: its requests count, its answer does not.
+    Abandoned(Purpose),
 }
 
 impl Asked {
     /// What the requests of this read are counted as.
-    const fn purpose(&self) -> Purpose {
+    pub(super) const fn purpose(&self) -> Purpose {
         match self {
             Self::Poll(parts) => parts.purpose(),
             Self::Check { .. } => Purpose::Check,
             Self::Turn { .. } => Purpose::Turn,
             Self::Strays => Purpose::Sweep,
+            Self::Abandoned(purpose) => *purpose,
         }
     }
 }
@@ -90,6 +97,9 @@ impl Orchestrator {
             return;
         };
         self.count_requests(asked.purpose(), answer.requests);
+        if matches!(asked, Asked::Abandoned(_)) {
+            return;
+        }
         if answer.budget.is_some() {
             self.budget = answer.budget;
         }
@@ -115,6 +125,7 @@ impl Orchestrator {
                 let result = answer.candidates.unwrap_or_else(|| Err(no_answer()));
                 self.strays_answered(read, result);
             }
+            Asked::Abandoned(_) => {}
         }
     }
 
@@ -161,6 +172,11 @@ impl Orchestrator {
             let count = self.spent.requests.entry(purpose.as_str().to_owned()).or_default();
             *count = count.saturating_add(u64::from(requests));
         }
+    }
+
+    /// The requests of a day: after midnight there are none yet.
+    pub(super) fn requests_of(&self, day: i64) -> BTreeMap<String, u64> {
+        if day > self.spent.day { BTreeMap::new() } else { self.spent.requests.clone() }
     }
 
     /// Starts the counts of a new day. A clock that jumps back does not wipe them.

@@ -116,6 +116,7 @@ impl Orchestrator {
             }
             // Whatever kept it is gone: due at once.
             Stage::Blocked { .. } if moved => self.make_ready(id),
+            Stage::Blocked { seen, .. } => *seen = true,
             _ => {}
         }
     }
@@ -209,11 +210,13 @@ impl Orchestrator {
     }
 }
 
-/// Whether the issue is in another state than it was, and not just since before it was blocked: an
-/// agent may have moved it before it asked its question.
+/// Whether the issue is in another state than it was left in. An agent may have moved it before it
+/// asked its question: then the first look after that is where it was left, not a change.
 fn has_moved(claim: &Claim, fresh: &Issue) -> bool {
     let is_news = match claim.stage {
-        Stage::Blocked { since, .. } => fresh.updated_at.is_none_or(|at| at >= since.wall),
+        Stage::Blocked { since, seen: false, .. } => {
+            fresh.updated_at.is_none_or(|at| at >= since.wall)
+        }
         _ => true,
     };
     is_news && claim.issue.state != fresh.state

@@ -10,8 +10,9 @@ use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Standing};
 use crate::time::{Mono, Now};
 use crate::tracker::ById;
+use crate::workspace::WorkspaceRecord;
 
-use super::claim::{After, Mark, Stage, mark};
+use super::claim::{After, Mark, Stage, Thread, mark};
 use super::read::{Asked, Seen, asked_wait};
 use super::{
     BlockReason, Effect, Happened, Orchestrator, Phase, Purpose, Query, ReadId, ReleaseReason,
@@ -133,32 +134,46 @@ impl TurnReads {
 impl Orchestrator {
     /// News of a run; of one that is over, nothing is news.
     pub(super) fn run_news(&mut self, id: RunId, news: RunNews) {
+        match news {
+            RunNews::Agent(update) => self.agent_update(id, update),
+            RunNews::Phase(phase) => self.entered(id, phase),
+            RunNews::Workspace(record) => self.workspace_made(id, record),
+            RunNews::WorkspaceGone => self.workspace_gone(id),
+            RunNews::TurnEnded => self.turn_ended(id),
+            RunNews::Ended(end) => self.run_ended(id, end),
+        }
+    }
+
+    fn entered(&mut self, id: RunId, phase: Phase) {
         let Some(run) = self.runs.get_mut(&id) else {
             return;
         };
-        match news {
-            RunNews::Agent(update) => self.agent_update(id, update),
-            RunNews::Phase(phase) => {
-                run.phase = phase;
-                run.last_alive = self.now.mono;
-                if phase == Phase::StreamingTurn && run.turns == 0 {
-                    run.turns = 1;
-                }
-                self.watch_for_stall(id);
-            }
-            RunNews::Workspace(record) => {
-                let issue = run.issue.clone();
-                debug_assert_eq!(record.issue, issue, "a record of another issue");
-                self.strays.retain(|stray| *stray != record.key);
-                self.keys.insert(record.key.folded(), issue.clone());
-                self.records.insert(issue, record);
-            }
-            RunNews::WorkspaceGone => {
-                let issue = run.issue.clone();
-                self.records.remove(&issue);
-            }
-            RunNews::TurnEnded => self.turn_ended(id),
-            RunNews::Ended(end) => self.run_ended(id, end),
+        run.phase = phase;
+        run.last_alive = self.now.mono;
+        if phase == Phase::StreamingTurn && run.turns == 0 {
+            run.turns = 1;
+        }
+        self.watch_for_stall(id);
+    }
+
+    fn workspace_made(&mut self, id: RunId, record: WorkspaceRecord) {
+        let Some(run) = self.runs.get(&id) else {
+            return;
+        };
+        let issue = run.issue.clone();
+        debug_assert_eq!(record.issue, issue, "a record of another issue");
+        self.strays.retain(|stray| *stray != record.key);
+        self.keys.insert(record.key.folded(), issue.clone());
+        let here = self.records.entry(record.scope.clone()).or_default();
+        here.insert(issue, record);
+    }
+
+    fn workspace_gone(&mut self, id: RunId) {
+        let Some(issue) = self.runs.get(&id).map(|run| run.issue.clone()) else {
+            return;
+        };
+        if let Some(key) = self.claims.get(&issue).map(|claim| claim.key.clone()) {
+            self.forget_record(&issue, &key);
         }
     }
 
@@ -180,7 +195,7 @@ impl Orchestrator {
                 run.session_id = Some(session_id);
                 run.pid = pid;
                 if let Some(claim) = self.claims.get_mut(&run.issue) {
-                    claim.thread = Some(thread);
+                    claim.thread = Some(Thread { id: thread, agent: Arc::clone(&run.agent) });
                 }
             }
             AgentUpdate::Usage { thread, total } => {
@@ -201,10 +216,9 @@ impl Orchestrator {
             return;
         };
         run.last_alive = self.now.mono;
-        if run.turn != TurnStage::Open {
-            return;
-        }
-        if !self.is_running(id) {
+        let is_open = run.turn == TurnStage::Open;
+        self.probe_works(id);
+        if !is_open || !self.is_running(id) {
             return;
         }
         if let Some(run) = self.runs.get_mut(&id) {
@@ -214,7 +228,6 @@ impl Orchestrator {
         }
         self.turns.wait(id, self.now.mono + TURN_BATCH);
         self.watch_for_stall(id);
-        self.probe_works(id);
     }
 
     /// Reads the issues of the turns that ended, together.
@@ -335,10 +348,8 @@ impl Orchestrator {
         self.refill_when_freed();
         if self.shutting_down {
             self.release(&issue, ReleaseReason::ShutDown);
-        } else if let Some(then) = asked {
-            self.follow(&issue, then);
         } else {
-            self.follow_end(&issue, run, end);
+            self.follow_end(&issue, run, asked, end);
         }
         self.free_key(&issue, &key);
     }
@@ -352,27 +363,33 @@ impl Orchestrator {
         }
     }
 
-    /// What follows a run that ended by itself.
-    fn follow_end(&mut self, issue: &IssueId, run: Run, end: RunEnd) {
-        match end {
-            RunEnd::Succeeded => match run.then {
-                Some(then) => self.follow(issue, then),
-                None => self.continue_after_success(issue, &run.began_at),
-            },
-            RunEnd::Failed(failure) if failure.kind.is_limit() => {
-                let until = self.begin_hold(&run.agent, &failure);
+    /// What follows a run: what was decided while it lived, else what its end says.
+    fn follow_end(&mut self, issue: &IssueId, run: Run, asked: Option<After>, end: RunEnd) {
+        let was_stopped = asked.is_some();
+        let decided = asked.or(run.then);
+        if let RunEnd::Failed(failure) = &end
+            && failure.kind.is_limit()
+        {
+            let until = self.begin_hold(&run.agent, failure);
+            // The agent refused: that is no attempt, whatever else was to follow it.
+            if matches!(decided, None | Some(After::Retry(_))) {
                 self.forget_thread(issue);
-                self.wait_until(issue, until, Some(failure));
+                return self.wait_until(issue, until, Some(failure.clone()));
             }
+        }
+        match (decided, end) {
+            (Some(then), _) if was_stopped => self.follow(issue, then),
+            (Some(then), RunEnd::Succeeded) => self.follow(issue, then),
+            (None, RunEnd::Succeeded) => self.continue_after_success(issue, &run.began_at),
             // Once the issue is known to be over, a failure on the way out changes nothing.
-            RunEnd::Failed(failure) => match run.then {
-                Some(then @ (After::Clean | After::Release(_))) => self.follow(issue, then),
-                _ => self.retry_after_failure(issue, failure),
-            },
-            RunEnd::InputRequired { question } => {
+            (Some(then @ (After::Clean | After::Release(_))), RunEnd::Failed(_)) => {
+                self.follow(issue, then);
+            }
+            (_, RunEnd::Failed(failure)) => self.retry_after_failure(issue, failure),
+            (_, RunEnd::InputRequired { question }) => {
                 self.block_after_run(issue, BlockReason::Question(question));
             }
-            RunEnd::Cancelled => {
+            (_, RunEnd::Cancelled) => {
                 let message = "the run ended without being told to";
                 self.retry_after_failure(issue, Failure::new(FailureKind::Internal, message));
             }

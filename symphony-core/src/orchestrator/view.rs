@@ -1,5 +1,7 @@
 //! The snapshot: the claims and runs as rows (contract 13.2).
 
+use std::sync::Arc;
+
 use crate::snapshot::{
     BlockedRow, CheckingRow, CleaningRow, Polling, RunningRow, Slots, Snapshot, Totals, WaitingRow,
 };
@@ -16,7 +18,8 @@ impl Orchestrator {
         let mut snapshot = Snapshot {
             now,
             running: Vec::with_capacity(self.runs.len()),
-            waiting: Vec::new(),
+            // As a rule, what does not run waits.
+            waiting: Vec::with_capacity(self.claims.len().saturating_sub(self.runs.len())),
             blocked: Vec::new(),
             checking: Vec::new(),
             cleaning: Vec::new(),
@@ -31,7 +34,7 @@ impl Orchestrator {
                 mode: self.mode(now.mono),
                 quiet: self.pace.quiet,
                 jobs: self.job_rows(),
-                requests_today: self.spent.requests.clone(),
+                requests_today: self.requests_of(now.wall.day()),
                 projected_today: self.projected_day(now),
                 budget: self.budget.clone(),
             },
@@ -47,32 +50,34 @@ impl Orchestrator {
     }
 
     fn add_row(&self, snapshot: &mut Snapshot, claim: &Claim) {
-        let issue = claim.issue.clone();
+        let issue = || Arc::clone(&claim.issue);
         match &claim.stage {
             Stage::Running { run } => {
-                let row = self.runs.get(run).map(|live| running(*run, live, claim, None, false));
-                snapshot.running.extend(row);
+                if let Some(live) = self.runs.get(run) {
+                    snapshot.running.push(running(*run, live, claim, None, false));
+                }
             }
             Stage::Stopping { run, why, overdue, .. } => {
-                let live = self.runs.get(run);
-                let row = live.map(|live| running(*run, live, claim, Some(*why), *overdue));
-                snapshot.running.extend(row);
+                if let Some(live) = self.runs.get(run) {
+                    snapshot.running.push(running(*run, live, claim, Some(*why), *overdue));
+                }
             }
             Stage::Waiting { .. } => snapshot.waiting.push(WaitingRow {
-                issue,
+                issue: issue(),
                 attempt: claim.attempt.unwrap_or(0),
                 until: claim.wake,
                 failure: claim.failure.clone(),
                 unchanged_ends: claim.unchanged_ends,
             }),
-            Stage::Blocked { why, since } => {
-                snapshot.blocked.push(BlockedRow { issue, why: why.clone(), since: *since });
+            Stage::Blocked { why, since, .. } => {
+                let row = BlockedRow { issue: issue(), why: why.clone(), since: *since };
+                snapshot.blocked.push(row);
             }
             Stage::Checking { .. } => {
-                snapshot.checking.push(CheckingRow { issue, attempt: claim.attempt });
+                snapshot.checking.push(CheckingRow { issue: issue(), attempt: claim.attempt });
             }
             Stage::Cleaning { failures, .. } => snapshot.cleaning.push(CleaningRow {
-                issue,
+                issue: issue(),
                 failures: *failures,
                 until: claim.wake,
             }),
@@ -95,7 +100,7 @@ fn running(
     stop_overdue: bool,
 ) -> RunningRow {
     RunningRow {
-        issue: claim.issue.clone(),
+        issue: Arc::clone(&claim.issue),
         run: id,
         attempt: claim.attempt,
         host: claim.host.clone(),
@@ -106,7 +111,7 @@ fn running(
         started: run.started,
         turns: run.turns,
         max_turns: run.max_turns,
-        thread: claim.thread.clone(),
+        thread: claim.thread.as_ref().map(|thread| thread.id.clone()),
         session_id: run.session_id.clone(),
         pid: run.pid,
         tokens: run.tokens,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use symphony_core::budget::BudgetView;
-use symphony_core::orchestrator::{Command, Event, Happened, Job, Saved, Spent};
+use symphony_core::orchestrator::{Command, Effect, Event, Happened, Job, Query, Saved, Spent};
 use symphony_core::settings::ActivitySettings;
 use symphony_core::snapshot::Mode;
 use symphony_core::tracker::TrackerErrorKind;
@@ -428,4 +428,87 @@ fn rule_12_7_the_counts_begin_anew_each_day() {
     assert_eq!(yesterday, 14 * 120 + 1);
     desk.live(60 * MINUTE);
     assert!(desk.snapshot().polling.requests_today["candidates"] <= 61);
+}
+
+#[test]
+fn rule_12_7_requests_of_a_tracker_that_was_replaced_are_counted() {
+    let mut desk = Desk::new();
+    let late = desk.withhold();
+    desk.reloads_tracker("desk");
+    desk.deliver(late);
+    let total: u64 = desk.snapshot().polling.requests_today.values().sum();
+    assert_eq!(total, 1);
+}
+
+#[test]
+fn rule_12_7_after_midnight_the_day_before_is_not_shown() {
+    let mut desk = Desk::new();
+    desk.settle();
+    assert_ne!(desk.snapshot().polling.requests_today, BTreeMap::new());
+    desk.advance(30_000);
+    assert_eq!(desk.reads(), ["poll"]);
+    desk.advance(86_400_000);
+    assert_eq!(desk.snapshot().polling.requests_today, BTreeMap::new());
+}
+
+#[test]
+fn rule_12_5_a_wish_that_comes_with_a_refresh_does_not_put_candidates_off() {
+    let mut desk = Desk::with(|setup| {
+        setup.settings.polling.jobs.candidates = Some(Duration::from_secs(60));
+        setup.settings.polling.jobs.refresh = Some(Duration::from_secs(10));
+    });
+    desk.works_on([issue("MT-1")]);
+    desk.asked();
+    desk.advance(10_000);
+    desk.answer_to_but("refresh MT-1", |answer| {
+        answer.next_poll = Some(Duration::from_secs(3_600));
+    });
+    desk.live(60_000);
+    assert!(desk.asked().iter().any(|read| read.starts_with("poll")));
+}
+
+#[test]
+fn rule_12_5_no_job_travels_along_before_the_tracker_wants_it() {
+    let mut desk = Desk::with(|setup| {
+        setup.settings.polling.jobs.candidates = Some(Duration::from_secs(100));
+        setup.settings.polling.jobs.refresh = Some(Duration::from_secs(95));
+        setup.settings.codex.stall_timeout = None;
+    });
+    desk.works_on([issue("MT-1")]);
+    desk.asked();
+    desk.advance(95_000);
+    assert_eq!(desk.reads(), ["poll with MT-1"], "they travel together");
+    let failure = Failure::new(FailureKind::Tracker(TrackerErrorKind::RateLimited), "no more")
+        .retry_after(Some(Duration::from_secs(105)));
+    desk.answer_but(|answer| answer.candidates = Some(Err(failure)));
+    desk.asked();
+    desk.advance(95_000);
+    assert_eq!(desk.asked(), ["refresh MT-1"], "candidates are not asked for before that");
+}
+
+#[test]
+fn rule_12_5_a_long_list_reaches_beyond_what_cannot_start() {
+    let mut desk = Desk::with(|setup| {
+        setup.slots(1);
+    });
+    let stuck = |number: u32| issue(&format!("MT-{number}")).undispatchable();
+    desk.board((1..=20).map(stuck));
+    let enough = |desk: &mut Desk| {
+        desk.effects()
+            .iter()
+            .find_map(|effect| match effect {
+                Effect::Read { query: Query::Poll(poll), .. } => poll.candidates.clone(),
+                _ => None,
+            })
+            .map(|query| query.enough)
+    };
+    assert_eq!(enough(&mut desk), Some(6));
+    desk.answer_but(|answer| {
+        if let Some(Ok(list)) = &mut answer.candidates {
+            list.issues.truncate(6);
+            list.more = true;
+        }
+    });
+    desk.advance(30_000);
+    assert_eq!(enough(&mut desk), Some(12), "six of them cannot start");
 }

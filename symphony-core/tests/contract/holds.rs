@@ -206,3 +206,43 @@ fn rule_7_6_a_probe_that_cannot_be_read_is_tried_again() {
     desk.live(300_000);
     assert_eq!(desk.starts().len(), 1);
 }
+
+#[test]
+fn rule_7_6_another_agent_takes_over_what_waits_for_a_hold() {
+    let mut desk = held(AgentErrorKind::UsageLimit, None);
+    desk.live(1_000);
+    assert_eq!(desk.starts(), NONE);
+    desk.reloads(|settings| settings.agent.kind = "other".to_owned());
+    desk.settle();
+    assert!(desk.starts().contains(&"MT-1".to_owned()));
+}
+
+#[test]
+fn rule_7_6_a_limit_on_the_way_out_holds_and_burns_no_attempt() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1"), issue("MT-2")]);
+    desk.board([issue("MT-1").state("Done")]);
+    desk.live(30_000);
+    assert_eq!(desk.told(), ["stop MT-1: Terminal"]);
+    desk.run("MT-1").fails_as(AgentErrorKind::UsageLimit, None);
+    assert_eq!(desk.removals(), ["MT-1"], "what was decided stays");
+    assert_eq!(desk.hold().until, desk.after(300_000));
+    // A stalled run that turns out to be refused has not failed.
+    desk.advance(300_000);
+    assert_eq!(desk.told(), ["stop MT-2: Stalled"]);
+    desk.run("MT-2").fails_as(AgentErrorKind::UsageLimit, None);
+    assert_eq!(desk.waiting("MT-2").attempt, 0);
+    assert_eq!(desk.wait_of("MT-2"), Some(300_000));
+}
+
+#[test]
+fn rule_7_6_a_turn_that_ends_during_a_stop_shows_that_the_agent_works() {
+    let mut desk = held(AgentErrorKind::UsageLimit, None);
+    desk.live(300_000);
+    let probe = desk.starts().remove(0);
+    let probe = probe.split(' ').next().unwrap_or_default().to_owned();
+    desk.run(&probe).works();
+    desk.command(Command::Stop(id(&probe)));
+    desk.run(&probe).turn_ends();
+    assert_eq!(desk.snapshot().holds, []);
+}

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use symphony_core::orchestrator::{Happened, Removal, Workspaces};
 use symphony_core::snapshot::Reason;
-use symphony_core::{Label, StateSet};
+use symphony_core::tracker::TrackerErrorKind;
+use symphony_core::{Failure, FailureKind, Label, StateSet};
 
 use crate::desk::{Desk, Draft, NONE, Place, issue, record};
 
@@ -259,4 +260,59 @@ fn rule_9_6_a_workspace_is_removed_where_it_was_created() {
     desk.board([issue("MT-1").state("Done")]);
     desk.ends_normally("MT-1");
     assert_eq!(desk.removal("MT-1"), Removal::Recorded(record("MT-1")));
+}
+
+#[test]
+fn rule_2_6_the_file_is_looked_at_again_before_each_dispatch() {
+    let mut desk = Desk::with(|setup| {
+        setup.slots(1);
+    });
+    desk.board([issue("MT-1"), issue("MT-2")]);
+    desk.settle();
+    desk.rechecks();
+    desk.run("MT-1").works().fails();
+    desk.settle();
+    assert_eq!(desk.starts(), ["MT-1", "MT-2"], "the freed slot is filled from the kept list");
+    assert_eq!(desk.rechecks(), 1);
+}
+
+#[test]
+fn rule_2_6_what_another_tracker_refused_is_asked_of_the_new_one_at_once() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.run("MT-1").fails();
+    desk.advance(10_000);
+    desk.answer_to_but("read MT-1", |answer| {
+        let kind = FailureKind::Tracker(TrackerErrorKind::RateLimited);
+        let failure = Failure::new(kind, "no more").retry_after(Some(Duration::from_secs(3_600)));
+        answer.by_id = Some(Err(failure));
+    });
+    assert_eq!(desk.wait_of("MT-1"), Some(3_600_000));
+    let scope = desk.scope();
+    desk.reloads_tracker(&scope);
+    desk.settle();
+    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+}
+
+#[test]
+fn rule_4_2_a_workspace_is_not_forgotten_when_the_scope_comes_back() {
+    let mut desk = Desk::new();
+    let scope = desk.scope();
+    desk.works_on([issue("MT-1")]);
+    desk.board([issue("MT-1").state("Backlog")]);
+    desk.live(30_000);
+    desk.run("MT-1").stops();
+    desk.reloads_tracker("elsewhere");
+    desk.board([issue("MT-1").called("XY-1")]);
+    desk.live(30_000);
+    desk.run("MT-1").works();
+    desk.board([issue("MT-1").called("XY-1").state("Backlog")]);
+    desk.live(30_000);
+    desk.run("MT-1").stops();
+    desk.reloads_tracker(&scope);
+    desk.board([issue("MT-1").state("Done")]);
+    desk.live(3_600_000);
+    assert_eq!(desk.removals(), ["MT-1"]);
+    let Removal::Recorded(record) = desk.removal("MT-1") else { panic!("it has a record") };
+    assert_eq!(record.key.as_str(), "MT-1");
 }

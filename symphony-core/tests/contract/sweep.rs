@@ -1,6 +1,6 @@
 //! Contract 4.2: the sweep.
 
-use symphony_core::orchestrator::{Happened, Purpose, Removal};
+use symphony_core::orchestrator::{Happened, Purpose, Removal, Workspaces};
 use symphony_core::tracker::TrackerErrorKind;
 use symphony_core::{Failure, FailureKind, Scope, WorkspaceKey};
 
@@ -122,4 +122,19 @@ fn rule_4_2_a_failed_sweep_is_a_warning() {
     assert_eq!(desk.removals(), NONE);
     desk.settle();
     assert_eq!(desk.starts(), ["MT-3"]);
+}
+
+#[test]
+fn rule_4_2_a_folder_whose_record_was_lost_meanwhile_is_removed_once() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    let key = WorkspaceKey::derive("MT-1").unwrap();
+    desk.reloads_root("/symphony", Workspaces { records: vec![], strays: vec![key] });
+    desk.board([issue("MT-1").state("Done")]);
+    desk.live(30_000);
+    desk.run("MT-1").stops();
+    assert_eq!(desk.removals(), ["MT-1"]);
+    desk.removed("MT-1");
+    desk.live(7_200_000);
+    assert_eq!(desk.removals(), NONE);
 }

@@ -306,3 +306,29 @@ fn rule_10_8_rate_limits_are_kept_as_reported() {
     desk.run("MT-1").says(update);
     assert_eq!(desk.snapshot().rate_limits, Some(limits));
 }
+
+#[test]
+fn rule_10_6_what_the_agent_moved_before_it_asked_is_no_change() {
+    let mut desk = asked();
+    let before = desk.now().wall.as_unix_millis() - 1;
+    desk.board([issue("MT-1").state("In Progress").updated(before)]);
+    desk.live(60_000);
+    assert_eq!(desk.place("MT-1"), Place::Blocked, "that is where it was left");
+    // Whatever the tracker's clock says, this one is.
+    desk.board([issue("MT-1").updated(before)]);
+    desk.live(30_000);
+    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+}
+
+#[test]
+fn rule_10_3_a_conversation_with_another_agent_is_not_gone_on_with() {
+    let mut desk = Desk::with(|setup| {
+        setup.turns(1);
+    });
+    desk.works_on([issue("MT-1")]);
+    desk.ends_normally("MT-1");
+    desk.reloads(|settings| settings.agent.kind = "other".to_owned());
+    desk.live(10_000);
+    assert_eq!(desk.started()[0].resume, None);
+    assert_eq!(desk.running("MT-1").thread, None);
+}

@@ -11,7 +11,6 @@ use symphony_core::{Failure, FailureKind, IssueId, Scope, WorkspaceRecord};
 
 use crate::board::{Board, SCOPES};
 use crate::faults::{Fault, Luck};
-use crate::open;
 use crate::plan::Plan;
 use crate::script::{Exit, Script, Trouble};
 use crate::workspaces::Disk;
@@ -363,7 +362,7 @@ impl Agents {
         if self.luck.strikes(Fault::TotalFell, 30) {
             news.push(report(&agent.thread, before));
         }
-        if self.luck.strikes(Fault::SideThread, 30) && !open::USAGE_REPLACES_THREAD {
+        if self.luck.strikes(Fault::SideThread, 30) {
             let side = ThreadId::from(format!("{}-side", agent.thread));
             let total = self.threads.entry(side.clone()).or_default();
             total.input += spent;

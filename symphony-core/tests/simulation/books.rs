@@ -55,6 +55,8 @@ pub(crate) struct Books {
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) list: Vec<Arc<Issue>>,
+    /// The read that brought it.
+    pub(crate) read: ReadId,
     pub(crate) read_at: Option<Mono>,
     pub(crate) more: bool,
     /// Newer views of issues that were read by id since: `None` for one that was not there.
@@ -68,6 +70,15 @@ pub(crate) struct Kept {
     pub(crate) repeats: bool,
     /// Whether it comes from a tracker that is gone: what is still made of it is left open.
     pub(crate) stale: bool,
+}
+
+impl Kept {
+    /// An issue cannot start, as a read newer than the list shows.
+    pub(crate) fn reject(&mut self, id: &IssueId, read: ReadId) {
+        if read > self.read {
+            self.rejected.insert(id.clone(), read);
+        }
+    }
 }
 
 /// An issue that was read before its start and may go, in dispatch order.
@@ -187,9 +198,16 @@ impl Books {
         (some != none).then_some(some)
     }
 
+    fn is_in_scope(&self, issue: &IssueId) -> bool {
+        let records = self.records.get(issue).into_iter().flatten().flatten();
+        records.into_iter().all(|record| record.scope == self.config.scope)
+    }
+
     /// The outcomes of an issue that is over: its workspace is removed, if it has one.
     pub(crate) fn cleaned(&self, issue: &IssueId) -> Vec<Outcome> {
         match self.has_record(issue) {
+            // After a change of scope it is left to the sweep of its own.
+            Some(true) if !self.is_in_scope(issue) => vec![Outcome::Cleaning, Outcome::Free],
             Some(true) => vec![Outcome::Cleaning],
             Some(false) => vec![Outcome::Free],
             None => vec![Outcome::Cleaning, Outcome::Free],
@@ -356,6 +374,7 @@ impl Books {
                 if let Some(entry) = self.claims.get_mut(issue) {
                     entry.commanded = self.last_read;
                     entry.lineage.resume_open = true;
+                    (entry.entered, entry.seen) = (self.now.wall, false);
                 }
                 let outcomes = match self.claims.get(issue).map(|entry| &entry.view) {
                     Some(View::Running { run, stopping }) => {
@@ -379,8 +398,8 @@ impl Books {
                     return;
                 };
                 entry.commanded = self.last_read;
-                entry.lineage.retry = true;
                 if matches!(entry.view, View::Blocked { .. } | View::Waiting { .. }) {
+                    entry.lineage.retry = true;
                     let attempt = entry.lineage.attempt.unwrap_or(0);
                     let outcome = Outcome::Waiting { attempt, until: Until::Now };
                     self.step.outcomes.insert(issue.clone(), vec![outcome]);

@@ -10,7 +10,6 @@ use symphony_core::{Failure, HostId, Issue, IssueId, StateName, WorkspaceKey, Wo
 use crate::books::{Books, Judged};
 use crate::claims::{Outcome, Until, View};
 use crate::eligibility::{is_terminal, obstacle};
-use crate::open;
 use crate::order::rank;
 use crate::reads::{Said, Sayings, failure_of};
 use crate::violation::{Check, ensure};
@@ -207,7 +206,7 @@ impl Books {
                 Some(Said::Unreadable) => self.unread(read, id, None),
                 Some(Said::Absent) => {
                     self.newer(read, id, &Said::Absent);
-                    self.kept.rejected.insert(id.clone(), read);
+                    self.kept.reject(id, read);
                     vec![Outcome::Free]
                 }
                 Some(Said::Issue(issue)) => {
@@ -217,7 +216,26 @@ impl Books {
             };
             self.step.outcomes.insert(id.clone(), outcomes);
         }
+        self.queue_by_folder();
         self.step.queue.sort_by(|a, b| rank(&a.issue, a.retry).cmp(&rank(&b.issue, b.retry)));
+    }
+
+    /// Of two that a fresh look shows in one folder, the first keeps the other out.
+    fn queue_by_folder(&mut self) {
+        let keys: Vec<Option<String>> = self
+            .step
+            .queue
+            .iter()
+            .map(|judged| self.key_of(&judged.issue).map(|key| key.folded()))
+            .collect();
+        for (place, key) in keys.iter().enumerate() {
+            if key.is_some() && keys.iter().filter(|other| *other == key).count() > 1 {
+                let judged = &mut self.step.queue[place];
+                judged.unsure = true;
+                let outcomes = self.step.outcomes.get_mut(&judged.issue.id);
+                outcomes.into_iter().for_each(|outcomes| outcomes.push(Outcome::Free));
+            }
+        }
     }
 
     fn unread_stale(&self, id: &IssueId) -> Vec<Outcome> {
@@ -242,6 +260,8 @@ impl Books {
             return vec![Outcome::Same];
         };
         self.kept.failed.insert(id.clone(), read);
+        // It is read again after its backoff.
+        self.pace.cause(self.now.mono);
         if !entry.lineage.retry {
             return vec![Outcome::Free];
         }
@@ -258,7 +278,7 @@ impl Books {
             return vec![Outcome::Same];
         };
         if is_terminal(&issue.state, &settings) {
-            self.kept.rejected.insert(id.clone(), read);
+            self.kept.reject(id, read);
             self.bring(id, issue, true);
             let mut outcomes = self.cleaned(id);
             if !lineage.retry {
@@ -271,10 +291,11 @@ impl Books {
         let recorded = self.has_record(id);
         // Where it is open which record it has, so is in which folder it would work.
         let unsure = recorded.is_none() || held.is_some();
-        let stuck = obstacle(issue, &settings, recorded != Some(false)).is_some()
-            || (recorded.is_some() && matches!(held, Some(Holder::Sure(_))));
-        if stuck {
-            self.kept.rejected.insert(id.clone(), read);
+        if obstacle(issue, &settings, recorded != Some(false)).is_some() {
+            self.kept.reject(id, read);
+            return vec![Outcome::Free];
+        }
+        if recorded.is_some() && matches!(held, Some(Holder::Sure(_))) {
             return vec![Outcome::Free];
         }
         self.bring(id, issue, false);
@@ -386,9 +407,8 @@ impl Books {
             .as_ref()
             .filter(|(_, agent)| *agent == self.settings().agent.kind)
             .map(|(thread, _)| thread);
-        let resumed = open::USAGE_REPLACES_THREAD
-            || start.resume.as_ref() == resume
-            || (lineage.resume_open && start.resume.is_none());
+        let resumed =
+            start.resume.as_ref() == resume || (lineage.resume_open && start.resume.is_none());
         ensure!(
             resumed,
             "a thread is resumed only after a normal end (10.3)",

@@ -12,7 +12,6 @@ use symphony_core::{Issue, IssueId, StateName};
 use crate::books::Books;
 use crate::claims::View;
 use crate::eligibility::obstacle;
-use crate::open;
 use crate::order::rank;
 use crate::reads::Purpose;
 use crate::runs::name;
@@ -179,7 +178,7 @@ impl Books {
                 && !self.kept.rejected.contains_key(id)
                 && !self.kept.failed.contains_key(id)
                 && !self.kept.newer.contains_key(id)
-                && !(open::NOTES_OUTLIVE_THEIR_CAUSE && self.was_claimed.contains(id))
+                && !self.was_claimed.contains(id)
                 && self.has_record(id).is_some()
                 && obstacle(issue, settings, self.has_record(id) == Some(true)).is_none()
                 && self.key_of(issue).is_some_and(|key| self.holder(id, &key).is_none())

@@ -1,6 +1,6 @@
 //! The simulation: random worlds around the real orchestrator, judged after every step.
 //!
-//! `SYMPHONY_SIM_WORLDS` says how many worlds there are (100). `SYMPHONY_SIM_SEED` replays one, a
+//! `SYMPHONY_SIM_WORLDS` says how many worlds there are (500). `SYMPHONY_SIM_SEED` replays one, a
 //! seed or a whole plan as a failure prints it, with every step. `SYMPHONY_SIM_SURVEY` runs all
 //! worlds and names every failure in a line.
 #![expect(
@@ -11,7 +11,6 @@
 )]
 #![expect(clippy::expect_used, reason = "a test fails loudly")]
 #![expect(
-    clippy::nonminimal_bool,
     clippy::type_complexity,
     clippy::manual_unwrap_or,
     reason = "the model reads like the rules it judges by"
@@ -29,7 +28,6 @@ mod faults;
 mod files;
 mod holds;
 mod liveness;
-mod open;
 mod operator;
 mod order;
 mod pace;
@@ -68,7 +66,7 @@ fn worlds_keep_every_rule() {
     let worlds = std::env::var("SYMPHONY_SIM_WORLDS").ok().and_then(|text| text.parse().ok());
     let survey = std::env::var("SYMPHONY_SIM_SURVEY").is_ok();
     let detail = if survey { Detail::Survey } else { Detail::Report };
-    let session = Session::run(worlds.unwrap_or(100), detail);
+    let session = Session::run(worlds.unwrap_or(500), detail);
     println!("{session}");
     for failure in &session.failures {
         println!("{failure}");

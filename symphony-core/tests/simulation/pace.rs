@@ -9,7 +9,6 @@ use symphony_core::snapshot::{Mode, Polling};
 use symphony_core::time::{Mono, Now, Wall};
 use symphony_core::{Issue, Scope, Settings};
 
-use crate::open;
 use crate::reads::{Purpose, ReadBook};
 use crate::violation::{Check, ensure};
 
@@ -57,7 +56,8 @@ pub(crate) struct Pace {
 impl Pace {
     pub(crate) fn new(restored: &Restored, now: Now) -> Self {
         let spent = &restored.spent;
-        let today = spent.day == now.wall.day();
+        // A clock that was set back does not wipe the counts.
+        let today = spent.day >= now.wall.day();
         Self {
             candidates: JobPace::default(),
             refresh: JobPace::default(),
@@ -73,8 +73,7 @@ impl Pace {
             causes: VecDeque::new(),
             requests: if today { spent.requests.values().sum() } else { 0 },
             day: now.wall.day(),
-            // Another day than the clock's is shown until the next read, or counted on.
-            requests_sure: today || spent.requests.is_empty() || !open::YESTERDAY_IS_SHOWN,
+            requests_sure: spent.day <= now.wall.day(),
             saved: None,
             unsaved: None,
             put_off: now.mono,
@@ -114,6 +113,11 @@ impl Pace {
             }
             _ => {}
         }
+    }
+
+    /// Something explains a read.
+    pub(crate) fn cause(&mut self, now: Mono) {
+        self.causes.push_back(now);
     }
 
     fn excuse(&mut self, now: Mono) {
@@ -197,7 +201,7 @@ impl Pace {
         let per_minute = 60_000 / settings.polling.interval.as_millis().max(1);
         let allowed = 30 + 4 * per_minute + 4 * self.causes.len() as u128;
         ensure!(
-            open::STATE_SLOT_STORM || self.reads.len() as u128 <= allowed,
+            self.reads.len() as u128 <= allowed,
             "reads are no storm (4.5)",
             "{} reads in a minute, {} causes",
             self.reads.len(),
@@ -212,12 +216,10 @@ impl Pace {
         now: Now,
         book: &ReadBook,
         answer: &Answer,
-        stale: bool,
         backoff: impl Fn(u32) -> Duration,
     ) {
         self.count_day(now);
         self.requests += u64::from(answer.requests);
-        self.requests_sure &= !(stale && open::STALE_REQUESTS_UNCOUNTED);
         let failures = [
             answer.candidates.as_ref().and_then(|part| part.as_ref().err()),
             answer.by_id.as_ref().and_then(|part| part.as_ref().err()),
@@ -237,9 +239,7 @@ impl Pace {
             self.checks_wait = self.checks_wait.max(now.mono + wait);
         }
         let asked_for_list = matches!(book.purpose, Purpose::Poll { candidates: true, .. });
-        if let Some(span) =
-            answer.next_poll.filter(|_| asked_for_list || open::REFRESH_PUTS_CANDIDATES_OFF)
-        {
+        if let Some(span) = answer.next_poll.filter(|_| asked_for_list) {
             self.excuse(now.mono);
             self.put_off = self.put_off.max(now.mono + span.min(LONGEST_SUGGESTION));
         }
@@ -318,9 +318,7 @@ impl Pace {
             "quiet hours {}",
             shown.quiet
         );
-        if !open::YESTERDAY_IS_SHOWN {
-            self.count_day(now);
-        }
+        self.count_day(now);
         if self.requests_sure {
             let requests: u64 = shown.requests_today.values().sum();
             ensure!(

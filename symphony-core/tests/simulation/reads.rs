@@ -197,7 +197,7 @@ impl Books {
         };
         let stale = book.generation != self.config.generation;
         let (now, settings) = (self.now, Arc::clone(&self.config.settings));
-        self.pace.answered(now, &book, answer, stale, |attempt| backoff(&settings, attempt));
+        self.pace.answered(now, &book, answer, |attempt| backoff(&settings, attempt));
         match &book.purpose {
             Purpose::Poll { candidates, refresh, sweep } => {
                 if *candidates && !stale {
@@ -239,7 +239,7 @@ impl Books {
                 let read_at = Some(self.now.mono);
                 let repeats = list.len() < candidates.issues.len();
                 let mut kept =
-                    Kept { list, read_at, more: candidates.more, repeats, ..Kept::default() };
+                    Kept { list, read, read_at, more: candidates.more, repeats, ..Kept::default() };
                 // What a later question brought is newer than this list.
                 kept.newer = std::mem::take(&mut self.kept.newer);
                 kept.newer.retain(|_, views| {
@@ -316,6 +316,7 @@ impl Books {
             && let Some(entry) = self.claims.get_mut(id)
         {
             entry.known = read.0;
+            entry.seen = true;
         }
         if entry.commanded >= read.0 {
             // Whether an operator's word makes it another claim is left open.
@@ -382,6 +383,13 @@ impl Books {
                 vec![Outcome::Same]
             }
             View::Waiting { .. } => {
+                self.bring(id, issue, true);
+                vec![Outcome::Same]
+            }
+            // Moved before it was blocked: that is where it was left.
+            View::Blocked { .. }
+                if !entry.seen && issue.updated_at.is_some_and(|at| at < entry.entered) =>
+            {
                 self.bring(id, issue, true);
                 vec![Outcome::Same]
             }

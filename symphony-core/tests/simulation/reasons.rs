@@ -10,7 +10,6 @@ use crate::books::Books;
 use crate::claims::View;
 use crate::dispatch::Holder;
 use crate::eligibility::obstacle;
-use crate::open;
 use crate::violation::{Check, ensure};
 
 impl Books {
@@ -54,7 +53,7 @@ impl Books {
             view.reasons
         );
         ensure!(
-            open::TOTAL_COUNTS_DUPLICATES || view.total == self.kept.list.len(),
+            view.total == self.kept.list.len(),
             "reasons are counted (5.5)",
             "{} instead of {}",
             view.total,
@@ -90,9 +89,6 @@ impl Books {
         if self.pace.checks_wait(self.now.mono) {
             expected.extend([Reason::Budget, Reason::CheckFailed]);
         }
-        if open::OBSTACLE_ORDER && expected.contains(&Reason::InvalidIdentifier) {
-            return Ok(());
-        }
         // Which of several full hosts is named, and which of two holders, is left open.
         if matches!(row.reason, Reason::HostSlot(_)) {
             expected.extend(
@@ -111,10 +107,9 @@ impl Books {
         if self.has_record(&row.id).is_none() {
             return Ok(());
         }
-        if open::NOTES_OUTLIVE_THEIR_CAUSE
-            && (self.kept.newer.contains_key(&row.id) || self.was_claimed.contains(&row.id))
-        {
-            return Ok(());
+        // What was let go waits for the next list, whatever else stands in its way.
+        if self.was_claimed.contains(&row.id) {
+            expected.push(Reason::NextRead);
         }
         ensure!(
             expected.contains(&row.reason),
@@ -138,7 +133,9 @@ impl Books {
         if let Some(reason) =
             obstacle(issue, self.settings(), self.has_record(&issue.id) == Some(true))
         {
-            return vec![reason];
+            // What was noted while it had a workspace stays true without one.
+            let noted = obstacle(issue, self.settings(), true);
+            return [reason].into_iter().chain(noted).collect();
         }
         match self.key_of(issue).and_then(|key| self.holder(&issue.id, &key)) {
             Some(Holder::Sure(other)) => vec![Reason::WorkspaceHeld(other)],
@@ -188,11 +185,7 @@ impl Books {
             Verdict::NotPolledYet => self.kept.read_at.is_none(),
             Verdict::PollFailed(_) => self.kept.list_failed,
             Verdict::Full => self.free_slots() == 0,
-            Verdict::Starting => {
-                starting
-                    || (open::CLEANING_IS_STARTING
-                        && rows.iter().any(|row| row.reason == Reason::Claimed))
-            }
+            Verdict::Starting => starting,
             Verdict::NothingEligible => {
                 !self.kept.list.is_empty() && !rows.iter().any(|row| row.reason == Reason::NextRead)
             }

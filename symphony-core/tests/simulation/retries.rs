@@ -41,6 +41,12 @@ impl Books {
     }
 
     fn after_run(&mut self, run: RunId, book: &RunBook, end: &RunEnd) -> Vec<Outcome> {
+        if let RunEnd::Failed(failure) = end
+            && failure.kind.is_limit()
+        {
+            let backoff = self.settings().agent.max_retry_backoff;
+            self.holds.begin(&book.agent, run, failure, backoff, self.now);
+        }
         if let Some((why, _)) = book.stop {
             return self.after_stop(book, why, end);
         }
@@ -55,6 +61,7 @@ impl Books {
             }
             Some(FinishReason::Terminal) => self.cleaned(&book.issue),
             Some(FinishReason::Inactive) => vec![Outcome::Free],
+            Some(FinishReason::Unreadable) if is_limit(end) => self.held(book),
             Some(FinishReason::Unreadable) => vec![self.after_failure(book)],
             Some(FinishReason::MaxTurns) | None => self.after_own_end(run, book, end),
         };
@@ -84,7 +91,8 @@ impl Books {
                 self.next_attempt(book);
                 vec![Outcome::Blocked(BlockReason::Operator)]
             }
-            StopReason::Stalled | StopReason::Unreadable => {
+            StopReason::Stalled if is_limit(end) => self.held(book),
+            StopReason::Stalled => {
                 let stalled = self.after_failure(book);
                 match end {
                     RunEnd::InputRequired { question } => {
@@ -96,8 +104,7 @@ impl Books {
         };
         // What follows only escalates: retry, then release, then clean. Reads after the stop may
         // raise it; a newer one that is not terminal takes the cleaning back.
-        let raised =
-            matches!(why, StopReason::Stalled | StopReason::Operator | StopReason::Unreadable);
+        let raised = matches!(why, StopReason::Stalled | StopReason::Operator);
         let sure_terminal = sure_terminal(book);
         let sure_inactive = sure_inactive(book);
         // A read asked just before an operator's stop may or may not count (4.8).
@@ -131,25 +138,7 @@ impl Books {
     fn after_own_end(&mut self, run: RunId, book: &RunBook, end: &RunEnd) -> Vec<Outcome> {
         match end {
             RunEnd::Succeeded => vec![self.after_success(book)],
-            RunEnd::Failed(failure) if failure.kind.is_limit() => {
-                let backoff = self.settings().agent.max_retry_backoff;
-                self.holds.begin(&book.agent, run, failure, backoff, self.now);
-                let until = self
-                    .holds
-                    .all
-                    .get(&book.agent)
-                    .map(|hold| hold.until.clone())
-                    .unwrap_or_default();
-                self.keep_attempt(book);
-                if let Some(entry) = self.claims.get_mut(&book.issue) {
-                    entry.lineage.held = true;
-                }
-                let attempt = book.attempt.unwrap_or(0);
-                // It waits for the hold: with its time, or without one.
-                let timed =
-                    until.into_iter().map(|at| Outcome::Waiting { attempt, until: Until::At(at) });
-                timed.chain([Outcome::Waiting { attempt, until: Until::Now }]).collect()
-            }
+            RunEnd::Failed(failure) if failure.kind.is_limit() => self.held(book),
             RunEnd::Failed(_) => {
                 self.holds.may_work(run);
                 vec![self.after_failure(book)]
@@ -161,6 +150,19 @@ impl Books {
             }
             RunEnd::Cancelled => vec![Outcome::Same],
         }
+    }
+
+    /// The agent refused: it waits for the hold, with its time or without one.
+    fn held(&mut self, book: &RunBook) -> Vec<Outcome> {
+        let until =
+            self.holds.all.get(&book.agent).map(|hold| hold.until.clone()).unwrap_or_default();
+        self.keep_attempt(book);
+        if let Some(entry) = self.claims.get_mut(&book.issue) {
+            entry.lineage.held = true;
+        }
+        let attempt = book.attempt.unwrap_or(0);
+        let timed = until.into_iter().map(|at| Outcome::Waiting { attempt, until: Until::At(at) });
+        timed.chain([Outcome::Waiting { attempt, until: Until::Now }]).collect()
     }
 
     /// The claim goes on with the attempt it had, in a new conversation.
@@ -221,4 +223,9 @@ fn sure_terminal(book: &RunBook) -> bool {
 fn sure_inactive(book: &RunBook) -> bool {
     let finish = book.finish == Some(FinishReason::Inactive);
     (book.seen_inactive || finish) && !book.seen_active && !book.seen_terminal
+}
+
+/// Whether the agent refused everyone.
+fn is_limit(end: &RunEnd) -> bool {
+    matches!(end, RunEnd::Failed(failure) if failure.kind.is_limit())
 }

@@ -11,7 +11,6 @@ use symphony_core::{HostId, Issue, IssueId, StateName};
 
 use crate::books::Books;
 use crate::claims::{Deeds, Entry, Lineage, Outcome, Until, View, views};
-use crate::open;
 use crate::runs::name;
 use crate::violation::{Check, ensure};
 
@@ -70,13 +69,21 @@ impl Books {
         {
             expected.push(Outcome::Waiting { attempt: *attempt, until: Until::Now });
         }
+        // A folder without a record may be another one by the time of the next try.
+        if matches!(before, Some(View::Cleaning { until: Some(at), .. }) if *at <= self.now.mono)
+            && self.has_record(id) != Some(true)
+        {
+            expected.push(Outcome::Free);
+        }
         let mut found = expected
             .iter()
             .find(|outcome| outcome.fits(before, after, deeds, self.now.mono))
             .cloned();
         if found.is_none() && self.step.open {
             let attempt = match before {
-                Some(View::Checking { attempt: Some(attempt) }) => *attempt,
+                Some(View::Checking { attempt: Some(attempt) } | View::Waiting { attempt, .. }) => {
+                    *attempt
+                }
                 _ => 0,
             };
             found = self
@@ -99,8 +106,8 @@ impl Books {
     fn reload_outcomes(&self, id: &IssueId, attempt: u32) -> Vec<Outcome> {
         let mut outcomes = vec![
             Outcome::Same,
-            Outcome::Free,
             Outcome::Waiting { attempt, until: Until::Now },
+            Outcome::Free,
             Outcome::Stopping(StopReason::NotActive),
             Outcome::Stopping(StopReason::Gone),
             Outcome::Stopping(StopReason::Terminal),
@@ -120,11 +127,14 @@ impl Books {
         let old = old.filter(|_| *outcome != Outcome::Free);
         self.check_issue(id, old, &issue)?;
         let checked = self.step.deeds.get(id).is_some_and(|deeds| deeds.checked);
+        let stays = old.filter(|entry| entry.view.same_stage(&view));
         let mut entry = Entry {
             lineage: old.map_or_else(Lineage::default, |entry| entry.lineage.clone()),
             since: old
                 .filter(|entry| entry.view.same_stage(&view) && !checked)
                 .map_or(self.step.read_before, |entry| entry.since),
+            entered: stays.map_or(self.now.wall, |entry| entry.entered),
+            seen: stays.is_some_and(|entry| entry.seen),
             known: old.map_or(0, |entry| entry.known),
             commanded: old.map_or(0, |entry| entry.commanded),
             view,
@@ -211,7 +221,7 @@ impl Books {
                 ("tokens", row.tokens == book.tokens),
                 ("started", row.started == book.started),
                 ("stopping", row.stopping == book.stop.map(|(why, _)| why)),
-                ("thread", open::USAGE_REPLACES_THREAD || row.thread == book.thread),
+                ("thread", row.thread == book.thread),
                 ("session_id", row.session_id == book.session),
                 ("pid", row.pid == book.pid),
                 ("last_event", row.last_event == book.event),

@@ -74,9 +74,7 @@ pub(crate) fn run(plan: &Plan, grain: Grain) -> Outcome {
     let mut world = World::new(plan, grain);
     let result = world.live();
     if result.is_err() {
-        world
-            .trace
-            .note(world.now(), &format!("{:?}", world.orchestrator.explain(world.now()).unstarted));
+        world.trace.note(world.now(), &format!("{:?}", world.orchestrator.explain().unstarted));
     }
     let mut tally = Tally::default();
     for luck in [
@@ -483,7 +481,7 @@ impl World {
         books.pace.check(now, &snapshot.polling, able, wakeup, &settings)?;
         books.pace.check_saved()?;
         if self.events.is_multiple_of(8) {
-            self.books.check_reasons(&self.orchestrator.explain(now), &snapshot.candidates)?;
+            self.books.check_reasons(&self.orchestrator.explain(), &snapshot.candidates)?;
         }
         if self.books.shutting_down {
             let drained = self.books.runs.is_empty() && self.books.removals.is_empty();

@@ -309,6 +309,6 @@ async fn the_login_shell_is_measured() {
 async fn a_host_says_what_it_promises() {
     assert!(helped().guarantees().is_full(), "{}", helped().guarantees());
     let weaker = unhelped().guarantees();
-    assert!(weaker.whole_tree && !weaker.service_killed);
+    assert!(!weaker.whole_tree && !weaker.service_killed);
     assert!(weaker.to_string().contains("NO  when the service is killed"), "{weaker}");
 }

@@ -51,9 +51,9 @@ impl Shape {
                 r#"(env -i setsid sh -c ': > "$1"; exec sleep "$2"' sh "$R" $T &)"#
             }
             // Each one starts the next in a session of its own and is gone: one at a time, a hundred
-            // in all, and the last one ends after five seconds whatever happens.
+            // in all, and the last one ends after five seconds, and tells that nobody ended it.
             Self::PidRolling => {
-                r#"S='trap "" TERM; [ "$2" -gt 0 ] || exec sleep 5
+                r#"S='trap "" TERM; [ "$2" -gt 0 ] || { sleep 5 && : > escaped; exit; }
                     setsid sh -c "$1" roll "$1" $(($2 - 1)) & : > "$R"; exit 0'
                 sh -c "$S" roll "$S" 100 &"#
             }
@@ -62,6 +62,12 @@ impl Shape {
         }
     }
 }
+
+/// Waits until the tag is on: without a helper that is a moment after the start, and who forks before
+/// it is not promised to be found. Starts nothing itself.
+const TAGGED: &str = r#"until while read -r a b c d _; do
+        [ "$a $b $c" = "Max file locks" ] && break; done < /proc/$$/limits
+    [ "$d" != unlimited ]; do :; done"#;
 
 /// A place for one test: a folder, a file that says "ready", and a pipe with a name that every
 /// process of the test's script holds open: it is at its end exactly when none of them is left.
@@ -114,13 +120,13 @@ impl Trial {
 
     /// A command that starts the shape and stays.
     pub(crate) fn command(&self, shape: Shape) -> Command {
-        self.script(&format!("{}\nexec sleep $T", shape.script()))
+        self.script(&format!("{TAGGED}\n{}\nexec sleep $T", shape.script()))
     }
 
     /// A command that starts the shape and ends once it is there.
     pub(crate) fn hook(&self, shape: Shape, code: i32) -> Command {
         let wait = r#"until [ -e "$R" ]; do sleep 0.01; done"#;
-        self.script(&format!("{}\n{wait}\nexit {code}", shape.script()))
+        self.script(&format!("{TAGGED}\n{}\n{wait}\nexit {code}", shape.script()))
     }
 
     pub(crate) fn script(&self, script: &str) -> Command {
@@ -147,10 +153,12 @@ impl Trial {
 
     pub(crate) async fn until_gone(&self) {
         until("nobody is left", || self.is_gone()).await;
+        self.assert_gone();
     }
 
     pub(crate) fn assert_gone(&self) {
         assert!(self.is_gone(), "left: {:?}", self.survivors());
+        assert!(!self.folder.join("escaped").exists(), "it ended by itself");
     }
 
     /// Who holds the pipe.

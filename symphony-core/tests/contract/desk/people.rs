@@ -25,6 +25,10 @@ impl Desk {
         self.reload(None);
     }
 
+    pub(crate) fn scope(&self) -> String {
+        self.configuration.scope.as_str().to_owned()
+    }
+
     /// Another valid file that needs another tracker.
     pub(crate) fn reloads_tracker(&mut self, scope: &str) {
         let Generation(generation) = self.configuration.generation;

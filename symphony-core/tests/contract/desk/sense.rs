@@ -107,7 +107,7 @@ impl Desk {
             + snapshot.cleaning.len();
         assert_eq!(places.len(), rows, "an issue is in two places");
 
-        let explained = self.orchestrator.explain(self.now).unstarted;
+        let explained = self.orchestrator.explain().unstarted;
         let mut counts = BTreeMap::new();
         for row in &explained {
             *counts.entry(row.reason.as_str().to_owned()).or_default() += 1;

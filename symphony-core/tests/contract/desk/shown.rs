@@ -59,12 +59,12 @@ impl Desk {
     }
 
     pub(crate) fn unstarted(&self, name: &str) -> Option<Reason> {
-        let rows = self.orchestrator.explain(self.now).unstarted;
+        let rows = self.orchestrator.explain().unstarted;
         let row = rows.into_iter().find(|row| row.id == id(name));
         row.map(|row| row.reason)
     }
 
     pub(crate) fn verdict(&self) -> Verdict {
-        self.orchestrator.explain(self.now).verdict
+        self.orchestrator.explain().verdict
     }
 }
