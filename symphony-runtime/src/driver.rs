@@ -28,6 +28,7 @@ use crate::disk::{Disk, Place};
 use crate::loader::Loaded;
 use crate::news;
 use crate::panics::isolated;
+use crate::plain::safe;
 use crate::reader;
 use crate::recent::Recent;
 use crate::run_hooks::Hooks;
@@ -360,7 +361,8 @@ impl Clearing {
             context.folder = folder;
             context.hidden_env = Arc::clone(&self.loaded.hidden_env);
             if let Err(error) = hooks.run(Hook::BeforeRemove, &context).await {
-                warn!(hook = "before_remove", %error, "a hook failed; its failure is ignored");
+                let error = safe(error);
+                warn!(hook = "before_remove", error, "a hook failed; its failure is ignored");
             }
             hooks.close(grace).await.map_err(|left| failure(left.to_string()))?;
         }

@@ -1,15 +1,10 @@
 //! Notices as log lines, with the fields of contract 13.1.
 
-use std::fmt::Display;
-
 use symphony_core::orchestrator::{BlockReason, Happened, Notice, RunEnd};
 use symphony_core::problem::Problem;
 use tracing::{debug, error, info, warn};
 
-use crate::plain::plain;
-
-/// How much of a foreign text goes into one field.
-const LONGEST: usize = 2 * 1024;
+use crate::plain::safe;
 
 /// Writes one log line about a notice.
 pub(crate) fn log(notice: &Notice, session_id: Option<&str>) {
@@ -111,8 +106,4 @@ fn reason(why: &BlockReason) -> &str {
         BlockReason::Question(question) => question,
         BlockReason::Operator => "an operator stopped it",
     }
-}
-
-fn safe(text: impl Display) -> String {
-    plain(&text.to_string(), LONGEST)
 }

@@ -1,10 +1,18 @@
 //! Foreign text, made safe for a log line (contract 13.1).
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
+
+/// How much of a foreign text goes into one field; of a hook's output too (contract 9.5).
+const LONGEST: usize = 2 * 1024;
+
+/// A foreign text as one field of a log line.
+pub(crate) fn safe(text: impl Display) -> String {
+    plain(&text.to_string(), LONGEST)
+}
 
 /// The text on one line, without anything that moves a cursor or turns the reading direction, cut
 /// to about this many bytes. Of a longer text the end is kept: that is where errors are.
-pub(crate) fn plain(text: &str, limit: usize) -> String {
+fn plain(text: &str, limit: usize) -> String {
     let cut = text.len().saturating_sub(limit);
     let start = (cut..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
     let mut line = String::with_capacity(text.len() - start);

@@ -25,6 +25,7 @@ use crate::disk::{Disk, DiskError, Root};
 use crate::driver::{Driver, Inbox, JobTask, Message, Outlets, Tools};
 use crate::handle::Handle;
 use crate::loader::{LoadError, Loaded, Loader, Source};
+use crate::plain::safe;
 use crate::recent::Recent;
 use crate::registry::Registry;
 use crate::run_hooks::Hooks;
@@ -371,11 +372,8 @@ async fn end_leftovers(host: &dyn Host, root: &Arc<Root>, service: &str) -> Resu
     match host.end_leftovers(&earlier).await {
         Ok(ended) => {
             for process in ended {
-                warn!(
-                    pid = process.pid,
-                    name = process.name,
-                    "ended what an earlier life had left"
-                );
+                let (pid, name) = (process.pid, safe(process.name));
+                warn!(pid, name, "ended what an earlier life had left");
             }
         }
         Err(error @ SweepError::Left(_)) => return Err(StartError::Leftovers(error)),

@@ -9,10 +9,7 @@ use symphony_core::settings::HookSettings;
 use symphony_host::{Command, Folder, Host, Left, Limit, Mark, RunError, Scope, Shell};
 use tracing::{debug, info};
 
-use crate::plain::plain;
-
-/// How much of a hook's output is logged.
-const LOGGED: usize = 2 * 1024;
+use crate::plain::safe;
 
 /// How much of an issue's text goes into one variable: the system limits their sum.
 const LONGEST_VALUE: usize = 8 * 1024;
@@ -51,7 +48,7 @@ impl WorkspaceHooks for ShellHooks {
         let finished = self.scope.run(&command, Limit::of(settings.timeout)).await;
         let finished = finished.map_err(|error| failed(hook, error))?;
         let output = finished.output.to_string();
-        let told = plain(&output, LOGGED);
+        let told = safe(&output);
         info!(hook = hook.as_str(), status = %finished.exit, output = told, "hook ended");
         if finished.exit.is_success() {
             return Ok(());
@@ -111,7 +108,7 @@ fn failed(hook: Hook, error: RunError) -> HookError {
     match error {
         RunError::TimedOut { after, output } => {
             let output = output.to_string();
-            info!(hook = hook.as_str(), output = plain(&output, LOGGED), "hook was ended");
+            info!(hook = hook.as_str(), output = safe(&output), "hook was ended");
             let millis = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
             HookError::TimedOut { hook, millis, output }
         }

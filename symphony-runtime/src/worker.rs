@@ -25,6 +25,7 @@ use crate::disk::{Disk, DiskError, Opened, Place};
 use crate::driver::Inbox;
 use crate::loader::Loaded;
 use crate::panics::{caught, isolated};
+use crate::plain::safe;
 use crate::run_hooks::{Hooks, RunHooks};
 
 /// What a run is made of. It keeps all of it to its end, whatever is reloaded (contract 2.7).
@@ -75,8 +76,8 @@ pub(crate) fn spawn(attempt: Attempt) -> Reins {
     let span = info_span!(
         "run",
         %run,
-        issue_id = %attempt.start.issue.id,
-        issue_identifier = %attempt.start.issue.identifier,
+        issue_id = safe(&attempt.start.issue.id),
+        issue_identifier = safe(&attempt.start.issue.identifier),
     );
     let (inbox, stopped) = (attempt.inbox.clone(), stop.clone());
     let task = async move {
@@ -120,7 +121,11 @@ impl Attempt {
                 let end = caught(work).await.unwrap_or_else(RunEnd::Failed);
                 self.tell(RunNews::Phase(Phase::Finishing));
                 if let Err(error) = site.hooks.run(Hook::AfterRun, &site.context).await {
-                    warn!(hook = "after_run", %error, "a hook failed; its failure is ignored");
+                    warn!(
+                        hook = "after_run",
+                        error = safe(error),
+                        "a hook failed; its failure is ignored"
+                    );
                 }
                 end
             }
@@ -320,6 +325,10 @@ fn workspace_failure(error: &DiskError) -> Failure {
 /// Something of the run may still live: it does not end, and the orchestrator shows it as overdue
 /// and never gives its workspace to another (contract 6.3).
 async fn unconfirmed<T>(error: &(dyn Display + Send + Sync)) -> T {
-    tracing::error!(%error, "a run could not be confirmed to be gone; it keeps its slot and its workspace");
+    let error = safe(error);
+    tracing::error!(
+        error,
+        "a run could not be confirmed to be gone; it keeps its slot and its workspace"
+    );
     std::future::pending().await
 }
