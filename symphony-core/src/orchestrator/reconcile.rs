@@ -107,9 +107,13 @@ impl Orchestrator {
             return;
         };
         match &mut claim.stage {
-            Stage::Stopping { then: then @ After::Clean, .. } => {
-                *then = After::Release(ReleaseReason::NotEligible);
-            }
+            // It seemed over or gone, and is not: so it is free again once the run is gone.
+            Stage::Stopping {
+                then:
+                    then @ (After::Clean
+                    | After::Release(ReleaseReason::Gone | ReleaseReason::NotActive)),
+                ..
+            } => *then = After::Release(ReleaseReason::NotEligible),
             Stage::Running { run } => {
                 // Finishing because it seemed over, and it is not: a normal end after all.
                 let run = *run;

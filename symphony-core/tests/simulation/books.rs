@@ -73,6 +73,15 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
+    /// Whether the list was asked for after this read, and names the issue.
+    pub(crate) fn shows_alive_since(&self, id: &IssueId, read: u64) -> bool {
+        self.read.0 > read && self.lists(id)
+    }
+
+    pub(crate) fn lists(&self, id: &IssueId) -> bool {
+        self.list.iter().any(|issue| issue.id == *id)
+    }
+
     /// An issue cannot start, as a read newer than the list shows.
     pub(crate) fn reject(&mut self, id: &IssueId, read: ReadId) {
         if read > self.read {
@@ -205,6 +214,23 @@ impl Books {
 
     /// The outcomes of an issue that is over: its workspace is removed, if it has one.
     pub(crate) fn cleaned(&self, issue: &IssueId) -> Vec<Outcome> {
+        // A list that was asked for later may know better, and another may live in the folder.
+        let known = self.claims.get(issue).map(|entry| entry.known);
+        let alive = known.is_some_and(|known| self.kept.shows_alive_since(issue, known));
+        let keys = self.records.get(issue).into_iter().flatten().flatten();
+        let mut keys = keys.map(|record| record.key.folded());
+        let lived_in = keys.any(|key| {
+            let runs =
+                self.runs.values().any(|book| book.issue != *issue && book.key.folded() == key);
+            let goes = self
+                .removals
+                .values()
+                .any(|(owner, removal)| owner != issue && removal.key().folded() == key);
+            runs || goes
+        });
+        if alive || lived_in {
+            return vec![Outcome::Cleaning, Outcome::Free];
+        }
         match self.has_record(issue) {
             // After a change of scope it is left to the sweep of its own.
             Some(true) if !self.is_in_scope(issue) => vec![Outcome::Cleaning, Outcome::Free],
@@ -285,7 +311,12 @@ impl Books {
                     book.tokens.total += new.total;
                 }
             }
-            AgentUpdate::RateLimits(limits) => self.holds.limits = Some(Arc::clone(limits)),
+            AgentUpdate::RateLimits(limits) => {
+                self.holds.limits = Some(Arc::clone(limits));
+                if let Some(book) = self.runs.get(&run) {
+                    self.holds.limits_of.clone_from(&book.agent);
+                }
+            }
             _ => {}
         }
     }
@@ -374,7 +405,7 @@ impl Books {
                 if let Some(entry) = self.claims.get_mut(issue) {
                     entry.commanded = self.last_read;
                     entry.lineage.resume_open = true;
-                    (entry.entered, entry.seen) = (self.now.wall, false);
+                    entry.seen = false;
                 }
                 let outcomes = match self.claims.get(issue).map(|entry| &entry.view) {
                     Some(View::Running { run, stopping }) => {
@@ -515,7 +546,7 @@ impl Books {
             );
         }
         self.holds.started(&agent, *run, self.now.mono)?;
-        let mut book = RunBook::new(start, path, &agent, self.now);
+        let mut book = RunBook::new(start, path, &self.config.settings, self.now);
         if book.attempt.is_some_and(|attempt| attempt == 0) {
             book.attempt = None;
         }

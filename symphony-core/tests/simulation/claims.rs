@@ -6,7 +6,7 @@ use std::sync::Arc;
 use symphony_core::agent::ThreadId;
 use symphony_core::orchestrator::{BlockReason, RunId, StopReason};
 use symphony_core::snapshot::Snapshot;
-use symphony_core::time::{Mono, Wall};
+use symphony_core::time::Mono;
 use symphony_core::{Issue, IssueId};
 
 /// One claim, as shown.
@@ -59,8 +59,7 @@ pub(crate) struct Entry {
     pub(crate) since: u64,
     /// The last read that had been asked when an operator last spoke of it.
     pub(crate) commanded: u64,
-    /// When it entered its stage, and whether its issue was seen since.
-    pub(crate) entered: Wall,
+    /// Whether its issue was seen since it entered its stage.
     pub(crate) seen: bool,
     /// The newest read whose answer it has taken in.
     pub(crate) known: u64,

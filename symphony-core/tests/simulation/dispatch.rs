@@ -11,7 +11,7 @@ use crate::books::{Books, Judged};
 use crate::claims::{Outcome, Until, View};
 use crate::eligibility::{is_terminal, obstacle};
 use crate::order::rank;
-use crate::reads::{Said, Sayings, failure_of};
+use crate::reads::{Purpose, Said, Sayings, asked_wait, failure_of};
 use crate::violation::{Check, ensure};
 
 /// Who holds a workspace key.
@@ -155,6 +155,12 @@ impl Books {
             if claimed {
                 continue;
             }
+            // What an open sweep says of it is old news from here on.
+            for book in self.reads.values_mut() {
+                if let Purpose::Poll { sweep, .. } = &mut book.purpose {
+                    sweep.retain(|swept| swept != id);
+                }
+            }
             ensure!(
                 self.kept.list.iter().any(|issue| issue.id == *id),
                 "starts come from the candidates",
@@ -266,9 +272,7 @@ impl Books {
             return vec![Outcome::Free];
         }
         let attempt = entry.lineage.attempt.unwrap_or(0);
-        let delay = failure
-            .and_then(|failure| failure.retry_after)
-            .unwrap_or_else(|| self.backoff(attempt.max(1)));
+        let delay = failure.and_then(asked_wait).unwrap_or_else(|| self.backoff(attempt.max(1)));
         vec![Outcome::Waiting { attempt, until: Until::At(self.now.mono + delay) }]
     }
 
@@ -277,6 +281,14 @@ impl Books {
         let Some(lineage) = self.claims.get(id).map(|entry| entry.lineage.clone()) else {
             return vec![Outcome::Same];
         };
+        let later_list = self.kept.read > read;
+        let lacks = later_list && !self.kept.more && !self.kept.lists(id);
+        if is_terminal(&issue.state, &settings) && later_list && self.kept.lists(id) {
+            self.bring(id, issue, false);
+            let attempt = lineage.attempt.unwrap_or(0);
+            let waits = Outcome::Waiting { attempt, until: Until::Now };
+            return vec![if lineage.retry { waits } else { Outcome::Free }];
+        }
         if is_terminal(&issue.state, &settings) {
             self.kept.reject(id, read);
             self.bring(id, issue, true);
@@ -296,6 +308,9 @@ impl Books {
             return vec![Outcome::Free];
         }
         if recorded.is_some() && matches!(held, Some(Holder::Sure(_))) {
+            return vec![Outcome::Free];
+        }
+        if !lineage.retry && lacks {
             return vec![Outcome::Free];
         }
         self.bring(id, issue, false);

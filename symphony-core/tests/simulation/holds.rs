@@ -29,6 +29,8 @@ pub(crate) struct HoldBook {
 pub(crate) struct HoldBooks {
     pub(crate) all: BTreeMap<String, HoldBook>,
     pub(crate) limits: Option<Arc<RateLimits>>,
+    /// The agent that reported them.
+    pub(crate) limits_of: String,
 }
 
 impl HoldBooks {
@@ -41,7 +43,7 @@ impl HoldBooks {
         backoff: Duration,
         now: Now,
     ) {
-        let until = now.mono + self.span(failure, backoff, now).min(LONGEST);
+        let until = now.mono + self.span(agent, failure, backoff, now).min(LONGEST);
         match self.all.get_mut(agent) {
             Some(hold) if hold.probe != Some(run) => {
                 let latest = hold.until.iter().copied().max().unwrap_or(until).max(until);
@@ -54,11 +56,12 @@ impl HoldBooks {
         }
     }
 
-    fn span(&self, failure: &Failure, backoff: Duration, now: Now) -> Duration {
+    fn span(&self, agent: &str, failure: &Failure, backoff: Duration, now: Now) -> Duration {
         if let Some(span) = failure.retry_after {
             return span;
         }
-        let windows = self.limits.iter().flat_map(|limits| &limits.windows);
+        let limits = self.limits.iter().filter(|_| self.limits_of == agent);
+        let windows = limits.flat_map(|limits| &limits.windows);
         let exhausted = windows.filter(|window| window.used_percent >= 100.0);
         let resets = exhausted.filter_map(|window| now.wall.until(window.resets_at?));
         resets.max().unwrap_or(backoff)

@@ -9,7 +9,7 @@ use symphony_core::snapshot::{Mode, Polling};
 use symphony_core::time::{Mono, Now, Wall};
 use symphony_core::{Issue, Scope, Settings};
 
-use crate::reads::{Purpose, ReadBook};
+use crate::reads::{Purpose, ReadBook, asked_wait};
 use crate::violation::{Check, ensure};
 
 /// The longest a tracker's suggestion is followed.
@@ -108,9 +108,12 @@ impl Pace {
                 self.perhaps_active = now;
                 self.excuse(now);
             }
-            Event::Run { news: RunNews::Ended(_) | RunNews::TurnEnded, .. } => {
+            Event::Run { news: RunNews::Ended(_), .. } => {
+                // In which state a blocked issue is left is read at once.
+                self.refresh.excused = true;
                 self.causes.push_back(now)
             }
+            Event::Run { news: RunNews::TurnEnded, .. } => self.causes.push_back(now),
             _ => {}
         }
     }
@@ -226,7 +229,7 @@ impl Pace {
         ];
         for failure in failures.into_iter().flatten() {
             self.excuse(now.mono);
-            let wait = failure.retry_after.unwrap_or(Duration::ZERO);
+            let wait = asked_wait(failure).unwrap_or(Duration::ZERO);
             self.put_off = self.put_off.max(now.mono + wait);
         }
         if matches!(book.purpose, Purpose::Check(_)) {
@@ -234,7 +237,7 @@ impl Pace {
             let failure = failures[1];
             self.checks_failed = if failure.is_some() { self.checks_failed + 1 } else { 0 };
             let wait = failure.map_or(Duration::ZERO, |failure| {
-                failure.retry_after.unwrap_or_else(|| backoff(self.checks_failed))
+                asked_wait(failure).unwrap_or_else(|| backoff(self.checks_failed))
             });
             self.checks_wait = self.checks_wait.max(now.mono + wait);
         }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use symphony_core::orchestrator::{Answer, Generation, Query, ReadId, StopReason};
 use symphony_core::time::Mono;
@@ -287,7 +288,10 @@ impl Books {
                 && !self.shutting_down
             {
                 self.bring(id, issue, true);
-                let outcomes = self.cleaned(id);
+                let mut outcomes = self.cleaned(id);
+                if self.kept.shows_alive_since(id, read.0) {
+                    outcomes.push(Outcome::Same);
+                }
                 self.step.outcomes.insert(id.clone(), outcomes);
             }
             return;
@@ -298,6 +302,13 @@ impl Books {
             return;
         }
         let entry = entry.clone();
+        // A list that was asked for later knows better than "it is over".
+        if let Said::Issue(issue) = said
+            && is_terminal(&issue.state, &settings)
+            && self.kept.shows_alive_since(id, read.0)
+        {
+            return;
+        }
         let mut outcomes = match said {
             Said::Unreadable => return,
             Said::Absent => self.lost(&entry, StopReason::Gone),
@@ -387,9 +398,7 @@ impl Books {
                 vec![Outcome::Same]
             }
             // Moved before it was blocked: that is where it was left.
-            View::Blocked { .. }
-                if !entry.seen && issue.updated_at.is_some_and(|at| at < entry.entered) =>
-            {
+            View::Blocked { .. } if !entry.seen => {
                 self.bring(id, issue, true);
                 vec![Outcome::Same]
             }
@@ -461,4 +470,9 @@ impl Purpose {
 /// The failure of a part, or of the whole.
 pub(crate) fn failure_of(part: Option<&Result<ById, Failure>>) -> Option<&Failure> {
     part.and_then(|part| part.as_ref().err())
+}
+
+/// What the tracker wants us to wait: a second at least.
+pub(crate) fn asked_wait(failure: &Failure) -> Option<Duration> {
+    failure.retry_after.map(|wait| wait.max(Duration::from_secs(1)))
 }

@@ -47,6 +47,9 @@ impl Books {
             let backoff = self.settings().agent.max_retry_backoff;
             self.holds.begin(&book.agent, run, failure, backoff, self.now);
         }
+        if matches!(end, RunEnd::Succeeded | RunEnd::InputRequired { .. }) {
+            self.holds.may_work(run);
+        }
         if let Some((why, _)) = book.stop {
             return self.after_stop(book, why, end);
         }

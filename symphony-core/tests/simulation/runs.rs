@@ -7,7 +7,7 @@ use std::time::Duration;
 use symphony_core::agent::{AgentEvent, AgentUpdate, ThreadId, Tokens};
 use symphony_core::orchestrator::{Phase, ReadId, RunId, RunNews, Start, StopReason};
 use symphony_core::time::{Mono, Now, Wall};
-use symphony_core::{HostId, IssueId, StateName, WorkspaceKey};
+use symphony_core::{HostId, IssueId, Settings, StateName, WorkspaceKey};
 
 /// Why a run was told to finish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub(crate) struct RunBook {
     pub(crate) state_at_start: StateName,
     pub(crate) updated_at_start: Option<Wall>,
     pub(crate) max_turns: u32,
+    /// The grace and the time of a hook that it began with.
+    pub(crate) bounds: (Duration, Duration),
     pub(crate) host: HostId,
     pub(crate) key: WorkspaceKey,
     pub(crate) path: PathBuf,
@@ -70,15 +72,16 @@ pub(crate) struct RunBook {
 }
 
 impl RunBook {
-    pub(crate) fn new(start: &Start, path: PathBuf, agent: &str, now: Now) -> Self {
+    pub(crate) fn new(start: &Start, path: PathBuf, settings: &Settings, now: Now) -> Self {
         Self {
             issue: start.issue.id.clone(),
             attempt: start.attempt,
-            agent: agent.to_owned(),
+            agent: settings.agent.kind.clone(),
             started: now,
             state_at_start: start.issue.state.clone(),
             updated_at_start: start.issue.updated_at,
             max_turns: start.max_turns,
+            bounds: (settings.agent.stop_grace, settings.hooks.timeout),
             host: start.host.clone(),
             key: start.key.clone(),
             path,
@@ -120,6 +123,9 @@ impl RunBook {
             }
             RunNews::TurnEnded => {
                 self.line = now;
+                if self.stop.is_none() && self.pending.is_none() && self.finish.is_none() {
+                    self.tools = 0;
+                }
                 if self.stop.is_none() {
                     let due = now + Duration::from_millis(50);
                     self.pending = Some(Pending { failures: 0, due, read: None });

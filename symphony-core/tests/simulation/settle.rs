@@ -71,7 +71,7 @@ impl Books {
         }
         // A folder without a record may be another one by the time of the next try.
         if matches!(before, Some(View::Cleaning { until: Some(at), .. }) if *at <= self.now.mono)
-            && self.has_record(id) != Some(true)
+            && (self.has_record(id) != Some(true) || self.is_alive(id))
         {
             expected.push(Outcome::Free);
         }
@@ -100,6 +100,11 @@ impl Books {
                 ),
             }),
         }
+    }
+
+    /// Whether a list newer than what the claim knows names the issue.
+    fn is_alive(&self, id: &IssueId) -> bool {
+        self.kept.lists(id)
     }
 
     /// What a reload may do at once instead of at the next refresh.
@@ -133,7 +138,6 @@ impl Books {
             since: old
                 .filter(|entry| entry.view.same_stage(&view) && !checked)
                 .map_or(self.step.read_before, |entry| entry.since),
-            entered: stays.map_or(self.now.wall, |entry| entry.entered),
             seen: stays.is_some_and(|entry| entry.seen),
             known: old.map_or(0, |entry| entry.known),
             commanded: old.map_or(0, |entry| entry.commanded),
@@ -258,7 +262,9 @@ impl Books {
 
     /// A stop that outlives its bound is shown; its claim stays (6.3).
     fn check_overdue(&self, row: &RunningRow) -> Check {
-        let stop = self.runs.get(&row.run).and_then(|book| book.stop);
+        let book = self.runs.get(&row.run);
+        let stop = book.and_then(|book| book.stop);
+        let (grace, hook) = book.map_or((Duration::ZERO, Duration::MAX), |book| book.bounds);
         ensure!(
             !row.stop_overdue || stop.is_some(),
             "the snapshot equals the world",
@@ -266,9 +272,7 @@ impl Books {
             row.run
         );
         if let Some((_, at)) = stop {
-            let settings = self.settings();
-            let grace = settings.agent.stop_grace;
-            let long = grace * 4 + settings.hooks.timeout * 3 + Duration::from_secs(60);
+            let long = grace * 4 + hook.saturating_mul(3) + Duration::from_secs(60);
             let since = self.now.mono.since(at);
             ensure!(
                 row.stop_overdue || since < long,

@@ -10,7 +10,7 @@ use symphony_core::{Failure, Issue, IssueId};
 use crate::books::{Books, TurnAnswer};
 use crate::claims::View;
 use crate::eligibility::{is_active, is_routable, is_terminal};
-use crate::reads::{Said, Sayings, failure_of};
+use crate::reads::{Said, Sayings, asked_wait, failure_of};
 use crate::runs::{FinishReason, name};
 use crate::violation::{Check, ensure};
 
@@ -68,6 +68,14 @@ impl Books {
                     vec![TurnAnswer::Nothing]
                 }
                 None | Some(Said::Unreadable) => self.turn_unread(run, failure.as_ref()),
+                // A list that was asked for later knows better than "it is over".
+                Some(Said::Issue(issue))
+                    if is_terminal(&issue.state, self.settings())
+                        && self.kept.shows_alive_since(id, read.0) =>
+                {
+                    self.wait_again(run, now + BATCH, 0);
+                    vec![TurnAnswer::Nothing]
+                }
                 Some(said) => {
                     self.newer(read, id, &said);
                     self.decide(run, read, id, &said)
@@ -101,9 +109,7 @@ impl Books {
         if failures > 3 {
             return vec![TurnAnswer::Finish(FinishReason::Unreadable)];
         }
-        let delay = failure
-            .and_then(|failure| failure.retry_after)
-            .unwrap_or_else(|| self.backoff(failures));
+        let delay = failure.and_then(asked_wait).unwrap_or_else(|| self.backoff(failures));
         self.wait_again(run, self.now.mono + delay, 1);
         vec![TurnAnswer::Nothing]
     }
