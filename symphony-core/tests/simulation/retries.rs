@@ -63,6 +63,11 @@ impl Books {
                 outcomes
             }
             Some(FinishReason::Terminal) => self.cleaned(&book.issue),
+            Some(FinishReason::Inactive) if book.seen_active => {
+                let mut outcomes = vec![Outcome::Free];
+                outcomes.extend(self.after_own_end(run, book, end));
+                outcomes
+            }
             Some(FinishReason::Inactive) => vec![Outcome::Free],
             Some(FinishReason::Unreadable) if is_limit(end) => self.held(book),
             Some(FinishReason::Unreadable) => vec![self.after_failure(book)],
