@@ -19,7 +19,7 @@ use crate::settings::Settings;
 use crate::text::text_newtype;
 use crate::time::Wall;
 use crate::tracker::AgentTools;
-use crate::workspace::HostId;
+use crate::workspace::{HostId, OpenFolder};
 
 text_newtype! {
     /// The agent's own id of a conversation.
@@ -64,6 +64,9 @@ pub struct SessionRequest {
     pub issue: Arc<Issue>,
     /// The folder to work in.
     pub workspace: PathBuf,
+    /// The same folder as an open handle, where there is one: a command that starts in it cannot
+    /// be led elsewhere (contract 9.2).
+    pub folder: Option<OpenFolder>,
     /// The machine that folder is on.
     pub host: HostId,
     /// The settings the run began with.
@@ -92,6 +95,7 @@ impl SessionRequest {
             run,
             issue,
             workspace,
+            folder: None,
             host: HostId::local(),
             settings,
             tools: None,

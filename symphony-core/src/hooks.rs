@@ -11,6 +11,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::issue::Issue;
 use crate::orchestrator::RunId;
 use crate::settings::Settings;
+use crate::workspace::OpenFolder;
 
 /// Runs hooks. The bundled one runs the shell scripts of `hooks.*`.
 #[async_trait]
@@ -61,6 +62,9 @@ pub struct HookContext {
     pub issue: Arc<Issue>,
     /// The workspace, and the hook's working folder.
     pub workspace: PathBuf,
+    /// The same folder as an open handle, where there is one: a command that starts in it cannot
+    /// be led elsewhere (contract 9.2).
+    pub folder: Option<OpenFolder>,
     /// The attempt, counted as in the prompt.
     pub attempt: Option<u32>,
     /// The settings that apply.
@@ -73,7 +77,15 @@ impl HookContext {
     /// A context with nothing optional.
     #[must_use]
     pub fn new(issue: Arc<Issue>, workspace: PathBuf, settings: Arc<Settings>) -> Self {
-        Self { run: None, issue, workspace, attempt: None, settings, hidden_env: Arc::from([]) }
+        Self {
+            run: None,
+            issue,
+            workspace,
+            folder: None,
+            attempt: None,
+            settings,
+            hidden_env: Arc::from([]),
+        }
     }
 }
 

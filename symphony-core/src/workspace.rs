@@ -1,6 +1,8 @@
 //! Workspace names and records (contract 6.5, 9.1). The folders themselves belong to the runtime.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -152,6 +154,9 @@ fn is_plain(c: char) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} cannot name a workspace folder")]
 pub struct InvalidKey(pub String);
+
+/// An open handle on a workspace: still the same folder when its path has come to mean another.
+pub type OpenFolder = Arc<OwnedFd>;
 
 /// What is written beside a workspace when it is created, so that it can be found, owned and
 /// removed later, also by another life of the service (contract 4.2, 9.6).

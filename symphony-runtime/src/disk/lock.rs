@@ -1,0 +1,68 @@
+//! One service per workspace root (contract 14.3).
+
+use std::fmt;
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+use symphony_core::time::Wall;
+
+use super::DiskError;
+use crate::clock::wall_now;
+
+/// The lock of a root, held as long as this lives. The kernel frees it when the process ends,
+/// however it ends.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+/// Who holds a lock, as far as it could be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LockHolder {
+    /// Its process.
+    pub pid: Option<u32>,
+    /// Since when.
+    pub since: Option<Wall>,
+}
+
+impl fmt::Display for LockHolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(pid) = self.pid {
+            write!(f, "process {pid}")?;
+            if let Some(since) = self.since {
+                write!(f, " since {since}")?;
+            }
+            f.write_str("; ")?;
+        }
+        f.write_str("stop it, or set another workspace.root")
+    }
+}
+
+impl Lock {
+    pub(super) fn take(own: &OwnedFd, root: &Path) -> Result<Self, DiskError> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let handle = rustix::fs::openat(own, "lock", flags, Mode::RUSR | Mode::WUSR);
+        let mut file = File::from(handle.map_err(DiskError::io("cannot lock", root))?);
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let mut text = String::new();
+                let _ = (&mut file).take(4096).read_to_string(&mut text);
+                let holder = serde_json::from_str(&text).unwrap_or_default();
+                return Err(DiskError::Locked { path: root.to_owned(), holder });
+            }
+            Err(error) => return Err(DiskError::io("cannot lock", root)(error)),
+        }
+        let holder = LockHolder { pid: Some(std::process::id()), since: Some(wall_now()) };
+        let text = serde_json::to_vec(&holder).unwrap_or_default();
+        // Only for people: a lock without a name is a lock.
+        let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text));
+        Ok(Self { _file: file })
+    }
+}

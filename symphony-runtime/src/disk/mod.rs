@@ -1,0 +1,204 @@
+//! Workspaces on disk (contract section 9).
+//!
+//! Everything under a root is reached through open handles, one component at a time, and never
+//! through a symlink; no path that is made of an issue's text is ever handed to the system.
+//! Symphony's own things are in `~symphony`, a name that no workspace can have:
+//!
+//! | under `~symphony` | what it is |
+//! |---|---|
+//! | `lock` | held by the service that uses the root, with its process number |
+//! | `state.json` | what survives a restart ([`state`](crate::state)) |
+//! | `records/` | whose folder each workspace is, and whether it is ready |
+//! | `runs/` | the processes of live runs, for the next life to end |
+//! | `trash/` | folders that are being removed |
+//! | `aside/` | what stood in a workspace's place and was no folder |
+
+mod file;
+mod folder;
+mod lock;
+mod processes;
+mod record;
+mod root;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use symphony_core::workspace::OpenFolder;
+use symphony_core::{WorkspaceKey, WorkspaceRecord};
+
+pub use lock::LockHolder;
+pub(crate) use root::Root;
+
+/// What can go wrong with a workspace or its root.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DiskError {
+    /// The operating system said no.
+    #[error("{doing} {}: {source}", path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why not.
+        source: rustix::io::Errno,
+    },
+    /// The root is not one we can trust.
+    #[error("the workspace root {} {why}; set another workspace.root", path.display())]
+    UnsafeRoot {
+        /// The root.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A symlink stands in a workspace's place.
+    #[error("{} is a symlink, and workspaces are never reached through one: remove it", path.display())]
+    Symlink {
+        /// The place.
+        path: PathBuf,
+    },
+    /// The folder is not the one that was opened.
+    #[error("{} was replaced while it was in use", path.display())]
+    Replaced {
+        /// The place.
+        path: PathBuf,
+    },
+    /// The folder does not get empty.
+    #[error("{} cannot be removed: something still writes into it", path.display())]
+    Busy {
+        /// The place.
+        path: PathBuf,
+    },
+    /// Another service uses the root.
+    #[error("another Symphony uses the workspace root {}: {holder}", path.display())]
+    Locked {
+        /// The root.
+        path: PathBuf,
+        /// Who.
+        holder: LockHolder,
+    },
+    /// A recorded workspace is under no root that this service holds.
+    #[error("{} is not under a workspace root that this service holds", path.display())]
+    Foreign {
+        /// The place.
+        path: PathBuf,
+    },
+    /// The work was given up because the service ends.
+    #[error("the service ends")]
+    Ending,
+}
+
+impl DiskError {
+    fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(rustix::io::Errno) -> Self {
+        let path = path.into();
+        move |source| Self::Io { doing, path, source }
+    }
+}
+
+/// The roots this service holds: the current one, and earlier ones with workspaces of theirs.
+#[derive(Debug, Default)]
+pub(crate) struct Disk {
+    roots: Mutex<Vec<Arc<Root>>>,
+}
+
+impl Disk {
+    /// Keeps hold of a root until the service ends.
+    pub(crate) fn hold(&self, root: &Arc<Root>) {
+        let mut roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
+        if !roots.iter().any(|known| Arc::ptr_eq(known, root)) {
+            roots.push(Arc::clone(root));
+        }
+    }
+
+    /// The root with this resolved path, if it is held already.
+    pub(crate) fn held(&self, path: &std::path::Path) -> Option<Arc<Root>> {
+        let roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
+        roots.iter().find(|root| root.path() == path).cloned()
+    }
+
+    /// Where a recorded workspace is, also after the root has changed (contract 9.6).
+    pub(crate) fn place(&self, record: &WorkspaceRecord) -> Result<Place, DiskError> {
+        let root = record.path.parent().and_then(|parent| self.held(parent));
+        let root = root.ok_or_else(|| DiskError::Foreign { path: record.path.clone() })?;
+        let place = Place::new(root, record.key.clone());
+        if place.path() == record.path {
+            Ok(place)
+        } else {
+            Err(DiskError::Foreign { path: record.path.clone() })
+        }
+    }
+}
+
+/// A workspace's place: one component under a root.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    root: Arc<Root>,
+    key: WorkspaceKey,
+}
+
+/// A workspace that can be entered.
+#[derive(Clone, Debug)]
+pub(crate) struct Opened {
+    pub(crate) folder: OpenFolder,
+    /// Whether `after_create` is still to be run.
+    pub(crate) is_new: bool,
+}
+
+impl Place {
+    pub(crate) const fn new(root: Arc<Root>, key: WorkspaceKey) -> Self {
+        Self { root, key }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.root.path().join(self.key.as_str())
+    }
+
+    /// Creates the workspace, or goes on in the one there is. Every file is kept (9.3).
+    pub(crate) async fn open(&self, record: WorkspaceRecord) -> Result<Opened, DiskError> {
+        self.with(move |root, _| root.open_workspace(&record)).await
+    }
+
+    /// Notes that `after_create` has run.
+    pub(crate) async fn mark_ready(&self, record: WorkspaceRecord) -> Result<(), DiskError> {
+        self.with(move |root, _| root.write_record(&record, true)).await
+    }
+
+    /// The folder, if there is one.
+    pub(crate) async fn folder(&self) -> Result<Option<OpenFolder>, DiskError> {
+        self.with(Root::folder).await
+    }
+
+    /// Whether the path still means the folder that was opened.
+    pub(crate) async fn check(&self, folder: &OpenFolder) -> Result<(), DiskError> {
+        let folder = Arc::clone(folder);
+        self.with(move |root, key| root.check(key, &folder)).await
+    }
+
+    /// Removes the workspace and its record. A missing folder is fine: it is gone.
+    pub(crate) async fn remove(&self) -> Result<(), DiskError> {
+        self.with(Root::remove_workspace).await
+    }
+
+    async fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Root, &WorkspaceKey) -> Result<T, DiskError> + Send + 'static,
+    ) -> Result<T, DiskError> {
+        let (root, key) = (Arc::clone(&self.root), self.key.clone());
+        blocking(move || work(&root, &key)).await
+    }
+}
+
+/// Runs file work where it may block.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, DiskError> + Send + 'static,
+) -> Result<T, DiskError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(DiskError::Ending),
+        },
+    }
+}

@@ -1,0 +1,314 @@
+//! A workspace root: resolved once, opened once, ours alone.
+
+use std::ffi::CString;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use symphony_core::orchestrator::{RunId, Workspaces};
+use symphony_core::workspace::OpenFolder;
+use symphony_core::{WorkspaceKey, WorkspaceRecord};
+use symphony_host::ProcessId;
+
+use super::file::{self, errno};
+use super::lock::Lock;
+use super::{DiskError, Opened, folder, processes, record};
+
+/// The name of Symphony's own folder under a root: no key contains its first character.
+const OWN: &str = "~symphony";
+
+pub(super) const FOLDER: OFlags =
+    OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
+
+/// How often a place may change under our eyes before we give up.
+const TRIES: u32 = 16;
+
+/// A root that this service holds the lock of.
+#[derive(Debug)]
+pub(crate) struct Root {
+    path: PathBuf,
+    handle: OwnedFd,
+    own: OwnedFd,
+    records: OwnedFd,
+    runs: OwnedFd,
+    trash: OwnedFd,
+    aside: OwnedFd,
+    _lock: Lock,
+}
+
+impl Root {
+    /// The root's real path. The root itself may be a symlink: it is resolved here, once. What is
+    /// not there is made, closed to others.
+    pub(crate) fn resolve(path: &Path) -> Result<PathBuf, DiskError> {
+        let failed = |error: std::io::Error| {
+            DiskError::io("cannot use the workspace root", path)(errno(&error))
+        };
+        if !path.is_dir() {
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent).map_err(failed)?;
+            }
+            match std::fs::DirBuilder::new().mode(0o700).create(path) {
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                    return Err(failed(error));
+                }
+                _ => {}
+            }
+        }
+        std::fs::canonicalize(path).map_err(failed)
+    }
+
+    /// Opens the root at a resolved path, checks that it is ours, and takes its lock.
+    pub(crate) fn open(path: PathBuf) -> Result<Self, DiskError> {
+        let handle = rustix::fs::openat(CWD, &path, FOLDER, Mode::empty())
+            .map_err(DiskError::io("cannot open the workspace root", &path))?;
+        make_private(&handle, &path)?;
+        let own = subfolder(&handle, OWN, &path)?;
+        let lock = Lock::take(&own, &path)?;
+        let root = Self {
+            records: subfolder(&own, "records", &path)?,
+            runs: subfolder(&own, "runs", &path)?,
+            trash: subfolder(&own, "trash", &path)?,
+            aside: subfolder(&own, "aside", &path)?,
+            handle,
+            own,
+            path,
+            _lock: lock,
+        };
+        // What an earlier life had begun to remove is finished now. If it cannot be, it is in
+        // nobody's way.
+        if let Err(error) = folder::purge(&root.trash, None, &root.path.join(OWN).join("trash")) {
+            tracing::warn!(%error, "an earlier removal could not be finished");
+        }
+        Ok(root)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The text of a file of Symphony's own; `None` if there is none.
+    pub(crate) fn read_own(&self, name: &str) -> Result<Option<Vec<u8>>, DiskError> {
+        match file::read(&self.own, name) {
+            Ok(text) => Ok(Some(text)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(DiskError::io("cannot read", self.own_path(name))(error)),
+        }
+    }
+
+    /// Replaces a file of Symphony's own.
+    pub(crate) fn write_own(&self, name: &str, text: &[u8]) -> Result<(), DiskError> {
+        file::replace(&self.own, name, text)
+            .map_err(DiskError::io("cannot write", self.own_path(name)))
+    }
+
+    /// Moves a file of Symphony's own out of the way, and says where it is now.
+    pub(crate) fn set_own_aside(&self, name: &str) -> Result<PathBuf, DiskError> {
+        let path = self.own_path(name);
+        let new = move_aside(&self.own, name, &self.aside)
+            .map_err(DiskError::io("cannot set aside", path))?;
+        Ok(self.path.join(OWN).join("aside").join(new))
+    }
+
+    fn own_path(&self, name: &str) -> PathBuf {
+        self.path.join(OWN).join(name)
+    }
+
+    /// Creates or reuses a workspace. The record is written first: a folder without one would be
+    /// nobody's after a crash.
+    pub(super) fn open_workspace(&self, record: &WorkspaceRecord) -> Result<Opened, DiskError> {
+        let key = record.key.as_str();
+        let path = self.path.join(key);
+        for _ in 0..TRIES {
+            let known = record::read(&self.records, key);
+            match file_type(&self.handle, key) {
+                Some(FileType::Symlink) => return Err(DiskError::Symlink { path }),
+                Some(FileType::Directory) => {
+                    if known.as_ref().is_none_or(|known| known.ready) {
+                        self.write_record(record, true)?;
+                        if let Some(folder) = self.folder(&record.key)? {
+                            return Ok(Opened { folder, is_new: false });
+                        }
+                    } else {
+                        // Half-made: `after_create` never came to its end.
+                        self.discard(&record.key)?;
+                    }
+                }
+                None => {
+                    self.write_record(record, false)?;
+                    match rustix::fs::mkdirat(&self.handle, key, Mode::RWXU) {
+                        Ok(()) => {
+                            if let Some(folder) = self.folder(&record.key)? {
+                                return Ok(Opened { folder, is_new: true });
+                            }
+                        }
+                        // Somebody else was faster: what they made is not half-made by us.
+                        Err(Errno::EXIST) => self.write_record(record, true)?,
+                        Err(error) => {
+                            return Err(DiskError::io("cannot create the workspace", path)(error));
+                        }
+                    }
+                }
+                Some(_) => {
+                    let name = move_aside(&self.handle, key, &self.aside)
+                        .map_err(DiskError::io("cannot move aside", &path))?;
+                    tracing::warn!(
+                        workspace = %path.display(),
+                        moved_to = %self.path.join(OWN).join("aside").join(name).display(),
+                        "something that is no folder stood in a workspace's place; it was moved aside"
+                    );
+                }
+            }
+        }
+        Err(DiskError::Replaced { path })
+    }
+
+    pub(super) fn write_record(
+        &self,
+        record: &WorkspaceRecord,
+        ready: bool,
+    ) -> Result<(), DiskError> {
+        record::write(&self.records, record, ready)
+            .map_err(DiskError::io("cannot write the record of", &record.path))
+    }
+
+    /// A workspace's folder, if there is one. Opening it without following links is what makes it
+    /// safe to enter.
+    pub(super) fn folder(&self, key: &WorkspaceKey) -> Result<Option<OpenFolder>, DiskError> {
+        let path = self.path.join(key.as_str());
+        match rustix::fs::openat(&self.handle, key.as_str(), FOLDER, Mode::empty()) {
+            Ok(folder) => Ok(Some(Arc::new(folder))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(Errno::LOOP | Errno::NOTDIR) => match file_type(&self.handle, key.as_str()) {
+                Some(FileType::Symlink) => Err(DiskError::Symlink { path }),
+                _ => Ok(None),
+            },
+            Err(error) => Err(DiskError::io("cannot open the workspace", path)(error)),
+        }
+    }
+
+    /// Whether a workspace's place still holds the folder that was opened.
+    pub(super) fn check(&self, key: &WorkspaceKey, opened: &OpenFolder) -> Result<(), DiskError> {
+        let path = self.path.join(key.as_str());
+        let identity = |folder: &OpenFolder| {
+            rustix::fs::fstat(folder.as_ref()).map(|stat| (stat.st_dev, stat.st_ino)).ok()
+        };
+        match self.folder(key)? {
+            Some(now) if identity(&now).is_some() && identity(&now) == identity(opened) => Ok(()),
+            _ => Err(DiskError::Replaced { path }),
+        }
+    }
+
+    /// Removes a workspace: first aside, so that nothing half-removed is ever entered.
+    pub(super) fn remove_workspace(&self, key: &WorkspaceKey) -> Result<(), DiskError> {
+        let path = self.path.join(key.as_str());
+        if file_type(&self.handle, key.as_str()) == Some(FileType::Symlink) {
+            return Err(DiskError::Symlink { path });
+        }
+        self.discard(key)?;
+        record::remove(&self.records, key.as_str())
+            .map_err(DiskError::io("cannot remove the record of", path))
+    }
+
+    fn discard(&self, key: &WorkspaceKey) -> Result<(), DiskError> {
+        let path = self.path.join(key.as_str());
+        if file_type(&self.handle, key.as_str()).is_some() {
+            move_aside(&self.handle, key.as_str(), &self.trash)
+                .map_err(DiskError::io("cannot move aside", &path))?;
+        }
+        folder::purge(&self.trash, Some(key.as_str()), &path)
+    }
+
+    /// Workspaces with a record, and folders without one.
+    pub(crate) fn list(&self) -> Result<Workspaces, DiskError> {
+        let records = record::all(&self.records, &self.path)?;
+        let mut strays = Vec::new();
+        for name in names(&self.handle, &self.path)? {
+            let Ok(key) = WorkspaceKey::parse(&name) else { continue };
+            let is_recorded = records.iter().any(|record| record.key == key);
+            if !is_recorded && file_type(&self.handle, &name) == Some(FileType::Directory) {
+                strays.push(key);
+            }
+        }
+        strays.sort();
+        Ok(Workspaces { records, strays })
+    }
+
+    /// Notes the processes of a run.
+    pub(crate) fn write_run(&self, run: RunId, of: &[ProcessId]) -> Result<(), DiskError> {
+        processes::write(&self.runs, run, of)
+            .map_err(DiskError::io("cannot write a run record in", self.own_path("runs")))
+    }
+
+    /// A run is over, and nothing of it is left.
+    pub(crate) fn forget_run(&self, run: RunId) -> Result<(), DiskError> {
+        processes::remove(&self.runs, run)
+            .map_err(DiskError::io("cannot remove a run record in", self.own_path("runs")))
+    }
+
+    /// The processes that an earlier life has recorded.
+    pub(crate) fn recorded_processes(&self) -> Result<Vec<ProcessId>, DiskError> {
+        processes::all(&self.runs, &self.own_path("runs"))
+    }
+
+    /// They are gone.
+    pub(crate) fn forget_runs(&self) -> Result<(), DiskError> {
+        processes::clear(&self.runs, &self.own_path("runs"))
+    }
+}
+
+fn move_aside(from: &OwnedFd, name: &str, to: &OwnedFd) -> Result<String, Errno> {
+    let own = CString::new(name).map_err(|_| Errno::INVAL)?;
+    folder::move_to(from, &own, to, name)
+}
+
+fn make_private(handle: &OwnedFd, path: &Path) -> Result<(), DiskError> {
+    let unsafe_root = |why: String| DiskError::UnsafeRoot { path: path.to_owned(), why };
+    if path.parent().is_none() {
+        return Err(unsafe_root("is the root of the file system".to_owned()));
+    }
+    let stat = rustix::fs::fstat(handle).map_err(DiskError::io("cannot look at", path))?;
+    let us = rustix::process::geteuid().as_raw();
+    if stat.st_uid != us {
+        return Err(unsafe_root(format!("belongs to user {}, not to us ({us})", stat.st_uid)));
+    }
+    if Mode::from_raw_mode(stat.st_mode).intersects(Mode::RWXG | Mode::RWXO) {
+        tracing::info!(root = %path.display(), "the workspace root is closed to other users");
+        rustix::fs::fchmod(handle, Mode::RWXU)
+            .map_err(DiskError::io("cannot close to others", path))?;
+    }
+    Ok(())
+}
+
+/// Opens a folder of ours, making it if need be.
+fn subfolder(parent: &OwnedFd, name: &str, root: &Path) -> Result<OwnedFd, DiskError> {
+    match rustix::fs::mkdirat(parent, name, Mode::RWXU) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(DiskError::io("cannot create a folder in", root)(error)),
+    }
+    rustix::fs::openat(parent, name, FOLDER, Mode::empty())
+        .map_err(DiskError::io("cannot open a folder of Symphony's own in", root))
+}
+
+/// What stands under a name; `None` if nothing does.
+pub(super) fn file_type(folder: &OwnedFd, name: &str) -> Option<FileType> {
+    let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    Some(FileType::from_raw_mode(stat.st_mode))
+}
+
+/// The names in a folder that are text.
+pub(super) fn names(folder: &OwnedFd, path: &Path) -> Result<Vec<String>, DiskError> {
+    let dir = Dir::read_from(folder).map_err(DiskError::io("cannot list", path))?;
+    let mut names = Vec::new();
+    for entry in dir {
+        let entry = entry.map_err(DiskError::io("cannot list", path))?;
+        if let Ok(name) = entry.file_name().to_str()
+            && !matches!(name, "." | "..")
+        {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}

@@ -1,0 +1,369 @@
+//! The driver: one queue for everything that comes back, then a sleep until the next deadline.
+//!
+//! It performs the orchestrator's effects and feeds their results back as events. Nothing here
+//! waits: every effect is a task of its own, which ends in its one event even if it panics. What a
+//! task tells on the way goes through the same queue, so an exit never overtakes the last news.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use symphony_core::agent::AgentUpdate;
+use symphony_core::hooks::{Hook, HookContext};
+use symphony_core::orchestrator::{
+    Command, Effect, Event, Generation, Notice, Query, ReadId, Removal, RemovalId, RunId, RunNews,
+    Step,
+};
+use symphony_core::snapshot::{Explanation, Snapshot};
+use symphony_core::{Failure, FailureKind, Issue, Orchestrator, Settings};
+use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tracing::warn;
+
+use crate::clock::Clock;
+use crate::disk::{Disk, Place};
+use crate::loader::Loaded;
+use crate::news;
+use crate::panics::isolated;
+use crate::reader;
+use crate::recent::Recent;
+use crate::run_hooks::Hooks;
+use crate::state::Saver;
+use crate::worker::{self, Attempt, Reins};
+
+/// The least time between two published snapshots (contract 13.2).
+const PUBLISH_GAP: Duration = Duration::from_millis(100);
+
+/// What the end may take beyond the bounds of stops and hooks: killing takes a moment too.
+const DRAIN_MARGIN: Duration = Duration::from_secs(10);
+
+/// What reaches the driver.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are events, and boxing them costs more")]
+pub(crate) enum Message {
+    /// Something happened.
+    Event(Event),
+    /// A version of the workflow is to be put in force.
+    Loaded(Box<Loaded>),
+    /// Somebody wants to know why nothing happens.
+    Explain(oneshot::Sender<Explanation>),
+}
+
+/// Where messages go. Unbounded: a bounded queue would let a flood of events block the answer that
+/// ends it. It stays small because sessions fold floods where they arise.
+#[derive(Clone, Debug)]
+pub(crate) struct Inbox(mpsc::UnboundedSender<Message>);
+
+impl Inbox {
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Message>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self(sender), receiver)
+    }
+
+    /// Sends an event. After the service has ended nobody listens, and that is fine.
+    pub(crate) fn send(&self, event: Event) {
+        self.pass(Message::Event(event));
+    }
+
+    /// Passes a message on, and says whether there was anybody to take it.
+    pub(crate) fn pass(&self, message: Message) -> bool {
+        self.0.send(message).is_ok()
+    }
+}
+
+/// An embedder's own job.
+pub(crate) type JobTask =
+    Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>> + Send + Sync>;
+
+/// What the driver works with, whatever is reloaded.
+pub(crate) struct Tools {
+    pub(crate) clock: Clock,
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) hooks: Hooks,
+    pub(crate) jobs: BTreeMap<Arc<str>, JobTask>,
+    pub(crate) recheck: Arc<Notify>,
+    pub(crate) recent: Arc<Recent>,
+    pub(crate) saver: Saver,
+}
+
+/// Where it tells what happens.
+pub(crate) struct Outlets {
+    pub(crate) snapshots: watch::Sender<Arc<Snapshot>>,
+    pub(crate) notices: broadcast::Sender<Arc<Notice>>,
+    /// The settings in force.
+    pub(crate) settings: watch::Sender<Arc<Settings>>,
+}
+
+/// Runs the orchestrator. Dropped, it ends every run at once.
+pub(crate) struct Driver {
+    orchestrator: Orchestrator,
+    inbox: Inbox,
+    queue: mpsc::UnboundedReceiver<Message>,
+    loaded: Loaded,
+    tools: Tools,
+    outlets: Outlets,
+    runs: BTreeMap<RunId, Live>,
+    tasks: JoinSet<()>,
+    published: Instant,
+    changed: bool,
+    drain_by: Option<Instant>,
+}
+
+/// A live run.
+struct Live {
+    reins: Reins,
+    session_id: Option<Arc<str>>,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        orchestrator: Orchestrator,
+        inbox: Inbox,
+        queue: mpsc::UnboundedReceiver<Message>,
+        loaded: Loaded,
+        tools: Tools,
+        outlets: Outlets,
+    ) -> Self {
+        Self {
+            orchestrator,
+            inbox,
+            queue,
+            loaded,
+            tools,
+            outlets,
+            runs: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            published: Instant::now(),
+            changed: true,
+            drain_by: None,
+        }
+    }
+
+    /// Runs until everything is drained after a shutdown. Returns the runs that were not gone in
+    /// time: they are ended now, without ceremony.
+    pub(crate) async fn run(mut self, first: Step) -> Vec<RunId> {
+        self.take(first);
+        self.publish();
+        while !self.is_over() {
+            match self.next().await {
+                Message::Event(event) => self.handle(event),
+                Message::Loaded(loaded) => self.reload(*loaded),
+                Message::Explain(reply) => {
+                    let _ = reply.send(self.orchestrator.explain(self.tools.clock.now()));
+                }
+            }
+            if self.changed && Instant::now() >= self.published + PUBLISH_GAP {
+                self.publish();
+            }
+        }
+        self.publish();
+        self.tools.saver.finish().await;
+        self.runs.into_keys().collect()
+    }
+
+    fn is_over(&self) -> bool {
+        self.orchestrator.is_drained() || self.drain_by.is_some_and(|by| by <= Instant::now())
+    }
+
+    /// The queue first; then the next deadline, or the next snapshot that is due.
+    async fn next(&mut self) -> Message {
+        let wake = self.orchestrator.next_wakeup().map(|at| self.tools.clock.instant(at));
+        let publish = self.changed.then_some(self.published + PUBLISH_GAP);
+        let until = [wake, publish, self.drain_by].into_iter().flatten().min();
+        let sleep = async {
+            match until {
+                Some(at) => tokio::time::sleep_until(at).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::pin!(sleep);
+        loop {
+            tokio::select! {
+                biased;
+                Some(message) = self.queue.recv() => return message,
+                () = &mut sleep => return Message::Event(Event::Wake),
+                // They have told what they had to tell; this only lets go of them.
+                Some(_) = self.tasks.join_next() => {}
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match &event {
+            Event::Run { run, news: RunNews::Agent(update) } => self.hear(*run, update),
+            Event::Command(Command::ShutDown) => self.begin_to_drain(),
+            _ => {}
+        }
+        let ended = match &event {
+            Event::Run { run, news: RunNews::Ended(_) } => Some(*run),
+            _ => None,
+        };
+        let step = self.orchestrator.handle(self.tools.clock.now(), event);
+        self.take(step);
+        if let Some(run) = ended {
+            self.runs.remove(&run);
+        }
+    }
+
+    fn hear(&mut self, run: RunId, update: &AgentUpdate) {
+        match update {
+            AgentUpdate::Event(event) => self.tools.recent.note(run, event),
+            AgentUpdate::Session { session_id, .. } => {
+                if let Some(live) = self.runs.get_mut(&run) {
+                    live.session_id = Some(Arc::clone(session_id));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The bound of contract 14.2.
+    fn begin_to_drain(&mut self) {
+        let settings = self.loaded.settings();
+        // The agent has its grace, then `after_run` its time, then what hooks left behind a grace.
+        let graces = settings.agent.stop_grace.saturating_mul(2);
+        let bound = graces.saturating_add(settings.hooks.timeout).saturating_add(DRAIN_MARGIN);
+        // A bound beyond all time is none.
+        self.drain_by = self.drain_by.or(Instant::now().checked_add(bound));
+    }
+
+    fn reload(&mut self, mut loaded: Loaded) {
+        let workspaces = loaded.workspaces.take();
+        self.tools.disk.hold(&loaded.root);
+        news::warn_of(&loaded.warnings);
+        self.outlets.settings.send_replace(Arc::clone(loaded.settings()));
+        let configuration = loaded.configuration.clone();
+        self.loaded = loaded;
+        self.handle(Event::Reloaded { configuration, workspaces });
+    }
+
+    fn take(&mut self, step: Step) {
+        self.changed = true;
+        for notice in step.notices {
+            let live = notice.run.and_then(|run| self.runs.get(&run));
+            news::log(&notice, live.and_then(|live| live.session_id.as_deref()));
+            let _ = self.outlets.notices.send(Arc::new(notice));
+        }
+        for effect in step.effects {
+            self.perform(effect);
+        }
+    }
+
+    fn publish(&mut self) {
+        self.changed = false;
+        self.published = Instant::now();
+        let snapshot = self.orchestrator.snapshot(self.tools.clock.now());
+        self.outlets.snapshots.send_replace(Arc::new(snapshot));
+    }
+
+    /// Begins an effect.
+    fn perform(&mut self, effect: Effect) {
+        match effect {
+            Effect::Read { read, generation, query } => self.read(read, generation, query),
+            Effect::Start(start) => {
+                let run = start.run;
+                let reins = worker::spawn(Attempt {
+                    start,
+                    loaded: self.loaded.clone(),
+                    hooks: self.tools.hooks.clone(),
+                    disk: Arc::clone(&self.tools.disk),
+                    inbox: self.inbox.clone(),
+                });
+                self.runs.insert(run, Live { reins, session_id: None });
+            }
+            Effect::NextTurn { run, turn, .. } => self.with(run, |reins| reins.next_turn(turn)),
+            Effect::Finish { run } => self.with(run, Reins::finish),
+            Effect::Stop { run, .. } => self.with(run, Reins::stop),
+            Effect::Remove { removal, issue, workspace } => self.remove(removal, issue, workspace),
+            Effect::RecheckWorkflow => self.tools.recheck.notify_one(),
+            Effect::Save(saved) => self.tools.saver.save(saved),
+            Effect::RunJob { name } => self.run_job(name),
+        }
+    }
+
+    fn with(&self, run: RunId, order: impl FnOnce(&Reins)) {
+        if let Some(live) = self.runs.get(&run) {
+            order(&live.reins);
+        }
+    }
+
+    fn read(&mut self, read: ReadId, generation: Generation, query: Query) {
+        debug_assert_eq!(generation, self.loaded.configuration.generation);
+        let tracker = Arc::clone(&self.loaded.tracker);
+        let limit = self.loaded.settings().tracker.timeout;
+        let inbox = self.inbox.clone();
+        self.tasks.spawn(async move {
+            let answer = reader::read(tracker, query, limit).await;
+            inbox.send(Event::Answered { read, answer });
+        });
+    }
+
+    fn remove(&mut self, removal: RemovalId, issue: Arc<Issue>, workspace: Removal) {
+        let inbox = self.inbox.clone();
+        let clearing = Clearing {
+            hooks: self.tools.hooks.clone(),
+            disk: Arc::clone(&self.tools.disk),
+            loaded: self.loaded.clone(),
+            removal,
+            issue,
+            workspace,
+        };
+        self.tasks.spawn(async move {
+            let outcome = isolated(clearing.run()).await.unwrap_or_else(Err);
+            inbox.send(Event::Removed { removal, outcome });
+        });
+    }
+
+    fn run_job(&mut self, name: Arc<str>) {
+        let job = self.tools.jobs.get(&name).cloned();
+        let inbox = self.inbox.clone();
+        self.tasks.spawn(async move {
+            let task = async move {
+                match job {
+                    Some(job) => job().await,
+                    None => Ok(()),
+                }
+            };
+            let outcome = isolated(task).await.unwrap_or_else(Err);
+            inbox.send(Event::JobEnded { name, outcome });
+        });
+    }
+}
+
+/// The removal of one workspace, with the settings now in force (contract 2.7).
+struct Clearing {
+    hooks: Hooks,
+    disk: Arc<Disk>,
+    loaded: Loaded,
+    removal: RemovalId,
+    issue: Arc<Issue>,
+    workspace: Removal,
+}
+
+impl Clearing {
+    async fn run(self) -> Result<(), Failure> {
+        let failure = |message: String| Failure::new(FailureKind::Workspace, message);
+        let place = match &self.workspace {
+            Removal::Recorded(record) => self.disk.place(record),
+            Removal::Stray(key) => Ok(Place::new(Arc::clone(&self.loaded.root), key.clone())),
+        };
+        let place = place.map_err(|error| failure(error.to_string()))?;
+        let folder = place.folder().await.map_err(|error| failure(error.to_string()))?;
+        if folder.is_some() {
+            let hooks = self.hooks.of(&format!("removal-{}", self.removal.0));
+            let settings = Arc::clone(self.loaded.settings());
+            let grace = settings.agent.stop_grace;
+            let mut context = HookContext::new(Arc::clone(&self.issue), place.path(), settings);
+            context.folder = folder;
+            context.hidden_env = Arc::clone(&self.loaded.hidden_env);
+            if let Err(error) = hooks.run(Hook::BeforeRemove, &context).await {
+                warn!(hook = "before_remove", %error, "a hook failed; its failure is ignored");
+            }
+            hooks.close(grace).await.map_err(|left| failure(left.to_string()))?;
+        }
+        place.remove().await.map_err(|error| failure(error.to_string()))
+    }
+}

@@ -1,0 +1,169 @@
+//! What others hold of a running service.
+
+use std::sync::Arc;
+
+use symphony_core::agent::AgentEvent;
+use symphony_core::orchestrator::{Command, Event, Notice, RunId};
+use symphony_core::snapshot::{Explanation, Snapshot};
+use symphony_core::{Identifier, IssueId};
+use tokio::sync::{broadcast, oneshot, watch};
+
+use crate::driver::{Inbox, Message};
+use crate::recent::Recent;
+
+/// A running service, from outside: cheap to clone, never waits for the scheduler to read.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    inbox: Inbox,
+    snapshots: watch::Receiver<Arc<Snapshot>>,
+    notices: broadcast::WeakSender<Arc<Notice>>,
+    recent: Arc<Recent>,
+}
+
+/// The service has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the service is not running any more")]
+pub struct Unavailable;
+
+impl Handle {
+    pub(crate) const fn new(
+        inbox: Inbox,
+        snapshots: watch::Receiver<Arc<Snapshot>>,
+        notices: broadcast::WeakSender<Arc<Notice>>,
+        recent: Arc<Recent>,
+    ) -> Self {
+        Self { inbox, snapshots, notices, recent }
+    }
+
+    /// The last published snapshot.
+    ///
+    /// # Errors
+    /// When the service has ended.
+    pub fn snapshot(&self) -> Result<Arc<Snapshot>, Unavailable> {
+        self.snapshots.has_changed().map_err(|_| Unavailable)?;
+        Ok(Arc::clone(&self.snapshots.borrow()))
+    }
+
+    /// The last published snapshot, also after the service has ended.
+    #[must_use]
+    pub fn last_snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.snapshots.borrow())
+    }
+
+    /// Snapshots as they are published.
+    #[must_use]
+    pub fn snapshots(&self) -> watch::Receiver<Arc<Snapshot>> {
+        self.snapshots.clone()
+    }
+
+    /// What happens, as it happens. A slow reader misses the oldest; the end of the service closes
+    /// it.
+    ///
+    /// # Errors
+    /// When the service has ended.
+    pub fn subscribe(&self) -> Result<broadcast::Receiver<Arc<Notice>>, Unavailable> {
+        self.notices.upgrade().map(|notices| notices.subscribe()).ok_or(Unavailable)
+    }
+
+    /// The last things an agent did in a run, oldest first; also for a while after its end.
+    #[must_use]
+    pub fn events(&self, run: RunId) -> Vec<Arc<AgentEvent>> {
+        self.recent.of(run)
+    }
+
+    /// Polls now; several at once are one.
+    ///
+    /// # Errors
+    /// When the service has ended; so with every command.
+    pub fn poll_now(&self) -> Result<(), Unavailable> {
+        self.command(Command::PollNow)
+    }
+
+    /// Starts nothing until [`resume`](Self::resume); all else goes on.
+    ///
+    /// # Errors
+    /// When the service has ended.
+    pub fn pause(&self) -> Result<(), Unavailable> {
+        self.command(Command::Pause)
+    }
+
+    /// Starts again.
+    ///
+    /// # Errors
+    /// When the service has ended.
+    pub fn resume(&self) -> Result<(), Unavailable> {
+        self.command(Command::Resume)
+    }
+
+    /// Ends an issue's run and keeps it blocked until [`retry`](Self::retry).
+    ///
+    /// # Errors
+    /// When the service has ended.
+    pub fn stop(&self, issue: IssueId) -> Result<(), Unavailable> {
+        self.command(Command::Stop(issue))
+    }
+
+    /// Tries a waiting or blocked issue now.
+    ///
+    /// # Errors
+    /// When the service has ended.
+    pub fn retry(&self, issue: IssueId) -> Result<(), Unavailable> {
+        self.command(Command::Retry(issue))
+    }
+
+    /// Lifts every hold.
+    ///
+    /// # Errors
+    /// When the service has ended.
+    pub fn clear_holds(&self) -> Result<(), Unavailable> {
+        self.command(Command::ClearHolds)
+    }
+
+    /// Something outside shows that people are at work (contract 12.2).
+    ///
+    /// # Errors
+    /// When the service has ended.
+    pub fn activity(&self) -> Result<(), Unavailable> {
+        self.pass(Message::Event(Event::Activity))
+    }
+
+    /// Stops everything and ends the service. Returns at once; `Service::run` returns when all is
+    /// gone.
+    ///
+    /// # Errors
+    /// When the service has ended.
+    pub fn shut_down(&self) -> Result<(), Unavailable> {
+        self.command(Command::ShutDown)
+    }
+
+    /// Why each candidate is not running.
+    ///
+    /// # Errors
+    /// When the service has ended.
+    pub async fn explain(&self) -> Result<Explanation, Unavailable> {
+        let (reply, answer) = oneshot::channel();
+        self.pass(Message::Explain(reply))?;
+        answer.await.map_err(|_| Unavailable)
+    }
+
+    /// The id of a claimed issue or a candidate by its human key.
+    #[must_use]
+    pub fn find(&self, identifier: &Identifier) -> Option<IssueId> {
+        let snapshot = self.last_snapshot();
+        let running = snapshot.running.iter().map(|row| &row.issue);
+        let waiting = snapshot.waiting.iter().map(|row| &row.issue);
+        let blocked = snapshot.blocked.iter().map(|row| &row.issue);
+        let claimed = running.chain(waiting).chain(blocked);
+        let claimed = claimed.map(|issue| (&issue.identifier, &issue.id));
+        let unstarted = snapshot.candidates.first.iter().map(|row| (&row.identifier, &row.id));
+        claimed.chain(unstarted).find(|(name, _)| *name == identifier).map(|(_, id)| id.clone())
+    }
+
+    fn command(&self, command: Command) -> Result<(), Unavailable> {
+        self.pass(Message::Event(Event::Command(command)))
+    }
+
+    fn pass(&self, message: Message) -> Result<(), Unavailable> {
+        if self.inbox.pass(message) { Ok(()) } else { Err(Unavailable) }
+    }
+}

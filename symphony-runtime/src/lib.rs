@@ -1,0 +1,70 @@
+//! Symphony as a service: a small driver around the pure core.
+//!
+//! [`Service`] reads a workflow, builds the adapters it names, and runs the orchestrator of
+//! `symphony-core`: it performs the effects and feeds the results back as events. What an
+//! embedder holds on to is a [`Handle`].
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use symphony_core::{Issue, Settings, StateSet};
+//! use symphony_memory::{MemoryTracker, Script, ScriptedAgent};
+//! use symphony_runtime::{Ended, GivenAgent, GivenTracker, Service};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let root = std::path::PathBuf::new();
+//! let board = MemoryTracker::new();
+//! board.add(Issue::new("1", "MT-1", "Fix the door", "Todo")?);
+//! let agent = ScriptedAgent::new(Script::new().set_state("Done"));
+//!
+//! let mut settings =
+//!     Settings::new("board", StateSet::new(["Todo"]), StateSet::new(["Done"]), root);
+//! settings.agent.kind = "scripted".to_owned();
+//! let service = Service::builder()
+//!     .settings(settings, "Please do this: {{ issue.title }}")
+//!     .tracker(GivenTracker::new("board", Arc::new(board.clone())))
+//!     .agent(GivenAgent::new("scripted", Arc::new(agent)))
+//!     .build()
+//!     .await?;
+//! let handle = service.handle();
+//! let running = tokio::spawn(service.run());
+//!
+//! board.wait_until(|board| board.is_in("1", "Done")).await;
+//! handle.shut_down()?;
+//! assert_eq!(running.await?, Ended::Drained);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! With a workflow file instead of settings, `.workflow("WORKFLOW.md")`, the file is watched, and
+//! an edit is in force about a second later, without disturbing what runs. A program of its own
+//! calls `symphony_host::init()` first thing in `main`, so that agents and hooks end with it
+//! however it ends.
+
+mod activity;
+mod clock;
+mod disk;
+mod driver;
+mod given;
+mod handle;
+mod loader;
+mod news;
+mod panics;
+mod plain;
+mod quiet;
+mod reader;
+mod recent;
+mod registry;
+mod run_hooks;
+mod service;
+mod shell;
+mod state;
+mod watch;
+mod worker;
+
+pub use disk::{DiskError, LockHolder};
+pub use given::{GivenAgent, GivenTracker};
+pub use handle::{Handle, Unavailable};
+pub use registry::Registry;
+pub use service::{Ended, Service, ServiceBuilder, StartError};
+pub use shell::ShellHooks;

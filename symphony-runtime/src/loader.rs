@@ -1,0 +1,299 @@
+//! From a workflow to everything that is built from it.
+
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::OFlags;
+use symphony_core::agent::AgentBackend;
+use symphony_core::env::Env;
+use symphony_core::orchestrator::{Configuration, Generation, Workspaces};
+use symphony_core::problem::{Problem, ProblemKind};
+use symphony_core::prompt::Prompt;
+use symphony_core::tracker::{Tracker, TrackerContext};
+use symphony_core::workflow::{Workflow, WorkflowContext};
+use symphony_core::{Scope, Settings};
+
+use crate::clock::wall_now;
+use crate::disk::{Disk, DiskError, Root};
+use crate::quiet;
+use crate::registry::Registry;
+
+/// A workflow file that is longer was not written by a person.
+const LARGEST: u64 = 4 << 20;
+
+/// One version of the workflow, with the adapters built for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Loaded {
+    pub(crate) configuration: Configuration,
+    pub(crate) prompt: Arc<Prompt>,
+    pub(crate) tracker: Arc<dyn Tracker>,
+    pub(crate) backend: Arc<dyn AgentBackend>,
+    /// Environment variables that hold secrets.
+    pub(crate) hidden_env: Arc<[String]>,
+    /// The workspace root, with its lock.
+    pub(crate) root: Arc<Root>,
+    /// What is on disk under it, if it is another one than before.
+    pub(crate) workspaces: Option<Workspaces>,
+    /// What is doubtful in the file.
+    pub(crate) warnings: Vec<Problem>,
+}
+
+impl Loaded {
+    pub(crate) fn settings(&self) -> &Arc<Settings> {
+        &self.configuration.settings
+    }
+}
+
+/// Where the workflow comes from.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// A file, watched.
+    File(PathBuf),
+    /// Made in code.
+    Code { settings: Box<Settings>, prompt: String },
+}
+
+/// Why a workflow cannot be used.
+#[derive(Debug)]
+pub(crate) enum LoadError {
+    Problems(Vec<Problem>),
+    Root(DiskError),
+}
+
+impl LoadError {
+    /// As problems of the file.
+    pub(crate) fn into_problems(self) -> Vec<Problem> {
+        match self {
+            Self::Problems(problems) => problems,
+            Self::Root(error) => vec![setting("workspace.root", error.to_string())],
+        }
+    }
+}
+
+/// Loads workflows.
+pub(crate) struct Loader {
+    pub(crate) source: Source,
+    pub(crate) registry: Registry,
+    pub(crate) env: Arc<dyn Env + Send + Sync>,
+    pub(crate) disk: Arc<Disk>,
+}
+
+impl Loader {
+    /// What the source says now; for one made in code, nothing that could change.
+    pub(crate) fn text(&self) -> Result<String, Problem> {
+        match &self.source {
+            Source::File(path) => read(path),
+            Source::Code { .. } => Ok(String::new()),
+        }
+    }
+
+    /// Parses the text, builds what it names and takes the lock of its root. Every problem is
+    /// told at once.
+    ///
+    /// A tracker whose settings are those of the version `before` is kept, with its open reads and
+    /// what it has learned of its limits.
+    pub(crate) fn load(
+        &self,
+        text: &str,
+        generation: Generation,
+        before: Option<&Loaded>,
+    ) -> Result<Loaded, LoadError> {
+        let parsed = self.parse(text).map_err(LoadError::Problems)?;
+        let settings = parsed.settings;
+        let mut problems = Vec::new();
+        problems.extend(unknown_zone(&settings));
+        let tracker = match before.filter(|before| reads_the_same(before.settings(), &settings)) {
+            Some(before) => Some(Reads::of(before)),
+            None => self.tracker(&settings, generation).map_err(|error| problems.push(error)).ok(),
+        };
+        let backend = self.backend(&settings).map_err(|error| problems.push(error)).ok();
+        let (Some(reads), Some(backend), true) = (tracker, backend, problems.is_empty()) else {
+            return Err(LoadError::Problems(problems));
+        };
+        let root = self.root(&settings.workspace.root).map_err(LoadError::Root)?;
+        let is_other = before.is_none_or(|before| !Arc::ptr_eq(&before.root, &root));
+        let workspaces = is_other.then(|| root.list()).transpose().map_err(LoadError::Root)?;
+        Ok(Loaded {
+            configuration: Configuration {
+                settings,
+                generation: reads.generation,
+                scope: reads.scope,
+                min_read_gap: reads.min_read_gap,
+            },
+            prompt: Arc::new(parsed.prompt),
+            tracker: reads.tracker,
+            backend,
+            hidden_env: reads.hidden_env,
+            root,
+            workspaces,
+            warnings: parsed.warnings,
+        })
+    }
+
+    fn parse(&self, text: &str) -> Result<Parsed, Vec<Problem>> {
+        match &self.source {
+            Source::Code { settings, prompt } => {
+                let prompt = Prompt::compile(prompt, 1, settings.prompt.engine)?;
+                let settings = Arc::new(settings.as_ref().clone());
+                Ok(Parsed { settings, prompt, warnings: Vec::new() })
+            }
+            Source::File(path) => {
+                let workflow = parse(text, path, &self.registry, self.env.as_ref())?;
+                let Workflow { settings, prompt, warnings, .. } = workflow;
+                Ok(Parsed { settings, prompt, warnings })
+            }
+        }
+    }
+
+    fn tracker(&self, settings: &Settings, generation: Generation) -> Result<Reads, Problem> {
+        let kind = &settings.tracker.kind;
+        let Some(factory) = self.registry.tracker(kind) else {
+            let known = self.registry.trackers().map(|factory| factory.kind());
+            let problem =
+                Problem::new(ProblemKind::UnsupportedTrackerKind, unknown("tracker", kind, known));
+            return Err(problem.path("tracker.kind"));
+        };
+        let folder = match &self.source {
+            Source::File(path) => Some(folder_of(path)),
+            Source::Code { .. } => None,
+        };
+        let budget = &settings.polling.budget;
+        let mut context = TrackerContext::new(&settings.tracker, budget, self.env.as_ref());
+        context.folder = folder.as_deref();
+        let built = factory
+            .build(&context)
+            .map_err(|error| setting("tracker.provider", error.to_failure(wall_now()).message))?;
+        Ok(Reads {
+            tracker: built.tracker,
+            generation,
+            scope: built.scope,
+            min_read_gap: factory.profile().min_read_gap,
+            hidden_env: built.secret_names.into(),
+        })
+    }
+
+    fn backend(&self, settings: &Settings) -> Result<Arc<dyn AgentBackend>, Problem> {
+        let kind = &settings.agent.kind;
+        let Some(factory) = self.registry.agent(kind) else {
+            let known = self.registry.agents().map(|factory| factory.kind());
+            return Err(setting("agent.kind", unknown("agent", kind, known)));
+        };
+        factory
+            .build(settings, self.env.as_ref())
+            .map_err(|error| setting("agent", error.to_failure(wall_now()).message))
+    }
+
+    /// A root that is held already, or a new one with its lock.
+    fn root(&self, path: &Path) -> Result<Arc<Root>, DiskError> {
+        let path = Root::resolve(path)?;
+        match self.disk.held(&path) {
+            Some(root) => Ok(root),
+            None => Root::open(path).map(Arc::new),
+        }
+    }
+}
+
+/// A workflow, before anything is built from it.
+struct Parsed {
+    settings: Arc<Settings>,
+    prompt: Prompt,
+    warnings: Vec<Problem>,
+}
+
+/// A tracker and what is known of it.
+struct Reads {
+    tracker: Arc<dyn Tracker>,
+    generation: Generation,
+    scope: Scope,
+    min_read_gap: Duration,
+    hidden_env: Arc<[String]>,
+}
+
+impl Reads {
+    fn of(loaded: &Loaded) -> Self {
+        let configuration = &loaded.configuration;
+        Self {
+            tracker: Arc::clone(&loaded.tracker),
+            generation: configuration.generation,
+            scope: configuration.scope.clone(),
+            min_read_gap: configuration.min_read_gap,
+            hidden_env: Arc::clone(&loaded.hidden_env),
+        }
+    }
+}
+
+fn reads_the_same(old: &Settings, new: &Settings) -> bool {
+    old.tracker == new.tracker && old.polling.budget == new.polling.budget
+}
+
+/// The core has no zone database, so a name is looked up here.
+fn unknown_zone(settings: &Settings) -> Option<Problem> {
+    let hours = settings.polling.quiet_hours.as_ref()?;
+    let error = quiet::zone(hours).err()?;
+    Some(setting("polling.quiet_hours.timezone", error.to_string()))
+}
+
+fn setting(path: &str, message: String) -> Problem {
+    Problem::new(ProblemKind::InvalidSetting, message).path(path)
+}
+
+fn unknown<'a>(what: &str, kind: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.collect();
+    format!("no {what} of kind {kind:?} is registered, only: {}", known.join(", "))
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    std::path::absolute(path)
+        .ok()
+        .and_then(|path| path.parent().map(Path::to_owned))
+        .unwrap_or_else(|| PathBuf::from("/"))
+}
+
+/// Parses a workflow file with what is registered.
+fn parse(
+    text: &str,
+    path: &Path,
+    registry: &Registry,
+    env: &dyn Env,
+) -> Result<Workflow, Vec<Problem>> {
+    let mut context = WorkflowContext::new(env, folder_of(path), std::env::temp_dir());
+    if let Some(home) = env.var("HOME") {
+        context = context.home(home);
+    }
+    for factory in registry.trackers() {
+        context = context.factory(factory.as_ref());
+    }
+    for factory in registry.agents() {
+        context = context.agent(factory.kind());
+    }
+    Workflow::parse(text, &context)
+}
+
+/// Reads the file. Whatever stands in its place, this does not hang.
+fn read(path: &Path) -> Result<String, Problem> {
+    let missing = |why: String| {
+        let message = format!("cannot read {}: {why}", path.display());
+        Problem::new(ProblemKind::MissingWorkflowFile, message)
+            .help("give the path of a workflow file, or make one with `symphony init`")
+    };
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let file = file.map_err(|error| missing(error.to_string()))?;
+    let metadata = file.metadata().map_err(|error| missing(error.to_string()))?;
+    if !metadata.is_file() {
+        return Err(missing("it is not a file".to_owned()));
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| missing(error.to_string()))?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > LARGEST {
+        let message = format!("the file is longer than {LARGEST} bytes");
+        return Err(Problem::new(ProblemKind::WorkflowParseError, message));
+    }
+    String::from_utf8(bytes).map_err(|_| {
+        Problem::new(ProblemKind::WorkflowParseError, "the file is not UTF-8 text")
+            .help("save it as UTF-8")
+    })
+}

@@ -1,0 +1,71 @@
+//! Reads of the tracker: bounded in time, each ending in exactly one answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use symphony_core::orchestrator::{Answer, Query};
+use symphony_core::time::Wall;
+use symphony_core::tracker::{Candidates, Tracker, TrackerError, TrackerErrorKind};
+use symphony_core::{Failure, FailureKind};
+
+use crate::clock::wall_now;
+use crate::panics::isolated;
+
+/// Asks the tracker, within the limit.
+pub(crate) async fn read(tracker: Arc<dyn Tracker>, query: Query, limit: Duration) -> Answer {
+    let asked = query.clone();
+    // In a task of its own: a tracker that does not give way is left behind all the same.
+    match tokio::time::timeout(limit, isolated(ask(tracker, query))).await {
+        Ok(Ok(answer)) => answer,
+        Ok(Err(panic)) => failed(&asked, &panic),
+        Err(_) => {
+            let message = format!("the tracker did not answer within {} ms", limit.as_millis());
+            let kind = FailureKind::Tracker(TrackerErrorKind::Request);
+            failed(&asked, &Failure::new(kind, message))
+        }
+    }
+}
+
+async fn ask(tracker: Arc<dyn Tracker>, query: Query) -> Answer {
+    match query {
+        Query::Poll(poll) => {
+            let polled = tracker.poll(&poll).await;
+            let now = wall_now();
+            Answer {
+                candidates: polled.candidates.map(|result| told(result, now)),
+                by_id: Some(told(polled.by_id, now)),
+                next_poll: polled.next_poll,
+                requests: polled.requests,
+                budget: polled.budget,
+            }
+        }
+        Query::ByIds(ids) => {
+            let result = tracker.fetch_issues_by_ids(&ids).await;
+            Answer { by_id: Some(told(result, wall_now())), requests: 1, ..Answer::default() }
+        }
+        Query::ByStates(states) => {
+            let result = tracker.fetch_issues_by_states(&states).await;
+            let list = result.map(|issues| Candidates { issues, more: false });
+            Answer { candidates: Some(told(list, wall_now())), requests: 1, ..Answer::default() }
+        }
+    }
+}
+
+fn told<T>(result: Result<T, TrackerError>, now: Wall) -> Result<T, Failure> {
+    result.map_err(|error| error.to_failure(now))
+}
+
+/// The answer that every part of the question failed.
+fn failed(query: &Query, failure: &Failure) -> Answer {
+    let candidates = match query {
+        Query::Poll(poll) => poll.candidates.is_some(),
+        Query::ByStates(_) => true,
+        Query::ByIds(_) => false,
+    };
+    Answer {
+        candidates: candidates.then(|| Err(failure.clone())),
+        by_id: Some(Err(failure.clone())),
+        requests: 1,
+        ..Answer::default()
+    }
+}

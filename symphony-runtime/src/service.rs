@@ -1,0 +1,387 @@
+//! Building and running a service.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use symphony_core::agent::AgentFactory;
+use symphony_core::env::Env;
+use symphony_core::hooks::WorkspaceHooks;
+use symphony_core::orchestrator::{Event, Generation, Notice, Restored, RunId, Step};
+use symphony_core::problem::Problem;
+use symphony_core::snapshot::Snapshot;
+use symphony_core::tracker::TrackerFactory;
+use symphony_core::{Failure, Orchestrator, Settings};
+use symphony_host::{EarlierLife, Host, Local, SweepError};
+use tokio::sync::{Notify, broadcast, mpsc, watch};
+use tokio_util::task::AbortOnDropHandle;
+use tracing::{info, warn};
+
+use crate::clock::{Clock, wall_now};
+use crate::disk::{Disk, DiskError, Root};
+use crate::driver::{Driver, Inbox, JobTask, Message, Outlets, Tools};
+use crate::handle::Handle;
+use crate::loader::{LoadError, Loaded, Loader, Source};
+use crate::recent::Recent;
+use crate::registry::Registry;
+use crate::run_hooks::Hooks;
+use crate::state::{Saver, State};
+use crate::watch::Watch;
+use crate::{activity, news, quiet};
+
+/// How many notices a slow subscriber may lag behind.
+const NOTICES: usize = 1024;
+
+/// Why a service could not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The workflow cannot be used.
+    #[error("the workflow cannot be used:\n{}", lines(.0))]
+    Workflow(Vec<Problem>),
+    /// The workspace root cannot be used.
+    #[error(transparent)]
+    Workspaces(#[from] DiskError),
+    /// An earlier life of the service left processes that cannot be ended.
+    #[error("an earlier life of the service left processes that cannot be ended; end them by hand")]
+    Leftovers(#[source] SweepError),
+    /// An adapter panicked while it was built.
+    #[error("an adapter panicked while it was built: {0}")]
+    Panic(String),
+}
+
+fn lines(problems: &[Problem]) -> String {
+    let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
+    lines.join("\n")
+}
+
+/// How a service ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Every run is gone, and its `after_run` has run.
+    Drained,
+    /// These runs were not gone within the bound of contract 14.2, and were killed.
+    Killed(Vec<RunId>),
+}
+
+/// Collects what a service is made of.
+#[must_use]
+pub struct ServiceBuilder {
+    source: Source,
+    registry: Registry,
+    hooks: Option<Arc<dyn WorkspaceHooks>>,
+    host: Option<Arc<dyn Host>>,
+    env: Arc<dyn Env + Send + Sync>,
+    jobs: BTreeMap<Arc<str>, (Duration, JobTask)>,
+}
+
+impl fmt::Debug for ServiceBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceBuilder")
+            .field("source", &self.source)
+            .field("registry", &self.registry)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The environment of this process.
+#[derive(Clone, Copy, Debug)]
+struct ProcessEnv;
+
+impl Env for ProcessEnv {
+    fn var(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+}
+
+impl ServiceBuilder {
+    /// Reads this workflow file, and watches it; `WORKFLOW.md` in the current folder unless said
+    /// otherwise.
+    pub fn workflow(mut self, path: impl Into<PathBuf>) -> Self {
+        self.source = Source::File(path.into());
+        self
+    }
+
+    /// Uses settings and a prompt made in code instead of a file.
+    pub fn settings(mut self, settings: Settings, prompt: impl Into<String>) -> Self {
+        self.source = Source::Code { settings: Box::new(settings), prompt: prompt.into() };
+        self
+    }
+
+    /// Adds a kind of tracker.
+    pub fn tracker(mut self, factory: impl TrackerFactory + 'static) -> Self {
+        self.registry.add_tracker(Arc::new(factory));
+        self
+    }
+
+    /// Adds a kind of agent.
+    pub fn agent(mut self, factory: impl AgentFactory + 'static) -> Self {
+        self.registry.add_agent(Arc::new(factory));
+        self
+    }
+
+    /// Uses these kinds of tracker and agent, and no others.
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = registry;
+        self
+    }
+
+    /// Runs hooks this way instead of by the shell.
+    pub fn hooks(mut self, hooks: impl WorkspaceHooks + 'static) -> Self {
+        self.hooks = Some(Arc::new(hooks));
+        self
+    }
+
+    /// Runs commands here instead of on [`Local::new`].
+    pub fn host(mut self, host: Arc<dyn Host>) -> Self {
+        self.host = Some(host);
+        self
+    }
+
+    /// Uses this environment instead of the process's own to resolve settings.
+    pub fn env(mut self, env: impl Env + Send + Sync + 'static) -> Self {
+        self.env = Arc::new(env);
+        self
+    }
+
+    /// Adds a job that runs again and again, on an interval of its own (contract 12.1).
+    pub fn job<F>(
+        mut self,
+        name: &str,
+        interval: Duration,
+        job: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        let task: JobTask = Arc::new(move || Box::pin(job()));
+        self.jobs.insert(name.into(), (interval, task));
+        self
+    }
+
+    /// Loads the workflow, takes the lock of the workspace root, ends what an earlier life has
+    /// left, and is ready to run.
+    ///
+    /// # Errors
+    /// Every problem of the workflow at once, or what is wrong with the workspace root.
+    pub async fn build(self) -> Result<Service, StartError> {
+        let host = self.host.unwrap_or_else(|| Arc::new(Local::new()));
+        let disk = Arc::new(Disk::default());
+        let loader = Loader {
+            source: self.source,
+            registry: self.registry,
+            env: self.env,
+            disk: Arc::clone(&disk),
+        };
+        let (loader, text, mut loaded) = load(Arc::new(loader)).await?;
+        let root = Arc::clone(&loaded.root);
+        disk.hold(&root);
+        news::warn_of(&loaded.warnings);
+        tell_guarantees(host.as_ref());
+        let service = service_name(root.path());
+        end_leftovers(host.as_ref(), &root, &service).await?;
+        let hooks = match self.hooks {
+            Some(hooks) => Hooks::Custom(hooks),
+            None => Hooks::Shell { host, service },
+        };
+        let state = blocking(move || State::begin(&root, wall_now())).await??;
+        let clock = Clock::start();
+        let now = clock.now();
+        let restored = Restored {
+            boot: state.boot(),
+            job_ages: state.job_ages(&loaded.configuration.scope, now.wall),
+            spent: state.spent(),
+            workspaces: loaded.workspaces.take().unwrap_or_default(),
+        };
+        let (orchestrator, first) = Orchestrator::new(loaded.configuration.clone(), restored, now);
+        let (inbox, queue) = Inbox::new();
+        let (snapshots, _) = watch::channel(Arc::new(orchestrator.snapshot(now)));
+        let (notices, _) = broadcast::channel(NOTICES);
+        let recent = Arc::default();
+        Ok(Service {
+            clock,
+            orchestrator,
+            first,
+            loader,
+            text,
+            loaded,
+            disk,
+            hooks,
+            state,
+            inbox,
+            queue,
+            snapshots,
+            notices,
+            recent,
+            jobs: self.jobs,
+        })
+    }
+}
+
+/// A service that is ready to run, and already holds its workspace root.
+pub struct Service {
+    clock: Clock,
+    orchestrator: Orchestrator,
+    first: Step,
+    loader: Arc<Loader>,
+    text: String,
+    loaded: Loaded,
+    disk: Arc<Disk>,
+    hooks: Hooks,
+    state: State,
+    inbox: Inbox,
+    queue: mpsc::UnboundedReceiver<Message>,
+    snapshots: watch::Sender<Arc<Snapshot>>,
+    notices: broadcast::Sender<Arc<Notice>>,
+    recent: Arc<Recent>,
+    jobs: BTreeMap<Arc<str>, (Duration, JobTask)>,
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Service").field("root", &self.loaded.root.path()).finish_non_exhaustive()
+    }
+}
+
+impl Service {
+    /// Begins to put a service together.
+    pub fn builder() -> ServiceBuilder {
+        ServiceBuilder {
+            source: Source::File(PathBuf::from("WORKFLOW.md")),
+            registry: Registry::default(),
+            hooks: None,
+            host: None,
+            env: Arc::new(ProcessEnv),
+            jobs: BTreeMap::new(),
+        }
+    }
+
+    /// A handle on the service.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        Handle::new(
+            self.inbox.clone(),
+            self.snapshots.subscribe(),
+            self.notices.downgrade(),
+            Arc::clone(&self.recent),
+        )
+    }
+
+    /// The settings it starts with.
+    #[must_use]
+    pub fn settings(&self) -> &Arc<Settings> {
+        self.loaded.settings()
+    }
+
+    /// Runs until [`Handle::shut_down`], and then until everything is drained.
+    ///
+    /// Dropping this future ends every run at once: no `after_run`, no grace.
+    pub async fn run(self) -> Ended {
+        let (settings, live) = watch::channel(Arc::clone(self.loaded.settings()));
+        let recheck = Arc::new(Notify::new());
+        let watch = Watch {
+            loader: self.loader,
+            recheck: Arc::clone(&recheck),
+            inbox: self.inbox.clone(),
+            in_force: self.loaded.clone(),
+            text: self.text,
+        };
+        let _beside = [
+            AbortOnDropHandle::new(tokio::spawn(watch.run())),
+            AbortOnDropHandle::new(tokio::spawn(quiet::watch(live.clone(), self.inbox.clone()))),
+            AbortOnDropHandle::new(tokio::spawn(activity::watch(live, self.inbox.clone()))),
+        ];
+        let mut jobs = BTreeMap::new();
+        for (name, (interval, job)) in self.jobs {
+            self.inbox.send(Event::JobAdded { name: Arc::clone(&name), interval });
+            jobs.insert(name, job);
+        }
+        info!(root = %self.loaded.root.path().display(), boot = self.state.boot(), "service starts");
+        let tools = Tools {
+            clock: self.clock,
+            disk: self.disk,
+            hooks: self.hooks,
+            jobs,
+            recheck,
+            recent: self.recent,
+            saver: Saver::start(self.state, Arc::clone(&self.loaded.root)),
+        };
+        let outlets = Outlets { snapshots: self.snapshots, notices: self.notices, settings };
+        let driver =
+            Driver::new(self.orchestrator, self.inbox, self.queue, self.loaded, tools, outlets);
+        let left = driver.run(self.first).await;
+        if left.is_empty() {
+            info!("service ended");
+            Ended::Drained
+        } else {
+            warn!(runs = left.len(), "service ended; runs that did not end in time were killed");
+            Ended::Killed(left)
+        }
+    }
+}
+
+/// What tells this service's processes from another's, in every life of it: its root.
+fn service_name(root: &Path) -> Arc<str> {
+    root.display().to_string().into()
+}
+
+/// Without a helper process some promises cannot be kept: people should know which.
+fn tell_guarantees(host: &dyn Host) {
+    let guarantees = host.guarantees();
+    if !guarantees.is_full() {
+        let missing = guarantees.to_string();
+        let missing = missing.lines().filter_map(|line| line.strip_prefix("NO ")).map(str::trim);
+        for promise in missing {
+            warn!(promise, "not guaranteed on this host");
+        }
+    }
+}
+
+async fn load(loader: Arc<Loader>) -> Result<(Arc<Loader>, String, Loaded), StartError> {
+    let task = move || {
+        let text = loader.text().map_err(|problem| StartError::Workflow(vec![problem]))?;
+        match loader.load(&text, Generation(0), None) {
+            Ok(loaded) => Ok((loader, text, loaded)),
+            Err(LoadError::Problems(problems)) => Err(StartError::Workflow(problems)),
+            Err(LoadError::Root(error)) => Err(StartError::Workspaces(error)),
+        }
+    };
+    blocking(task).await?
+}
+
+/// Runs file work and adapters' code where it may block, or panic.
+async fn blocking<T: Send + 'static>(
+    task: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, StartError> {
+    let joined = tokio::task::spawn_blocking(task).await;
+    joined.map_err(|error| StartError::Panic(error.to_string()))
+}
+
+/// Before the first start, what an earlier life left running is ended (contract 14.3).
+async fn end_leftovers(host: &dyn Host, root: &Arc<Root>, service: &str) -> Result<(), StartError> {
+    let records = blocking({
+        let root = Arc::clone(root);
+        move || root.recorded_processes()
+    })
+    .await??;
+    let earlier = EarlierLife { service: service.to_owned(), records };
+    match host.end_leftovers(&earlier).await {
+        Ok(ended) => {
+            for process in ended {
+                warn!(
+                    pid = process.pid,
+                    name = process.name,
+                    "ended what an earlier life had left"
+                );
+            }
+        }
+        Err(error @ SweepError::Left(_)) => return Err(StartError::Leftovers(error)),
+        Err(error) => warn!(%error, "what an earlier life may have left could not be looked for"),
+    }
+    let root = Arc::clone(root);
+    blocking(move || root.forget_runs()).await??;
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Hooks as shell scripts (contract 9.4, 9.5).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use symphony_core::hooks::{Hook, HookContext, HookError, WorkspaceHooks};
+use symphony_core::settings::HookSettings;
+use symphony_host::{Command, Folder, Host, Left, Limit, Mark, RunError, Scope, Shell};
+use tracing::{debug, info};
+
+use crate::plain::plain;
+
+/// How much of a hook's output is logged.
+const LOGGED: usize = 2 * 1024;
+
+/// How much of an issue's text goes into one variable: the system limits their sum.
+const LONGEST_VALUE: usize = 8 * 1024;
+
+/// The hooks of one run, by `sh -lc` in the workspace.
+///
+/// What a successful hook leaves in the background lives until [`close`](Self::close).
+#[derive(Debug)]
+pub struct ShellHooks {
+    scope: Scope,
+}
+
+impl ShellHooks {
+    /// Hooks of a run with this mark, on a host.
+    #[must_use]
+    pub fn new(host: Arc<dyn Host>, mark: Mark) -> Self {
+        Self { scope: Scope::new(host, mark) }
+    }
+
+    /// Ends everything that hooks have left in the background. No hook runs after this.
+    ///
+    /// # Errors
+    /// What could not be ended.
+    pub async fn close(&self, grace: Duration) -> Result<(), Left> {
+        self.scope.close(grace).await
+    }
+}
+
+#[async_trait]
+impl WorkspaceHooks for ShellHooks {
+    async fn run(&self, hook: Hook, cx: &HookContext) -> Result<(), HookError> {
+        let settings = &cx.settings.hooks;
+        let Some(script) = script(settings, hook) else { return Ok(()) };
+        let command = command(script, hook, cx);
+        debug!(hook = hook.as_str(), "hook begins");
+        let finished = self.scope.run(&command, Limit::of(settings.timeout)).await;
+        let finished = finished.map_err(|error| failed(hook, error))?;
+        let output = finished.output.to_string();
+        let told = plain(&output, LOGGED);
+        info!(hook = hook.as_str(), status = %finished.exit, output = told, "hook ended");
+        if finished.exit.is_success() {
+            return Ok(());
+        }
+        Err(HookError::Failed { hook, status: finished.exit.to_string(), output })
+    }
+}
+
+fn script(settings: &HookSettings, hook: Hook) -> Option<&str> {
+    let script = match hook {
+        Hook::AfterCreate => &settings.after_create,
+        Hook::BeforeRun => &settings.before_run,
+        Hook::AfterRun => &settings.after_run,
+        Hook::BeforeRemove => &settings.before_remove,
+    };
+    script.as_deref().filter(|script| !script.trim().is_empty())
+}
+
+fn command(script: &str, hook: Hook, cx: &HookContext) -> Command {
+    let folder = match &cx.folder {
+        Some(folder) => Folder::Handle(Arc::clone(folder)),
+        None => Folder::Path(cx.workspace.clone()),
+    };
+    let mut command = Command::script(Shell::Sh, script, folder);
+    for name in cx.hidden_env.iter() {
+        if !cx.settings.hooks.env.contains(name) {
+            command = command.remove(name);
+        }
+    }
+    let issue = &cx.issue;
+    let attempt = cx.attempt.map(|attempt| attempt.to_string()).unwrap_or_default();
+    // What an issue does not have is empty, not unset: a value of ours must not be an inherited one.
+    let texts = [
+        ("SYMPHONY_ISSUE_ID", issue.id.as_str()),
+        ("SYMPHONY_ISSUE_IDENTIFIER", issue.identifier.as_str()),
+        ("SYMPHONY_ISSUE_TITLE", issue.title.as_str()),
+        ("SYMPHONY_ISSUE_STATE", issue.state.as_str()),
+        ("SYMPHONY_ISSUE_URL", issue.url.as_deref().unwrap_or_default()),
+        ("SYMPHONY_ISSUE_BRANCH", issue.branch_name.as_deref().unwrap_or_default()),
+        ("SYMPHONY_ATTEMPT", &attempt),
+        ("SYMPHONY_HOOK", hook.as_str()),
+    ];
+    for (name, text) in texts {
+        command = command.set(name, value(text));
+    }
+    command.set("SYMPHONY_WORKSPACE", cx.workspace.as_os_str())
+}
+
+/// A text as a variable can hold it.
+fn value(text: &str) -> String {
+    let end = text.len().min(LONGEST_VALUE);
+    let end = (0..=end).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    text[..end].replace('\0', "\u{fffd}")
+}
+
+fn failed(hook: Hook, error: RunError) -> HookError {
+    match error {
+        RunError::TimedOut { after, output } => {
+            let output = output.to_string();
+            info!(hook = hook.as_str(), output = plain(&output, LOGGED), "hook was ended");
+            let millis = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+            HookError::TimedOut { hook, millis, output }
+        }
+        RunError::Start(error) => {
+            let cause = std::error::Error::source(&error);
+            let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+            HookError::NotStarted { hook, message: format!("{error}{cause}") }
+        }
+        other => HookError::Failed { hook, status: other.to_string(), output: String::new() },
+    }
+}

@@ -1,0 +1,253 @@
+//! Watching the workflow file (contract 2.6).
+//!
+//! Folders are watched, not the file: editors replace files by rename, and that kills a watch on
+//! an inode. A look with each poll, and every few seconds besides, finds what the watch missed.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use notify::event::{AccessKind, AccessMode};
+use notify::{EventKind, RecursiveMode, Watcher};
+use symphony_core::orchestrator::{Event, Generation};
+use symphony_core::problem::{Problem, ProblemKind};
+use tokio::sync::Notify;
+
+use crate::driver::{Inbox, Message};
+use crate::loader::{Loaded, Loader, Source};
+use crate::panics::isolated;
+
+/// A file is read when it has not changed for this long: the last of a burst wins, and a file that
+/// is written in two steps is not read between them.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// How long an edit that nobody told us of may go unnoticed.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// How many links may lead to the file.
+const LINKS: usize = 40;
+
+/// What stands in the file's place.
+type Found = Result<String, Problem>;
+
+/// Watches the file of a service.
+pub(crate) struct Watch {
+    pub(crate) loader: Arc<Loader>,
+    pub(crate) recheck: Arc<Notify>,
+    pub(crate) inbox: Inbox,
+    /// The last good version, which is in force, and its text.
+    pub(crate) in_force: Loaded,
+    pub(crate) text: String,
+}
+
+impl Watch {
+    /// Looks, loads and hands over until the driver is gone.
+    pub(crate) async fn run(mut self) {
+        let Source::File(path) = self.loader.source.clone() else { return };
+        let mut eyes = Eyes::new(path, &self.recheck);
+        let mut seen: Found = Ok(self.text.clone());
+        let mut is_good = true;
+        loop {
+            eyes.aim();
+            let _ = tokio::time::timeout(LOOK, self.recheck.notified()).await;
+            let Some(found) = self.settled(&seen, is_good).await else { continue };
+            let outcome = self.load(&found).await;
+            seen = found;
+            is_good = outcome.is_ok();
+            let sent = match outcome {
+                Ok(loaded) => self.inbox.pass(Message::Loaded(Box::new(loaded))),
+                Err(problems) => self.inbox.pass(Message::Event(Event::ReloadFailed { problems })),
+            };
+            if !sent {
+                return;
+            }
+        }
+    }
+
+    /// What stands there, once it stands still; `None` if that is nothing new. What could not be
+    /// used is tried again: the cause may lie elsewhere, such as in a lock.
+    async fn settled(&self, seen: &Found, is_good: bool) -> Option<Found> {
+        let mut found = self.look().await;
+        loop {
+            if found == *seen {
+                return (!is_good).then_some(found);
+            }
+            tokio::time::sleep(SETTLE).await;
+            let again = self.look().await;
+            if again == found {
+                return Some(found);
+            }
+            found = again;
+        }
+    }
+
+    async fn look(&self) -> Found {
+        let loader = Arc::clone(&self.loader);
+        match tokio::task::spawn_blocking(move || loader.text()).await {
+            Ok(found) => found,
+            Err(error) => Err(Problem::new(ProblemKind::MissingWorkflowFile, error.to_string())),
+        }
+    }
+
+    /// The version to put in force. Text that is in force already needs no building: it only ends
+    /// what was wrong meanwhile.
+    async fn load(&mut self, found: &Found) -> Result<Loaded, Vec<Problem>> {
+        let text = found.clone().map_err(|problem| vec![problem])?;
+        if text == self.text {
+            return Ok(self.in_force.clone());
+        }
+        let next = Generation(self.in_force.configuration.generation.0 + 1);
+        let (loader, before) = (Arc::clone(&self.loader), self.in_force.clone());
+        let task = async move {
+            let load = move || loader.load(&text, next, Some(&before)).map(|loaded| (loaded, text));
+            tokio::task::spawn_blocking(load).await
+        };
+        let (loaded, text) = match isolated(task).await {
+            Ok(Ok(result)) => result.map_err(|error| error.into_problems())?,
+            Ok(Err(error)) => return Err(vec![internal(&error.to_string())]),
+            Err(failure) => return Err(vec![internal(&failure.message)]),
+        };
+        self.in_force = Loaded { workspaces: None, ..loaded.clone() };
+        self.text = text;
+        Ok(loaded)
+    }
+}
+
+fn internal(message: &str) -> Problem {
+    let message = format!("an adapter could not be built: {message}");
+    Problem::new(ProblemKind::InvalidSetting, message)
+}
+
+/// The folders in which a change of the file shows: its own, and those of the links to it.
+struct Eyes {
+    path: PathBuf,
+    watcher: Option<notify::RecommendedWatcher>,
+    /// Each watched folder, and which one it was: a folder that was replaced is watched anew.
+    folders: BTreeMap<PathBuf, (u64, u64)>,
+}
+
+impl Eyes {
+    fn new(path: PathBuf, wake: &Arc<Notify>) -> Self {
+        let wake = Arc::clone(wake);
+        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
+            // Our own reading must not wake us. An error may be a lost event: better look.
+            if event.is_ok_and(|event| is_reading(event.kind)) {
+                return;
+            }
+            wake.notify_one();
+        });
+        let watcher = watcher
+            .inspect_err(|error| {
+                tracing::warn!(%error, "the workflow file cannot be watched; it is looked at every few seconds");
+            })
+            .ok();
+        Self { path, watcher, folders: BTreeMap::new() }
+    }
+
+    /// Watches what has to be watched now.
+    fn aim(&mut self) {
+        let Some(watcher) = &mut self.watcher else { return };
+        let wanted = folders(&self.path);
+        for old in self.folders.keys().filter(|folder| !wanted.contains_key(*folder)) {
+            let _ = watcher.unwatch(old);
+        }
+        for (folder, identity) in &wanted {
+            if self.folders.get(folder) != Some(identity) {
+                let _ = watcher.unwatch(folder);
+                if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive) {
+                    tracing::debug!(%error, folder = %folder.display(), "a folder cannot be watched");
+                }
+            }
+        }
+        self.folders = wanted;
+    }
+}
+
+const fn is_reading(kind: EventKind) -> bool {
+    match kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) => false,
+        EventKind::Access(_) => true,
+        _ => false,
+    }
+}
+
+fn folders(path: &Path) -> BTreeMap<PathBuf, (u64, u64)> {
+    let mut folders = BTreeMap::new();
+    let mut add = |file: &Path| {
+        let folder = file.parent().map(Path::to_owned);
+        let identity = folder.as_ref().and_then(|folder| std::fs::metadata(folder).ok());
+        if let (Some(folder), Some(identity)) = (folder, identity) {
+            folders.insert(folder, (identity.dev(), identity.ino()));
+        }
+    };
+    let mut next = std::path::absolute(path).ok();
+    for _ in 0..LINKS {
+        let Some(link) = next.take() else { break };
+        add(&link);
+        // A relative link leads from its own folder; joining an absolute one replaces all.
+        next = std::fs::read_link(&link).ok().and_then(|to| Some(link.parent()?.join(to)));
+    }
+    if let Ok(target) = std::fs::canonicalize(path) {
+        add(&target);
+    }
+    folders
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// Waits for a wake that follows an edit.
+    async fn woken(eyes: &mut Eyes, wake: &Notify, edit: impl FnOnce()) {
+        eyes.aim();
+        // What the last edit, or aiming, has left.
+        while tokio::time::timeout(Duration::from_millis(50), wake.notified()).await.is_ok() {}
+        edit();
+        let woken = tokio::time::timeout(Duration::from_secs(30), wake.notified()).await;
+        assert!(woken.is_ok(), "nobody woke us");
+    }
+
+    #[tokio::test]
+    async fn rule_2_6_every_way_to_edit_a_file_wakes_the_watch() {
+        let dir = tempfile::Builder::new().prefix("runtime-").tempdir().unwrap();
+        let (folder, file) = (dir.path().join("a"), dir.path().join("a/WORKFLOW.md"));
+        let real = dir.path().join("b/real.md");
+        fs::create_dir_all(&folder).unwrap();
+        fs::create_dir_all(real.parent().unwrap()).unwrap();
+        fs::write(&file, "1").unwrap();
+        let wake = Arc::new(Notify::new());
+        let mut eyes = Eyes::new(file.clone(), &wake);
+        woken(&mut eyes, &wake, || fs::write(&file, "2").unwrap()).await;
+        let new = folder.join("new");
+        fs::write(&new, "3").unwrap();
+        woken(&mut eyes, &wake, || fs::rename(&new, &file).unwrap()).await;
+        woken(&mut eyes, &wake, || fs::write(&file, "4").unwrap()).await;
+        woken(&mut eyes, &wake, || fs::remove_file(&file).unwrap()).await;
+        fs::write(&real, "5").unwrap();
+        woken(&mut eyes, &wake, || symlink("../b/real.md", &file).unwrap()).await;
+        woken(&mut eyes, &wake, || fs::write(&real, "6").unwrap()).await;
+        // The folder itself is replaced.
+        woken(&mut eyes, &wake, || fs::rename(&folder, dir.path().join("old")).unwrap()).await;
+        fs::create_dir(&folder).unwrap();
+        woken(&mut eyes, &wake, || fs::write(&file, "7").unwrap()).await;
+    }
+
+    #[tokio::test]
+    async fn reading_the_file_does_not_wake_the_watch() {
+        let dir = tempfile::Builder::new().prefix("runtime-").tempdir().unwrap();
+        let file = dir.path().join("WORKFLOW.md");
+        fs::write(&file, "1").unwrap();
+        let wake = Arc::new(Notify::new());
+        let mut eyes = Eyes::new(file.clone(), &wake);
+        eyes.aim();
+        while tokio::time::timeout(Duration::from_millis(50), wake.notified()).await.is_ok() {}
+        fs::read(&file).unwrap();
+        let woken = tokio::time::timeout(Duration::from_millis(200), wake.notified()).await;
+        assert!(woken.is_err());
+    }
+}

@@ -1,0 +1,325 @@
+//! One attempt at one issue, from top to bottom (contract 9.4, 10.1).
+//!
+//! Preparing, launching and turns may be dropped at any await when the run is told to stop; closing
+//! the session, `after_run` and the end of the hooks' background processes always happen.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use symphony_core::agent::{
+    AgentBackend, AgentSession, AgentUpdate, SessionRequest, Turn, TurnEnd, Updates,
+};
+use symphony_core::hooks::{Hook, HookContext};
+use symphony_core::orchestrator::{Event, Phase, RunEnd, RunNews, Start};
+use symphony_core::prompt::{self, PromptInput};
+use symphony_core::{Failure, FailureKind, WorkspaceRecord};
+use symphony_host::ProcessId;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
+use tracing::{Instrument, info_span, warn};
+
+use crate::clock::wall_now;
+use crate::disk::{Disk, DiskError, Opened, Place};
+use crate::driver::Inbox;
+use crate::loader::Loaded;
+use crate::panics::{caught, isolated};
+use crate::run_hooks::{Hooks, RunHooks};
+
+/// What a run is made of. It keeps all of it to its end, whatever is reloaded (contract 2.7).
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) start: Start,
+    pub(crate) loaded: Loaded,
+    pub(crate) hooks: Hooks,
+    pub(crate) disk: Arc<Disk>,
+    pub(crate) inbox: Inbox,
+}
+
+/// What the driver holds of a live run. Dropped, it ends the run at once.
+#[derive(Debug)]
+pub(crate) struct Reins {
+    orders: mpsc::UnboundedSender<Order>,
+    stop: CancellationToken,
+    _task: AbortOnDropHandle<()>,
+}
+
+/// What follows a turn.
+#[derive(Debug)]
+enum Order {
+    NextTurn { turn: u32 },
+    Finish,
+}
+
+impl Reins {
+    pub(crate) fn next_turn(&self, turn: u32) {
+        // A run that is ending does not listen any more; its end is already on the way.
+        let _ = self.orders.send(Order::NextTurn { turn });
+    }
+
+    pub(crate) fn finish(&self) {
+        let _ = self.orders.send(Order::Finish);
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stop.cancel();
+    }
+}
+
+/// Starts the attempt as a task that ends in exactly one [`RunNews::Ended`].
+pub(crate) fn spawn(attempt: Attempt) -> Reins {
+    let (orders, answers) = mpsc::unbounded_channel();
+    let stop = CancellationToken::new();
+    let run = attempt.start.run;
+    let span = info_span!(
+        "run",
+        %run,
+        issue_id = %attempt.start.issue.id,
+        issue_identifier = %attempt.start.issue.identifier,
+    );
+    let (inbox, stopped) = (attempt.inbox.clone(), stop.clone());
+    let task = async move {
+        let live = async move { attempt.run(&stopped, answers).await }.in_current_span();
+        let end = isolated(live).await.unwrap_or_else(RunEnd::Failed);
+        inbox.send(Event::Run { run, news: RunNews::Ended(end) });
+    };
+    let task = AbortOnDropHandle::new(tokio::spawn(task.instrument(span)));
+    Reins { orders, stop, _task: task }
+}
+
+/// A workspace with everything around it.
+struct Site {
+    place: Place,
+    opened: Opened,
+    record: WorkspaceRecord,
+    hooks: RunHooks,
+    context: HookContext,
+}
+
+impl Attempt {
+    fn tell(&self, news: RunNews) {
+        self.inbox.send(Event::Run { run: self.start.run, news });
+    }
+
+    async fn run(
+        &self,
+        stop: &CancellationToken,
+        mut orders: mpsc::UnboundedReceiver<Order>,
+    ) -> RunEnd {
+        self.tell(RunNews::Phase(Phase::PreparingWorkspace));
+        let site = match self.open().await {
+            Ok(site) => site,
+            Err(error) => return RunEnd::Failed(workspace_failure(&error)),
+        };
+        self.tell(RunNews::Workspace(site.record.clone()));
+        let end = match self.create(&site, stop).await {
+            Err(end) => end,
+            Ok(()) => {
+                let work = self.work(&site, stop, &mut orders);
+                let end = caught(work).await.unwrap_or_else(RunEnd::Failed);
+                self.tell(RunNews::Phase(Phase::Finishing));
+                if let Err(error) = site.hooks.run(Hook::AfterRun, &site.context).await {
+                    warn!(hook = "after_run", %error, "a hook failed; its failure is ignored");
+                }
+                end
+            }
+        };
+        self.close_hooks(&site).await;
+        if let Err(error) = self.loaded.root.forget_run(self.start.run) {
+            warn!(%error, "a run record stays behind");
+        }
+        end
+    }
+
+    /// Creates the workspace, or goes on in the one there is.
+    async fn open(&self) -> Result<Site, DiskError> {
+        let start = &self.start;
+        let record = start.record.clone().unwrap_or_else(|| WorkspaceRecord {
+            issue: start.issue.id.clone(),
+            identifier: start.issue.identifier.clone(),
+            scope: self.loaded.configuration.scope.clone(),
+            host: start.host.clone(),
+            key: start.key.clone(),
+            path: self.loaded.root.path().join(start.key.as_str()),
+        });
+        let place = self.disk.place(&record)?;
+        let opened = place.open(record.clone()).await?;
+        let issue = Arc::clone(&start.issue);
+        let settings = Arc::clone(self.loaded.settings());
+        let mut context = HookContext::new(issue, record.path.clone(), settings);
+        context.run = Some(start.run);
+        context.attempt = start.attempt;
+        context.folder = Some(Arc::clone(&opened.folder));
+        context.hidden_env = Arc::clone(&self.loaded.hidden_env);
+        let hooks = self.hooks.of(&start.run.to_string());
+        Ok(Site { place, opened, record, hooks, context })
+    }
+
+    /// Runs `after_create` in a new workspace. If it does not come to its end, the workspace is
+    /// taken back, so that the next attempt makes it anew.
+    async fn create(&self, site: &Site, stop: &CancellationToken) -> Result<(), RunEnd> {
+        if !site.opened.is_new {
+            return Ok(());
+        }
+        let created = tokio::select! {
+            biased;
+            () = stop.cancelled() => Err(RunEnd::Cancelled),
+            result = site.hooks.run(Hook::AfterCreate, &site.context) => match result {
+                Ok(()) => site.place.mark_ready(site.record.clone()).await
+                    .map_err(|error| RunEnd::Failed(workspace_failure(&error))),
+                Err(error) => Err(RunEnd::Failed(Failure::from(&error))),
+            },
+        };
+        if created.is_err() {
+            self.close_hooks(site).await;
+            match site.place.remove().await {
+                Ok(()) => self.tell(RunNews::WorkspaceGone),
+                Err(error) => warn!(%error, "a half-made workspace could not be removed"),
+            }
+        }
+        created
+    }
+
+    /// `before_run`, the prompt, the session and its turns.
+    async fn work(
+        &self,
+        site: &Site,
+        stop: &CancellationToken,
+        orders: &mut mpsc::UnboundedReceiver<Order>,
+    ) -> RunEnd {
+        let launched = tokio::select! {
+            biased;
+            () = stop.cancelled() => return RunEnd::Cancelled,
+            launched = self.launch(site) => launched,
+        };
+        let (mut session, prompt) = match launched {
+            Ok(launched) => launched,
+            Err(failure) => return RunEnd::Failed(failure),
+        };
+        let end = tokio::select! {
+            biased;
+            () = stop.cancelled() => RunEnd::Cancelled,
+            end = caught(self.turns(session.as_mut(), prompt, orders)) => {
+                end.unwrap_or_else(RunEnd::Failed)
+            }
+        };
+        self.tell(RunNews::Phase(Phase::Finishing));
+        match caught(session.close()).await {
+            Ok(Ok(())) => end,
+            Ok(Err(error)) => unconfirmed(&error.to_failure(wall_now())).await,
+            // Unwinding has dropped what it held, and with it the agent.
+            Err(panic) => RunEnd::Failed(panic),
+        }
+    }
+
+    async fn launch(&self, site: &Site) -> Result<(Box<dyn AgentSession>, String), Failure> {
+        let before = site.hooks.run(Hook::BeforeRun, &site.context).await;
+        before.map_err(|error| Failure::from(&error))?;
+        self.tell(RunNews::Phase(Phase::BuildingPrompt));
+        let input = PromptInput {
+            issue: &self.start.issue,
+            attempt: self.start.attempt,
+            turn: 1,
+            max_turns: self.start.max_turns,
+        };
+        let prompt = self.loaded.prompt.render(&input)?;
+        // A hook of ours, or somebody else, may have put another folder in its place.
+        let is_same = site.place.check(&site.opened.folder).await;
+        is_same.map_err(|error| workspace_failure(&error))?;
+        self.tell(RunNews::Phase(Phase::LaunchingAgent));
+        let opening = Arc::new(AtomicBool::new(true));
+        let request = self.session_request(site, Arc::clone(&opening));
+        let backend: &dyn AgentBackend = self.loaded.backend.as_ref();
+        let opened = caught(backend.open(request)).await?;
+        opening.store(false, Ordering::Relaxed);
+        let session = opened.map_err(|error| error.to_failure(wall_now()))?;
+        Ok((session, prompt))
+    }
+
+    fn session_request(&self, site: &Site, opening: Arc<AtomicBool>) -> SessionRequest {
+        let mut request = SessionRequest::new(
+            self.start.run,
+            Arc::clone(&self.start.issue),
+            site.record.path.clone(),
+            Arc::clone(self.loaded.settings()),
+            self.updates(opening),
+        );
+        request.folder = Some(Arc::clone(&site.opened.folder));
+        request.host = self.start.host.clone();
+        request.tools = self.loaded.tracker.tools();
+        request.resume = self.start.resume.clone();
+        request.hidden_env = Arc::clone(&self.loaded.hidden_env);
+        request
+    }
+
+    /// What the agent says goes to the driver; its process is written down for the next life.
+    fn updates(&self, opening: Arc<AtomicBool>) -> Updates {
+        let (inbox, run) = (self.inbox.clone(), self.start.run);
+        let root = Arc::clone(&self.loaded.root);
+        let last_pid = std::sync::Mutex::new(None);
+        Updates::new(move |update| {
+            let tell = |news| inbox.send(Event::Run { run, news });
+            // The first sign of life before the session is open: the agent runs.
+            if opening.swap(false, Ordering::Relaxed) {
+                tell(RunNews::Phase(Phase::InitializingSession));
+            }
+            if let AgentUpdate::Session { pid: Some(pid), .. } = &update {
+                let mut last = last_pid.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                if last.replace(*pid) != Some(*pid)
+                    && let Some(process) = ProcessId::of(*pid)
+                    && let Err(error) = root.write_run(run, &[process])
+                {
+                    warn!(%error, "the agent's process could not be recorded");
+                }
+            }
+            tell(RunNews::Agent(update));
+        })
+    }
+
+    /// Runs turns until the orchestrator has had enough, or something goes wrong.
+    async fn turns(
+        &self,
+        session: &mut dyn AgentSession,
+        first: String,
+        orders: &mut mpsc::UnboundedReceiver<Order>,
+    ) -> RunEnd {
+        let mut turn = Turn { number: 1, prompt: first };
+        loop {
+            self.tell(RunNews::Phase(Phase::StreamingTurn));
+            match session.run_turn(turn).await {
+                Ok(TurnEnd::Completed) => self.tell(RunNews::TurnEnded),
+                Ok(TurnEnd::InputRequired { question }) => {
+                    return RunEnd::InputRequired { question };
+                }
+                Err(error) => return RunEnd::Failed(error.to_failure(wall_now())),
+            }
+            match orders.recv().await {
+                Some(Order::NextTurn { turn: number }) => {
+                    let prompt = prompt::continuation(number, self.start.max_turns);
+                    turn = Turn { number, prompt };
+                }
+                Some(Order::Finish) => return RunEnd::Succeeded,
+                None => return RunEnd::Cancelled,
+            }
+        }
+    }
+
+    async fn close_hooks(&self, site: &Site) {
+        let grace = self.loaded.settings().agent.stop_grace;
+        if let Err(left) = site.hooks.close(grace).await {
+            unconfirmed::<()>(&left).await;
+        }
+    }
+}
+
+fn workspace_failure(error: &DiskError) -> Failure {
+    Failure::new(FailureKind::Workspace, error.to_string())
+}
+
+/// Something of the run may still live: it does not end, and the orchestrator shows it as overdue
+/// and never gives its workspace to another (contract 6.3).
+async fn unconfirmed<T>(error: &(dyn Display + Send + Sync)) -> T {
+    tracing::error!(%error, "a run could not be confirmed to be gone; it keeps its slot and its workspace");
+    std::future::pending().await
+}

@@ -1,0 +1,12 @@
+//! A whole service: the memory tracker, scripted agents, real folders, real hooks.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
+
+mod hooks;
+mod identifiers;
+mod reload;
+mod restart;
+mod runs;
+mod stage;
+mod surroundings;
+mod trouble;

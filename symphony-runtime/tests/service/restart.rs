@@ -1,0 +1,183 @@
+//! What one life of the service leaves to the next (contract 4.2, 12.4, 14.3).
+
+use std::fs;
+use std::process::{Child, Command};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use symphony_core::Settings;
+use symphony_core::agent::{
+    AgentBackend, AgentError, AgentFactory, AgentSession, AgentUpdate, SessionRequest, Turn,
+    TurnEnd,
+};
+use symphony_core::env::Env;
+use symphony_host::ProcessId;
+use symphony_memory::Script;
+use symphony_runtime::{Ended, StartError};
+
+use crate::stage::{Live, Stage, TestHost, eventually, names, within};
+
+#[tokio::test(start_paused = true)]
+async fn rule_14_3_a_second_service_on_the_same_root_is_refused_and_told_who_holds_it() {
+    let stage = Stage::new(Script::new());
+    let live = stage.start().await;
+    let error = stage.builder().build().await.unwrap_err();
+    assert!(matches!(error, StartError::Workspaces(_)));
+    let message = error.to_string();
+    assert!(message.contains(&format!("process {}", std::process::id())), "{message}");
+    assert!(message.contains(&stage.root().file_name().unwrap().to_string_lossy().into_owned()));
+    assert_eq!(live.shut_down().await, Ended::Drained);
+    let live = stage.start().await;
+    assert_eq!(live.shut_down().await, Ended::Drained);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_4_1_a_bad_file_is_a_startup_failure_with_every_problem() {
+    let stage = Stage::new(Script::new());
+    let error = stage.builder().build().await.unwrap_err().to_string();
+    assert!(error.contains("cannot read"), "{error}");
+    stage.write("  max_turns: 0\npolling:\n  interval_ms: -1");
+    let error = stage.builder().build().await.unwrap_err().to_string();
+    assert!(error.contains("agent.max_turns") && error.contains("polling.interval_ms"), "{error}");
+    stage.write("polling:\n  quiet_hours: {from: '22:00', to: '06:00', timezone: Mars/Olympus}");
+    let error = stage.builder().build().await.unwrap_err().to_string();
+    assert!(error.contains("polling.quiet_hours.timezone"), "{error}");
+    assert!(!stage.root().exists(), "nothing is made for a file that cannot be used");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_4_2_the_workspaces_of_issues_finished_meanwhile_are_swept_by_their_records() {
+    let stage = Stage::new(Script::new().hang());
+    ["1", "2"].iter().for_each(|n| stage.issue(n, &format!("MT-{n}")));
+    let live = stage.start().await;
+    within("two agents", stage.agent.wait_until(|journal| journal.live() == 2)).await;
+    live.kill().await;
+    eventually("the agents are gone", || stage.agent.live() == 0).await;
+    // A folder that nobody knows, and one of a finished issue, both without a record.
+    fs::create_dir(stage.root().join("MT-77")).unwrap();
+    fs::create_dir(stage.root().join("somebodys")).unwrap();
+    stage.board.set_state("1", "Done");
+    stage.issue("77", "MT-77");
+    stage.board.set_state("77", "Done");
+    let live = stage.start().await;
+    eventually("swept", || names(&stage.root()) == ["MT-2", "somebodys", "~symphony"]).await;
+    within("an agent again", stage.agent.wait_until(|journal| journal.live() == 1)).await;
+    assert_eq!(live.shut_down().await, Ended::Drained);
+    let records = names(&stage.root().join("~symphony/records"));
+    assert_eq!(records, ["MT-2.json"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_12_4_last_runs_survive_a_restart_so_that_a_restart_loop_is_no_storm() {
+    let stage = Stage::new(Script::new());
+    let live = stage.start().await;
+    live.until("a poll", |s| s.candidates.read_at.is_some()).await;
+    assert_eq!(live.shut_down().await, Ended::Drained);
+    let before = stage.board.requests();
+    for _ in 0..5 {
+        let live = stage.start().await;
+        let snapshot = live.handle.snapshot().unwrap();
+        assert!(snapshot.polling.requests_today.values().sum::<u64>() > 0, "the day's counts");
+        assert_eq!(live.shut_down().await, Ended::Drained);
+    }
+    assert_eq!(stage.board.requests(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_12_4_a_damaged_state_file_is_set_aside_and_no_run_id_is_used_again() {
+    let stage = Stage::new(Script::new().hang());
+    stage.issue("1", "MT-1");
+    let boot = async || {
+        let live = stage.start().await;
+        live.handle.poll_now().unwrap();
+        live.until("a run", |s| s.running.len() == 1).await;
+        let boot = live.handle.snapshot().unwrap().running[0].run.boot;
+        assert_eq!(live.shut_down().await, Ended::Drained);
+        boot
+    };
+    let (first, second) = (boot().await, boot().await);
+    assert_eq!((first, second), (1, 2));
+    let own = stage.root().join("~symphony");
+    for damage in ["{\"boot\": 2,", "", "[]", "\u{0}\u{0}\u{0}"] {
+        fs::write(own.join("state.json"), damage).unwrap();
+        assert!(boot().await > 1_000_000, "greater than any count of lives");
+    }
+    let aside = names(&own.join("aside"));
+    assert_eq!(aside.len(), 4, "{aside:?}");
+    assert!(aside.iter().all(|name| name.starts_with("state.json~")));
+}
+
+/// An agent with a process of its own, which a service that is killed leaves behind.
+#[derive(Debug, Default, Clone)]
+struct WithProcess(Arc<std::sync::Mutex<Option<Child>>>);
+
+#[async_trait]
+impl AgentBackend for WithProcess {
+    async fn open(&self, request: SessionRequest) -> Result<Box<dyn AgentSession>, AgentError> {
+        let child = Command::new("sleep").arg("600").spawn().unwrap();
+        let (thread, session_id) = ("t".into(), "t-1".into());
+        let pid = Some(child.id());
+        *self.0.lock().unwrap() = Some(child);
+        request.updates.send(AgentUpdate::Session { thread, session_id, pid });
+        Ok(Box::new(self.clone()))
+    }
+}
+
+#[async_trait]
+impl AgentSession for WithProcess {
+    async fn run_turn(&mut self, _: Turn) -> Result<TurnEnd, AgentError> {
+        std::future::pending().await
+    }
+
+    async fn close(self: Box<Self>) -> Result<(), AgentError> {
+        self.end();
+        Ok(())
+    }
+}
+
+impl WithProcess {
+    fn end(&self) -> Option<u32> {
+        let mut child = self.0.lock().unwrap().take()?;
+        child.kill().unwrap();
+        child.wait().unwrap();
+        Some(child.id())
+    }
+
+    fn process(&self) -> ProcessId {
+        ProcessId::of(self.0.lock().unwrap().as_ref().unwrap().id()).unwrap()
+    }
+}
+
+impl AgentFactory for WithProcess {
+    fn kind(&self) -> &str {
+        "scripted"
+    }
+
+    fn build(&self, _: &Settings, _: &dyn Env) -> Result<Arc<dyn AgentBackend>, AgentError> {
+        Ok(Arc::new(self.clone()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_14_3_the_processes_of_an_earlier_life_are_ended_by_their_records() {
+    let stage = Stage::new(Script::new());
+    stage.write("");
+    stage.issue("1", "MT-1");
+    let agent = WithProcess::default();
+    let live = Live::start(stage.builder().agent(agent.clone())).await;
+    let runs = stage.root().join("~symphony/runs");
+    eventually("its process is written down", || names(&runs) == ["1.1"]).await;
+    let process = agent.process();
+    live.kill().await;
+
+    let host = TestHost::new();
+    let live = Live::start(stage.builder().agent(agent.clone()).host(host.clone())).await;
+    let swept = host.swept.lock().unwrap().clone();
+    agent.end();
+    assert_eq!(swept.len(), 1);
+    assert_eq!(swept[0].records, [process]);
+    assert_eq!(swept[0].service, fs::canonicalize(stage.root()).unwrap().display().to_string());
+    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(names(&runs), [""; 0], "a run that has ended leaves no record");
+    agent.end();
+}

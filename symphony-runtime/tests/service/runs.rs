@@ -1,0 +1,155 @@
+//! One attempt from top to bottom, and many.
+
+use std::fs;
+use std::time::Duration;
+
+use symphony_core::{Settings, StateSet};
+use symphony_memory::{Did, MemoryFactory, Script, ScriptedFactory};
+use symphony_runtime::{Ended, Service, Unavailable};
+
+use crate::stage::{Live, Stage, TestHost, names, within};
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_1_an_issue_is_worked_on_turn_by_turn_until_it_is_done() {
+    let script =
+        Script::new().write("notes", "half").next_turn().write("done", "").set_state("Done");
+    let stage = Stage::new(script);
+    stage.issue("1", "MT-1");
+    let live = stage.start().await;
+    within("the board", stage.board.wait_until(|board| board.is_in("1", "Done"))).await;
+    live.until("cleaned", |s| s.running.is_empty() && s.totals.succeeded + s.totals.cancelled == 1)
+        .await;
+    let turns: Vec<(u32, String)> = stage
+        .agent
+        .journal()
+        .of("MT-1")
+        .into_iter()
+        .filter_map(|did| match did {
+            Did::Turn { number, prompt } => Some((number, prompt)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(turns.len(), 2);
+    assert_eq!(turns[0], (1, "Do A title.".to_owned()));
+    assert!(turns[1].1.starts_with("This is turn 2 of at most 20"), "{}", turns[1].1);
+    assert_eq!(live.shut_down().await, Ended::Drained);
+    let left = names(&stage.root());
+    assert_eq!(left, ["~symphony"], "the workspace of a finished issue is removed");
+    assert_eq!(stage.agent.live(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_embedder_needs_ten_lines() {
+    let stage = Stage::new(Script::new().set_state("Done"));
+    stage.issue("1", "MT-1");
+    let (active, terminal) = (StateSet::new(["Todo"]), StateSet::new(["Done"]));
+    let mut settings = Settings::new("memory", active, terminal, stage.root());
+    settings.agent.kind = "scripted".to_owned();
+
+    let service = Service::builder()
+        .settings(settings, "Do {{ issue.title }}.")
+        .tracker(MemoryFactory::serving(stage.board.clone()))
+        .agent(ScriptedFactory::new(stage.agent.clone()))
+        .host(TestHost::new())
+        .build()
+        .await
+        .unwrap();
+    let handle = service.handle();
+    let running = tokio::spawn(service.run());
+    within("the board", stage.board.wait_until(|board| board.is_in("1", "Done"))).await;
+    handle.shut_down().unwrap();
+    assert_eq!(running.await.unwrap(), Ended::Drained);
+
+    // A handle outlives its service, and says so.
+    assert_eq!(handle.snapshot().unwrap_err(), Unavailable);
+    assert_eq!(handle.poll_now(), Err(Unavailable));
+    assert_eq!(handle.explain().await.unwrap_err(), Unavailable);
+    assert!(handle.subscribe().is_err());
+    assert!(handle.last_snapshot().shutting_down);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_4_7_operators_pause_resume_stop_retry_and_ask() {
+    let stage = Stage::new(Script::new().hang());
+    let live = stage.start().await;
+    live.handle.pause().unwrap();
+    live.until("paused", |s| s.paused).await;
+    stage.issue("1", "MT-1");
+    live.handle.poll_now().unwrap();
+    live.until("seen", |s| s.candidates.total == 1).await;
+    let explanation = live.handle.explain().await.unwrap();
+    assert_eq!(explanation.unstarted[0].reason.as_str(), "paused");
+    live.handle.resume().unwrap();
+    within("a turn", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
+    live.until("running", |s| s.running.len() == 1).await;
+    let id = live.handle.find(&"MT-1".into()).unwrap();
+    let run = live.handle.snapshot().unwrap().running[0].run;
+    assert_eq!(live.handle.events(run)[0].name, "session_started");
+    live.handle.stop(id.clone()).unwrap();
+    live.until("blocked", |s| s.blocked.len() == 1).await;
+    assert_eq!(stage.agent.live(), 0);
+    live.handle.retry(id).unwrap();
+    within("another session", stage.agent.wait_until(|journal| journal.opened() == 2)).await;
+    assert_eq!(live.shut_down().await, Ended::Drained);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_9_3_the_next_attempt_finds_every_file() {
+    let stage = Stage::new(Script::new().append("log", "x").exit("boom"));
+    stage.issue("1", "MT-1");
+    let live = stage.start().await;
+    within("three sessions", stage.agent.wait_until(|journal| journal.opened() == 3)).await;
+    live.until("waiting", |s| s.waiting.len() == 1).await;
+    assert_eq!(fs::read_to_string(stage.workspace("MT-1").join("log")).unwrap(), "xxx");
+    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(stage.agent.journal().most_live_in_one_workspace(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_14_2_a_shutdown_closes_every_session_and_drains() {
+    let stage = Stage::new(Script::new().hang());
+    (0..40).for_each(|n| stage.issue(&format!("{n}"), &format!("MT-{n}")));
+    let live = stage.start().await;
+    within("forty sessions", stage.agent.wait_until(|journal| journal.live() == 40)).await;
+    assert_eq!(live.shut_down().await, Ended::Drained);
+    let journal = stage.agent.journal();
+    assert_eq!((journal.live(), journal.closed()), (0, 40));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_14_2_a_session_that_does_not_close_is_killed_when_its_time_is_over() {
+    let stage = Stage::new(Script::new().hang().on_close(symphony_memory::Step::Stall));
+    stage.issue("1", "MT-1");
+    let live = stage.start().await;
+    within("a session", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
+    assert!(matches!(live.shut_down().await, Ended::Killed(runs) if runs.len() == 1));
+    crate::stage::eventually("the agent is gone", || stage.agent.live() == 0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropping_a_service_ends_its_agents() {
+    let stage = Stage::new(Script::new().hang());
+    stage.issue("1", "MT-1");
+    let live = stage.start().await;
+    within("a session", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
+    live.kill().await;
+    crate::stage::eventually("the agent is gone", || stage.agent.live() == 0).await;
+    // The lock is free again.
+    let live = Live::start(stage.builder()).await;
+    assert_eq!(live.shut_down().await, Ended::Drained);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_12_1_an_embedder_adds_a_job_of_its_own() {
+    let stage = Stage::new(Script::new());
+    stage.write("");
+    let (sender, mut count) = tokio::sync::watch::channel(0);
+    let builder = stage.builder().job("tidy", Duration::from_secs(60), move || {
+        sender.send_modify(|count| *count += 1);
+        async { panic!("tidy is broken") }
+    });
+    let live = Live::start(builder).await;
+    within("three runs", count.wait_for(|count| *count == 3)).await.unwrap();
+    live.until("told", |s| s.polling.jobs.iter().any(|row| row.failure.is_some())).await;
+    assert_eq!(live.shut_down().await, Ended::Drained);
+}

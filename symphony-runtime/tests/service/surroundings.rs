@@ -1,0 +1,68 @@
+//! What the service hears of the world around it, and how often it speaks.
+
+use std::fs;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use symphony_core::snapshot::Mode;
+use symphony_memory::Script;
+use symphony_runtime::Ended;
+
+use crate::stage::{Stage, within};
+
+#[tokio::test(start_paused = true)]
+async fn rule_12_2_a_touched_file_and_a_webhook_are_activity() {
+    let stage = Stage::new(Script::new());
+    let activity = "activity: {idle_after_ms: 5000, idle_ms: 20000}";
+    stage.write(&format!("polling:\n  {activity}\n  activity_file: touched"));
+    let live = stage.start().await;
+    live.until("idle", |s| s.polling.mode == Mode::Idle).await;
+    fs::write(stage.dir.path().join("touched"), "").unwrap();
+    live.until("active", |s| s.polling.mode == Mode::Active).await;
+    live.until("idle again", |s| s.polling.mode == Mode::Idle).await;
+    live.handle.activity().unwrap();
+    live.until("active again", |s| s.polling.mode == Mode::Active).await;
+    assert_eq!(live.shut_down().await, Ended::Drained);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_12_3_quiet_hours_are_told_when_they_begin_and_end() {
+    let stage = Stage::new(Script::new());
+    let minute = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 60 % 1440;
+    let clock = |minute: u64| format!("{:02}:{:02}", minute / 60 % 24, minute % 60);
+    let (from, to) = (clock(minute + 1380), clock(minute + 60));
+    stage.write(&format!("polling:\n  quiet_hours: {{from: '{from}', to: '{to}', timezone: UTC}}"));
+    let live = stage.start().await;
+    live.until("quiet", |s| s.polling.quiet).await;
+    stage.write("");
+    live.until("not quiet", |s| !s.polling.quiet).await;
+    assert_eq!(live.shut_down().await, Ended::Drained);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_13_2_a_flood_of_news_is_published_ten_times_a_second_at_most() {
+    let mut script = Script::new();
+    for number in 0..500 {
+        script = script.say(format!("line {number}")).wait(Duration::from_millis(10));
+    }
+    let stage = Stage::new(script.set_state("Done"));
+    stage.issue("1", "MT-1");
+    let live = stage.start().await;
+    let mut snapshots = live.handle.snapshots();
+    let counting = tokio::spawn(async move {
+        let (mut count, mut last, mut closest) = (0_u32, None, u64::MAX);
+        while snapshots.changed().await.is_ok() {
+            let now = snapshots.borrow_and_update().now.mono;
+            if let Some(last) = last.replace(now) {
+                closest = closest.min(now.since(last).as_millis().try_into().unwrap());
+            }
+            count += 1;
+        }
+        (count, closest)
+    });
+    within("the board", stage.board.wait_until(|board| board.is_in("1", "Done"))).await;
+    assert_eq!(live.shut_down().await, Ended::Drained);
+    let (count, closest) = within("the last snapshot", counting).await.unwrap();
+    assert!(count > 20, "{count}");
+    // The last one of all is published whenever the end comes.
+    assert!(closest >= 100 || count < 120, "{count} snapshots, {closest} ms apart");
+}
