@@ -152,7 +152,7 @@ impl Driver {
                 Message::Event(event) => self.handle(event),
                 Message::Loaded(loaded) => self.reload(*loaded),
                 Message::Explain(reply) => {
-                    let _ = reply.send(self.orchestrator.explain(self.tools.clock.now()));
+                    let _ = reply.send(self.orchestrator.explain());
                 }
             }
             if self.changed && Instant::now() >= self.published + PUBLISH_GAP {
