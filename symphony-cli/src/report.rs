@@ -61,8 +61,7 @@ fn render(path: &Path, text: &str, problem: &Problem) -> String {
 fn span(text: &str, at: Position) -> Option<Range<usize>> {
     let line_index = usize::try_from(at.line).ok()?.checked_sub(1)?;
     let column = usize::try_from(at.column).ok()?.checked_sub(1)?;
-    let start_of_line: usize =
-        text.split_inclusive('\n').take(line_index).map(str::len).sum();
+    let start_of_line: usize = text.split_inclusive('\n').take(line_index).map(str::len).sum();
     let line = text.get(start_of_line..)?.lines().next()?;
     let before: usize = line.chars().take(column).map(char::len_utf8).sum();
     let word = line.get(before..)?.split(char::is_whitespace).next()?;

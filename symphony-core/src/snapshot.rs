@@ -351,7 +351,9 @@ impl fmt::Display for Reason {
             Self::Terminal(state) => write!(f, "is over: {state}"),
             Self::NotActive(state) => write!(f, "{state} is not a state to work in"),
             Self::NotDispatchable => f.write_str("the tracker's rules keep it back"),
-            Self::MissingLabel(label) => write!(f, "lacks the label {label:?}", label = label.as_str()),
+            Self::MissingLabel(label) => {
+                write!(f, "lacks the label {label:?}", label = label.as_str())
+            }
             Self::BlockedBy(name) => write!(f, "blocked by {name}"),
             Self::WorkspaceHeld(issue) => write!(f, "issue {issue} holds its workspace"),
             Self::Gone => f.write_str("is gone, or out of scope"),
@@ -361,7 +363,9 @@ impl fmt::Display for Reason {
             Self::Paused => f.write_str("starts are paused"),
             Self::Hold(_) => f.write_str("the agent refuses for now"),
             Self::Budget => f.write_str("the request budget is used up for now"),
-            Self::CheckFailed => f.write_str("the read before its start failed, and is tried again"),
+            Self::CheckFailed => {
+                f.write_str("the read before its start failed, and is tried again")
+            }
             Self::NoSlot => f.write_str("every slot is taken"),
             Self::StateSlot(state) => write!(f, "every slot of {state} is taken"),
             Self::HostSlot(host) => write!(f, "every slot of the machine {host} is taken"),

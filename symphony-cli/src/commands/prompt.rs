@@ -29,7 +29,11 @@ pub(crate) fn prompt(args: &PromptArgs) -> anyhow::Result<ExitCode> {
     } else {
         let input = PromptInput { issue: &issue, attempt: args.attempt, turn: 1, max_turns };
         usable.workflow.prompt.render(&input).with_context(|| {
-            format!("the prompt of {} cannot be rendered for {}", args.workflow.display(), args.issue)
+            format!(
+                "the prompt of {} cannot be rendered for {}",
+                args.workflow.display(),
+                args.issue
+            )
         })?
     };
     // As it is: this is for a file or another program as much as for a screen.

@@ -43,7 +43,9 @@ impl View {
 
     pub(super) fn introduce(&self, settings: &Settings) {
         let (issues, agents) = (self.titles.len(), settings.agent.max_concurrent_agents);
-        println!("{BOLD}Symphony demo{BOLD:#}: {issues} issues, at most {agents} agents at a time.");
+        println!(
+            "{BOLD}Symphony demo{BOLD:#}: {issues} issues, at most {agents} agents at a time."
+        );
         println!("Workspaces, hooks and the scheduler are real; the agents follow a script.\n");
     }
 
@@ -65,7 +67,9 @@ impl View {
                 }
                 match attempt {
                     None => (Style::new(), format!("starts: {title}")),
-                    Some(number) => (Style::new(), format!("starts again (attempt {number}): {title}")),
+                    Some(number) => {
+                        (Style::new(), format!("starts again (attempt {number}): {title}"))
+                    }
                 }
             }
             Happened::Continued { turn, max_turns } => {
