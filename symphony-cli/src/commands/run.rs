@@ -13,7 +13,11 @@ use crate::{adapters, logging, report};
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     logging::start(&args.logging)?;
     symphony_host::harden().context("this process cannot be closed to its agents")?;
-    super::tokio()?.block_on(serve(args))
+    let runtime = super::tokio()?;
+    let done = runtime.block_on(serve(args));
+    // A disk that hangs must not keep a service from ending.
+    runtime.shutdown_background();
+    done
 }
 
 async fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {

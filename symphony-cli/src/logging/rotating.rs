@@ -93,8 +93,6 @@ impl<'a> MakeWriter<'a> for RotatingFile {
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test fails loudly")]
-
     use super::*;
 
     #[test]
