@@ -12,7 +12,7 @@ pub use symphony_host as host;
 pub use symphony_memory as memory;
 pub use symphony_runtime::{
     Ended, GivenAgent, GivenTracker, Handle, Registry, Service, ServiceBuilder, StartError,
-    Unavailable,
+    Unavailable, plain,
 };
 
 /// The examples of the README, run as tests.
