@@ -15,7 +15,7 @@ use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 ///   symphony check     see whether it can be used, and what it means
 ///   symphony           run it
 #[derive(Debug, Parser)]
-#[command(version, verbatim_doc_comment, args_conflicts_with_subcommands = true)]
+#[command(name = "symphony", version, verbatim_doc_comment, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) run: RunArgs,

@@ -5,10 +5,13 @@ use std::process::ExitCode;
 
 use anstream::stdout;
 use symphony_core::problem::Problem;
-use symphony_runtime::{Usable, inspect};
+use symphony_runtime::{Usable, inspect, plain};
 
 use crate::args::CheckArgs;
 use crate::{adapters, report};
+
+/// How much of one value is shown.
+const LONGEST: usize = 1024;
 
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let inspection = inspect(&args.workflow, &adapters::registry());
@@ -34,19 +37,21 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What the file means, in a few lines.
+/// What the file means, in a few lines. It may be a stranger's file.
 fn tell(out: &mut impl std::io::Write, usable: &Usable) -> std::io::Result<()> {
     let settings = usable.settings();
     let names = |states: &symphony_core::StateSet| {
         let names: Vec<&str> = states.names().iter().map(|state| state.as_str()).collect();
-        names.join(", ")
+        plain(&names.join(", "), LONGEST)
     };
-    writeln!(out, "  tracker    {}", settings.tracker.kind)?;
+    writeln!(out, "  tracker    {}", plain(&settings.tracker.kind, LONGEST))?;
     writeln!(out, "  works in   {}", names(&settings.tracker.active_states))?;
     writeln!(out, "  cleans up  {}", names(&settings.tracker.terminal_states))?;
     let agents = settings.agent.max_concurrent_agents;
-    writeln!(out, "  agent      {}, at most {agents} at a time", settings.agent.kind)?;
-    writeln!(out, "  folders    {}", settings.workspace.root.display())?;
+    let agent = plain(&settings.agent.kind, LONGEST);
+    writeln!(out, "  agent      {agent}, at most {agents} at a time")?;
+    let root = settings.workspace.root.display().to_string();
+    writeln!(out, "  folders    {}", plain(&root, LONGEST))?;
     writeln!(out, "  prompt     {}", usable.workflow.prompt.choice())
 }
 

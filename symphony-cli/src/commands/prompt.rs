@@ -1,6 +1,6 @@
 //! `symphony prompt`: what an agent would be told about an issue.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use symphony_core::prompt::{PromptInput, continuation};
 use symphony_core::tracker::Tracker;
 use symphony_core::{Issue, IssueId, Settings};
-use symphony_runtime::{Usable, inspect};
+use symphony_runtime::{Usable, inspect, plain};
 
 use crate::args::PromptArgs;
 use crate::{adapters, report};
@@ -36,9 +36,16 @@ pub(crate) fn prompt(args: &PromptArgs) -> anyhow::Result<ExitCode> {
             )
         })?
     };
-    // As it is: this is for a file or another program as much as for a screen.
-    writeln!(std::io::stdout().lock(), "{text}")?;
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}", if out.is_terminal() { for_a_screen(&text) } else { text })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A prompt holds text from the tracker, which must not steer a terminal (contract 13.1). A file or
+/// another program gets it as the agent does.
+fn for_a_screen(text: &str) -> String {
+    let lines = text.lines().map(|line| plain(&line.replace('\t', "    "), usize::MAX));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The workflow, or its problems on standard error.
@@ -69,4 +76,14 @@ async fn find(
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rule_13_1_a_prompt_on_a_screen_keeps_its_lines_and_steers_nothing() {
+        assert_eq!(for_a_screen("one\n\n\ttwo \u{1b}[2J"), "one\n\n    two \\u{1b}[2J");
+    }
 }
