@@ -1,10 +1,19 @@
 //! Symphony turns an issue tracker into finished work.
 //!
 //! This crate is the facade: one dependency for people who embed Symphony in
-//! their own tools. [`core`] holds the domain, the scheduler as a pure state
-//! machine, and the traits that adapters implement.
+//! their own tools. [`Service`] runs a workflow, [`Handle`] watches and steers
+//! it. [`core`] holds the domain, the scheduler as a pure state machine, and
+//! the traits that adapters implement; [`host`] is where commands run, and
+//! [`memory`] a tracker and an agent without network or keys.
 
 pub use symphony_core as core;
+pub use symphony_host as host;
+#[cfg(feature = "memory")]
+pub use symphony_memory as memory;
+pub use symphony_runtime::{
+    Ended, GivenAgent, GivenTracker, Handle, Registry, Service, ServiceBuilder, StartError,
+    Unavailable, plain,
+};
 
 /// The examples of the README, run as tests.
 #[cfg(doctest)]

@@ -2,6 +2,7 @@
 //! turn them into countdowns with [`Snapshot::now`].
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -333,6 +334,42 @@ impl Reason {
             Self::StateSlot(_) => "state_slot",
             Self::HostSlot(_) => "host_slot",
             Self::NextRead => "next_read",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    /// For people. Times are left to whoever knows what time it is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WaitingUntil(_) => f.write_str("waits for its next attempt"),
+            Self::Claimed => f.write_str("is being looked after"),
+            Self::NeedsPerson(BlockReason::Operator) => f.write_str("stopped by an operator"),
+            Self::NeedsPerson(BlockReason::Question(question)) => write!(f, "asks: {question}"),
+            Self::Malformed => f.write_str("lacks an id, an identifier, a title or a state"),
+            Self::InvalidIdentifier => f.write_str("its identifier cannot name a folder"),
+            Self::Terminal(state) => write!(f, "is over: {state}"),
+            Self::NotActive(state) => write!(f, "{state} is not a state to work in"),
+            Self::NotDispatchable => f.write_str("the tracker's rules keep it back"),
+            Self::MissingLabel(label) => {
+                write!(f, "lacks the label {label:?}", label = label.as_str())
+            }
+            Self::BlockedBy(name) => write!(f, "blocked by {name}"),
+            Self::WorkspaceHeld(issue) => write!(f, "issue {issue} holds its workspace"),
+            Self::Gone => f.write_str("is gone, or out of scope"),
+            Self::Unreadable => f.write_str("its record cannot be read"),
+            Self::ShuttingDown => f.write_str("the service ends"),
+            Self::InvalidWorkflow => f.write_str("the workflow file cannot be used"),
+            Self::Paused => f.write_str("starts are paused"),
+            Self::Hold(_) => f.write_str("the agent refuses for now"),
+            Self::Budget => f.write_str("the request budget is used up for now"),
+            Self::CheckFailed => {
+                f.write_str("the read before its start failed, and is tried again")
+            }
+            Self::NoSlot => f.write_str("every slot is taken"),
+            Self::StateSlot(state) => write!(f, "every slot of {state} is taken"),
+            Self::HostSlot(host) => write!(f, "every slot of the machine {host} is taken"),
+            Self::NextRead => f.write_str("goes with the next read"),
         }
     }
 }

@@ -12,7 +12,7 @@ use symphony_core::env::Env;
 use symphony_core::orchestrator::{Configuration, Generation, Workspaces};
 use symphony_core::problem::{Problem, ProblemKind};
 use symphony_core::prompt::Prompt;
-use symphony_core::tracker::{Tracker, TrackerContext};
+use symphony_core::tracker::{Built, Tracker, TrackerContext, TrackerFactory};
 use symphony_core::workflow::{Workflow, WorkflowContext};
 use symphony_core::{Scope, Settings};
 
@@ -109,7 +109,9 @@ impl Loader {
             Some(before) => Some(Reads::of(before)),
             None => self.tracker(&settings, generation).map_err(|error| problems.push(error)).ok(),
         };
-        let backend = self.backend(&settings).map_err(|error| problems.push(error)).ok();
+        let backend = backend(&settings, &self.registry, self.env.as_ref())
+            .map_err(|error| problems.push(error))
+            .ok();
         let (Some(reads), Some(backend), true) = (tracker, backend, problems.is_empty()) else {
             return Err(LoadError::Problems(problems));
         };
@@ -149,23 +151,11 @@ impl Loader {
     }
 
     fn tracker(&self, settings: &Settings, generation: Generation) -> Result<Reads, Problem> {
-        let kind = &settings.tracker.kind;
-        let Some(factory) = self.registry.tracker(kind) else {
-            let known = self.registry.trackers().map(|factory| factory.kind());
-            let problem =
-                Problem::new(ProblemKind::UnsupportedTrackerKind, unknown("tracker", kind, known));
-            return Err(problem.path("tracker.kind"));
-        };
-        let folder = match &self.source {
-            Source::File(path) => Some(folder_of(path)),
+        let path = match &self.source {
+            Source::File(path) => Some(path.as_path()),
             Source::Code { .. } => None,
         };
-        let budget = &settings.polling.budget;
-        let mut context = TrackerContext::new(&settings.tracker, budget, self.env.as_ref());
-        context.folder = folder.as_deref();
-        let built = factory
-            .build(&context)
-            .map_err(|error| setting("tracker.provider", error.to_failure(wall_now()).message))?;
+        let (factory, built) = tracker(settings, path, &self.registry, self.env.as_ref())?;
         Ok(Reads {
             tracker: built.tracker,
             generation,
@@ -173,17 +163,6 @@ impl Loader {
             min_read_gap: factory.profile().min_read_gap,
             hidden_env: built.secret_names.into(),
         })
-    }
-
-    fn backend(&self, settings: &Settings) -> Result<Arc<dyn AgentBackend>, Problem> {
-        let kind = &settings.agent.kind;
-        let Some(factory) = self.registry.agent(kind) else {
-            let known = self.registry.agents().map(|factory| factory.kind());
-            return Err(setting("agent.kind", unknown("agent", kind, known)));
-        };
-        factory
-            .build(settings, self.env.as_ref())
-            .map_err(|error| setting("agent", error.to_failure(wall_now()).message))
     }
 
     /// A root that is held already, or a new one with its lock.
@@ -252,8 +231,70 @@ fn folder_of(path: &Path) -> PathBuf {
         .unwrap_or_else(|| PathBuf::from("/"))
 }
 
+/// The environment of this process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProcessEnv;
+
+impl Env for ProcessEnv {
+    fn var(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+}
+
+fn tracker<'a>(
+    settings: &Settings,
+    path: Option<&Path>,
+    registry: &'a Registry,
+    env: &dyn Env,
+) -> Result<(&'a Arc<dyn TrackerFactory>, Built), Problem> {
+    let kind = &settings.tracker.kind;
+    let Some(factory) = registry.tracker(kind) else {
+        let known = registry.trackers().map(|factory| factory.kind());
+        let message = unknown("tracker", kind, known);
+        let problem = Problem::new(ProblemKind::UnsupportedTrackerKind, message);
+        return Err(problem.path("tracker.kind"));
+    };
+    let folder = path.map(folder_of);
+    let mut context = TrackerContext::new(&settings.tracker, &settings.polling.budget, env);
+    context.folder = folder.as_deref();
+    let built = factory
+        .build(&context)
+        .map_err(|error| setting("tracker.provider", error.to_failure(wall_now()).message))?;
+    Ok((factory, built))
+}
+
+fn backend(
+    settings: &Settings,
+    registry: &Registry,
+    env: &dyn Env,
+) -> Result<Arc<dyn AgentBackend>, Problem> {
+    let kind = &settings.agent.kind;
+    let Some(factory) = registry.agent(kind) else {
+        let known = registry.agents().map(|factory| factory.kind());
+        return Err(setting("agent.kind", unknown("agent", kind, known)));
+    };
+    let built = factory.build(settings, env);
+    built.map_err(|error| setting("agent", error.to_failure(wall_now()).message))
+}
+
+/// Builds the adapters that settings name, or says all that is wrong with them.
+pub(crate) fn build(
+    settings: &Settings,
+    path: Option<&Path>,
+    registry: &Registry,
+    env: &dyn Env,
+) -> Result<(Arc<dyn Tracker>, Arc<dyn AgentBackend>), Vec<Problem>> {
+    let mut problems: Vec<Problem> = unknown_zone(settings).into_iter().collect();
+    let tracker = tracker(settings, path, registry, env).map_err(|error| problems.push(error));
+    let agent = backend(settings, registry, env).map_err(|error| problems.push(error));
+    match (tracker, agent) {
+        (Ok((_, built)), Ok(agent)) if problems.is_empty() => Ok((built.tracker, agent)),
+        _ => Err(problems),
+    }
+}
+
 /// Parses a workflow file with what is registered.
-fn parse(
+pub(crate) fn parse(
     text: &str,
     path: &Path,
     registry: &Registry,
@@ -273,7 +314,7 @@ fn parse(
 }
 
 /// Reads the file. Whatever stands in its place, this does not hang.
-fn read(path: &Path) -> Result<String, Problem> {
+pub(crate) fn read(path: &Path) -> Result<String, Problem> {
     let missing = |why: String| {
         let message = format!("cannot read {}: {why}", path.display());
         Problem::new(ProblemKind::MissingWorkflowFile, message)

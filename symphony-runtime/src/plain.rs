@@ -12,7 +12,8 @@ pub(crate) fn safe(text: impl Display) -> String {
 
 /// The text on one line, without anything that moves a cursor or turns the reading direction, cut
 /// to about this many bytes. Of a longer text the end is kept: that is where errors are.
-fn plain(text: &str, limit: usize) -> String {
+#[must_use]
+pub fn plain(text: &str, limit: usize) -> String {
     let cut = text.len().saturating_sub(limit);
     let start = (cut..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
     let mut line = String::with_capacity(text.len() - start);

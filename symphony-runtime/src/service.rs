@@ -24,7 +24,7 @@ use crate::clock::{Clock, wall_now};
 use crate::disk::{Disk, DiskError, Root};
 use crate::driver::{Driver, Inbox, JobTask, Message, Outlets, Tools};
 use crate::handle::Handle;
-use crate::loader::{LoadError, Loaded, Loader, Source};
+use crate::loader::{LoadError, Loaded, Loader, ProcessEnv, Source};
 use crate::plain::safe;
 use crate::recent::Recent;
 use crate::registry::Registry;
@@ -85,16 +85,6 @@ impl fmt::Debug for ServiceBuilder {
             .field("source", &self.source)
             .field("registry", &self.registry)
             .finish_non_exhaustive()
-    }
-}
-
-/// The environment of this process.
-#[derive(Clone, Copy, Debug)]
-struct ProcessEnv;
-
-impl Env for ProcessEnv {
-    fn var(&self, name: &str) -> Option<String> {
-        std::env::var(name).ok()
     }
 }
 

@@ -1,0 +1,427 @@
+//! A tracker of your own: a text file, one issue a line.
+//!
+//!     cargo run --example custom_tracker      a service that works through the file
+//!     cargo test --example custom_tracker     the conformance kit: does it keep the contract?
+//!
+//! An adapter has three parts: a [`Tracker`] that reads, [`AgentTools`] that agents change things
+//! with, and a [`TrackerFactory`] that makes both from a workflow file. To write one for another
+//! tracker, copy this file, put your requests where it reads and writes the text, and let the kit
+//! at the end say what is missing. Contract sections 1 and 11 have the rules.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use serde_json::json;
+use symphony::core::issue::Malformed;
+use symphony::core::orchestrator::Happened;
+use symphony::core::tracker::{
+    AgentTools, Built, ById, Poll, Polled, ToolCall, ToolResult, ToolSpec, Tracker, TrackerContext,
+    TrackerError, TrackerErrorKind, TrackerFactory, TrackerProfile, Unreadable,
+    poll_with_two_reads,
+};
+use symphony::core::{Issue, IssueId, Label, Scope, StateName, StateSet};
+use symphony::memory::{Script, ScriptedAgent, ScriptedFactory};
+use symphony::{Ended, Service};
+
+const WORKFLOW: &str = "---
+tracker:
+  kind: todo
+  provider:
+    file: todo.txt
+polling:
+  interval_ms: 200
+workspace:
+  root: ./workspaces
+agent:
+  kind: scripted
+---
+Please do this: {{ issue.title }}.
+";
+
+const TODO: &str = "\
+# identifier | state | title | labels
+MT-1 | Todo | Fix the door | wood
+MT-2 | Todo | Paint it | wood, paint
+MT-3 | Someday | Sell the house
+";
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    symphony::host::init(); // agents and hooks end with this program, however it ends
+    let folder = tempfile::tempdir()?;
+    std::fs::write(folder.path().join("WORKFLOW.md"), WORKFLOW)?;
+    std::fs::write(folder.path().join("todo.txt"), TODO)?;
+
+    let agent = ScriptedAgent::new(Script::new().say("on it").set_state("Done"));
+    let service = Service::builder()
+        .workflow(folder.path().join("WORKFLOW.md"))
+        .tracker(TodoFactory::default())
+        .agent(ScriptedFactory::new(agent))
+        .build()
+        .await?;
+    let handle = service.handle();
+    let mut notices = handle.subscribe()?;
+    let running = tokio::spawn(service.run());
+
+    let mut done = 0;
+    while let Ok(notice) = notices.recv().await {
+        if matches!(notice.what, Happened::Cleaned) {
+            done += 1;
+            if done == 2 {
+                handle.shut_down()?;
+            }
+        }
+    }
+    assert_eq!(running.await?, Ended::Drained);
+    print!("{}", std::fs::read_to_string(folder.path().join("todo.txt"))?);
+    Ok(())
+}
+
+/// The file. With another tracker this is the client: it makes requests, and nothing else does.
+#[derive(Debug)]
+struct TodoFile {
+    path: PathBuf,
+    /// Held while the file is changed: two agents at once must not undo each other's work.
+    writing: Mutex<()>,
+    reads: AtomicU64,
+}
+
+impl TodoFile {
+    fn new(path: PathBuf) -> Self {
+        Self { path, writing: Mutex::default(), reads: AtomicU64::new(0) }
+    }
+
+    /// One request. The category of an error tells the scheduler what to make of it (11.2).
+    fn text(&self) -> Result<String, TrackerError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        let bytes = std::fs::read(&self.path).map_err(|error| {
+            let message = format!("cannot read {}", self.path.display());
+            TrackerError::new(TrackerErrorKind::Request, message).caused_by(error)
+        })?;
+        String::from_utf8(bytes).map_err(|error| {
+            let message = format!("{} is not text", self.path.display());
+            TrackerError::new(TrackerErrorKind::Response, message).caused_by(error)
+        })
+    }
+
+    /// Moves an issue, and replaces the file as a whole: who reads it never sees half of it.
+    fn move_to(&self, identifier: &str, state: &StateName) -> Result<(), TrackerError> {
+        let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut text = String::new();
+        for line in self.text()?.lines() {
+            let mut fields: Vec<&str> = line.split('|').collect();
+            if fields.len() > 1 && fields[0].trim() == identifier {
+                fields[1] = state.as_str();
+                text += &fields.into_iter().map(str::trim).collect::<Vec<_>>().join(" | ");
+            } else {
+                text += line;
+            }
+            text += "\n";
+        }
+        let new = self.path.with_extension("new");
+        let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &self.path));
+        written.map_err(|error| {
+            let message = format!("cannot write {}", self.path.display());
+            TrackerError::new(TrackerErrorKind::Request, message).caused_by(error)
+        })
+    }
+}
+
+/// The issue on a line. One without an identifier, a title or a state is none (1.3).
+fn issue(line: &str) -> Result<Issue, Malformed> {
+    let mut fields = line.split('|').map(str::trim);
+    let mut next = || fields.next().unwrap_or_default();
+    let (identifier, state, title, labels) = (next(), next(), next(), next());
+    // A real tracker has a stable id besides what people call the issue. Here they are the same.
+    let mut issue = Issue::new(identifier, identifier, title, state)?;
+    issue.labels = Label::list(labels.split(','));
+    Ok(issue)
+}
+
+fn issues(text: &str) -> impl Iterator<Item = Result<Issue, Malformed>> {
+    let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    lines.map(issue)
+}
+
+/// The adapter.
+#[derive(Clone, Debug)]
+struct TodoTracker {
+    file: Arc<TodoFile>,
+    /// The states that an agent may move its issue to.
+    states: Vec<StateName>,
+}
+
+impl TodoTracker {
+    /// Reads where it may block. A call that is dropped meanwhile harms nothing.
+    async fn read(&self) -> Result<String, TrackerError> {
+        let file = Arc::clone(&self.file);
+        tokio::task::spawn_blocking(move || file.text()).await.unwrap_or_else(|error| {
+            Err(TrackerError::new(TrackerErrorKind::Request, "the read ended").caused_by(error))
+        })
+    }
+}
+
+#[async_trait]
+impl Tracker for TodoTracker {
+    async fn fetch_issues_by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError> {
+        if states.is_empty() {
+            return Ok(Vec::new()); // nothing is asked for, so nothing is requested
+        }
+        let text = self.read().await?;
+        let mut found = Vec::new();
+        for issue in issues(&text) {
+            match issue {
+                Ok(issue) if states.contains(&issue.state) => found.push(issue),
+                Ok(_) => {}
+                // The others are worked on all the same.
+                Err(error) => tracing::warn!(missing = ?error.missing, "a line is no issue"),
+            }
+        }
+        Ok(found)
+    }
+
+    async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
+        let mut answer = ById::default();
+        if ids.is_empty() {
+            return Ok(answer);
+        }
+        for issue in issues(&self.read().await?) {
+            match issue {
+                Ok(issue) if ids.contains(&issue.id) => answer.found.push(issue),
+                // Left out would mean gone, and end its run. This means "not known now".
+                Err(error) if ids.contains(&error.id) => {
+                    let message = error.to_string();
+                    answer.unreadable.push(Unreadable { id: error.id, message });
+                }
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn poll(&self, poll: &Poll) -> Polled {
+        // A tracker that can answer both in one request does so here.
+        poll_with_two_reads(self, poll).await
+    }
+
+    fn tools(&self) -> Option<Arc<dyn AgentTools>> {
+        Some(Arc::new(self.clone()))
+    }
+}
+
+/// What agents may do. It runs in the service: an agent needs no access of its own.
+#[async_trait]
+impl AgentTools for TodoTracker {
+    fn specs(&self) -> Vec<ToolSpec> {
+        let states: Vec<&str> = self.states.iter().map(StateName::as_str).collect();
+        vec![ToolSpec {
+            name: "update_issue".to_owned(),
+            description: "Moves the issue you work on to another state.".to_owned(),
+            input_schema: json!({
+                "type": "object",
+                "properties": { "state": { "type": "string", "enum": states } },
+                "required": ["state"],
+            }),
+        }]
+    }
+
+    async fn call(&self, call: ToolCall) -> ToolResult {
+        let failure = |text: String| ToolResult { success: false, text };
+        if call.name != "update_issue" {
+            return failure("there is only the tool update_issue".to_owned());
+        }
+        // What an agent sends is a stranger's text: only a state that we know gets into the file.
+        let wanted = call.arguments.get("state").and_then(|state| state.as_str());
+        let wanted = StateName::from(wanted.unwrap_or_default());
+        let Some(state) = self.states.iter().find(|state| **state == wanted).cloned() else {
+            return failure(format!("state must be one of {:?}", self.states));
+        };
+        let (file, identifier) = (Arc::clone(&self.file), call.issue.identifier.clone());
+        let moved = move || file.move_to(identifier.as_str(), &state);
+        match tokio::task::spawn_blocking(moved).await {
+            Ok(Ok(())) => ToolResult { success: true, text: "moved".to_owned() },
+            Ok(Err(error)) => failure(error.to_string()),
+            Err(error) => failure(error.to_string()),
+        }
+    }
+}
+
+/// Makes trackers for workflow files that say `tracker.kind: todo`.
+#[derive(Debug)]
+struct TodoFactory {
+    profile: TrackerProfile,
+}
+
+impl Default for TodoFactory {
+    fn default() -> Self {
+        let profile = TrackerProfile {
+            active_states: StateSet::new(["Todo", "Doing"]),
+            terminal_states: StateSet::new(["Done"]),
+            provider_keys: vec!["file"], // `symphony check` warns of others
+            ..TrackerProfile::default()
+        };
+        Self { profile }
+    }
+}
+
+impl TrackerFactory for TodoFactory {
+    fn kind(&self) -> &str {
+        "todo"
+    }
+
+    fn profile(&self) -> &TrackerProfile {
+        &self.profile
+    }
+
+    fn build(&self, cx: &TrackerContext<'_>) -> Result<Built, TrackerError> {
+        let file = cx.tracker.provider.raw().get("file").and_then(|file| file.as_str());
+        let Some(file) = file.filter(|file| !file.trim().is_empty()) else {
+            let message = "tracker.provider.file: must be the path of a text file";
+            return Err(TrackerError::new(TrackerErrorKind::InvalidConfig, message));
+        };
+        // A relative path leads from the workflow file, wherever the service was started.
+        let path = cx.folder.unwrap_or(Path::new(".")).join(file);
+        let states = [&cx.tracker.active_states, &cx.tracker.terminal_states];
+        let states = states.into_iter().flat_map(|states| states.names().iter().cloned()).collect();
+        Ok(Built {
+            scope: Scope::from(format!("todo:{}", path.display())), // whose workspaces these are
+            tracker: Arc::new(TodoTracker { file: Arc::new(TodoFile::new(path)), states }),
+            // With a token in `$TODO_TOKEN` this would be its name: no agent and no hook sees it.
+            secret_names: Vec::new(),
+        })
+    }
+}
+
+/// The kit: one test per rule. The fixture makes the world that a test needs, and says what cannot
+/// be made. With a tracker on the network this is a fake server, or an account for tests.
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+
+    use symphony::core::conformance::tracker::{Fault, Seed};
+    use symphony::core::conformance::{Able, TrackerFixture, Unable};
+
+    use super::*;
+
+    struct Board {
+        folder: tempfile::TempDir,
+        tracker: TodoTracker,
+        runtime: tokio::runtime::Runtime,
+    }
+
+    impl Board {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let file = Arc::new(TodoFile::new(folder.path().join("todo.txt")));
+            std::fs::write(&file.path, "").unwrap();
+            let states = ["Todo", "Doing", "Done"].map(StateName::from).to_vec();
+            let runtime = tokio::runtime::Runtime::new().unwrap();
+            Self { folder, tracker: TodoTracker { file, states }, runtime }
+        }
+
+        /// Changes the line of an issue.
+        fn edit(&self, id: &IssueId, change: impl Fn(&mut Vec<String>)) {
+            let path = &self.tracker.file.path;
+            let text = std::fs::read_to_string(path).unwrap();
+            let edited = text.lines().map(|line| {
+                let mut fields: Vec<String> = line.split(" | ").map(str::to_owned).collect();
+                if fields[0] == id.as_str() {
+                    change(&mut fields);
+                }
+                fields.join(" | ") + "\n"
+            });
+            std::fs::write(path, edited.collect::<String>()).unwrap();
+        }
+    }
+
+    impl TrackerFixture for Board {
+        fn block_on<F: Future>(&self, future: F) -> F::Output {
+            self.runtime.block_on(future)
+        }
+
+        fn tracker(&self) -> Arc<dyn Tracker> {
+            Arc::new(self.tracker.clone())
+        }
+
+        fn states(&self) -> [StateName; 2] {
+            ["Todo", "Done"].map(StateName::from)
+        }
+
+        fn put(&self, seed: Seed) -> Able<IssueId> {
+            if seed.priority.is_some() || seed.created_at.is_some() {
+                return Err(Unable("the file has neither priorities nor dates"));
+            }
+            if !seed.blocked_by.is_empty() || !seed.dispatchable {
+                return Err(Unable("the file has neither blockers nor assignees"));
+            }
+            let path = &self.tracker.file.path;
+            let text = std::fs::read_to_string(path).unwrap();
+            let id = format!("MT-{}", text.lines().count());
+            let (state, title, labels) = (&seed.state, &seed.title, seed.labels.join(","));
+            std::fs::write(path, format!("{text}{id} | {state} | {title} | {labels}\n")).unwrap();
+            Ok(id.into())
+        }
+
+        fn move_to(&self, id: &IssueId, state: &StateName) {
+            self.edit(id, |fields| fields[1] = state.to_string());
+        }
+
+        fn remove(&self, id: &IssueId) {
+            self.edit(id, |fields| *fields = vec!["# gone".to_owned()]);
+        }
+
+        fn requests(&self) -> u64 {
+            self.tracker.file.reads.load(Ordering::Relaxed)
+        }
+
+        fn put_outside(&self, _: Seed) -> Able<IssueId> {
+            Err(Unable("all of the file is in scope"))
+        }
+
+        fn spoil(&self, id: &IssueId) -> Able {
+            self.edit(id, |fields| fields[2].clear());
+            Ok(())
+        }
+
+        fn fail(&self, fault: Option<Fault>) -> Able {
+            let (path, kept) = (&self.tracker.file.path, self.folder.path().join("kept"));
+            match fault {
+                None => std::fs::rename(kept, path).unwrap(),
+                Some(Fault::Unreachable) => std::fs::rename(path, kept).unwrap(),
+                Some(Fault::Nonsense) => {
+                    std::fs::rename(path, kept).unwrap();
+                    std::fs::write(path, b"\xff\xfe").unwrap();
+                }
+                Some(_) => return Err(Unable("a file has no status, no limits and no pages")),
+            }
+            Ok(())
+        }
+
+        fn page_size(&self) -> Able<usize> {
+            Err(Unable("the file is read in one piece"))
+        }
+    }
+
+    symphony::core::tracker_conformance!(Board::new());
+
+    /// What the kit cannot know: that the tool does what it says, and nothing else.
+    #[test]
+    fn an_agent_moves_its_own_issue_and_only_to_a_state_that_exists() {
+        let board = Board::new();
+        let [todo, done] = board.states();
+        let [mine, other] = [0, 1].map(|_| board.put(Seed::new("Mend it", &todo)).unwrap());
+        let issue = Issue::new(mine.as_str(), mine.as_str(), "Mend it", "Todo").unwrap();
+        let call = |state: &str| {
+            let (name, issue) = ("update_issue".to_owned(), Arc::new(issue.clone()));
+            let call = ToolCall { name, arguments: json!({ "state": state }), issue };
+            board.block_on(board.tracker.call(call)).success
+        };
+        assert!(!call("Done | MT-1 | Todo\nMT-9 | Todo | Mine too"));
+        assert!(call("done"));
+        let found = board.block_on(board.tracker.fetch_issues_by_ids(&[mine, other])).unwrap();
+        let states: Vec<StateName> = found.found.into_iter().map(|issue| issue.state).collect();
+        assert_eq!(states, [done, todo]);
+    }
+}

@@ -1,0 +1,58 @@
+//! Symphony inside another program: settings made in code, a handle to watch and steer it.
+//!
+//!     cargo run --example embed
+
+use std::sync::Arc;
+
+use symphony::core::orchestrator::Happened;
+use symphony::core::{Issue, Settings, StateSet};
+use symphony::memory::{MemoryTracker, Script, ScriptedAgent};
+use symphony::{Ended, GivenAgent, GivenTracker, Service};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    symphony::host::init();
+    let folder = tempfile::tempdir()?;
+    let board = MemoryTracker::new();
+    board.add(Issue::new("1", "MT-1", "Fix the door", "Todo")?);
+
+    // An agent that needs a person before it goes on.
+    let asks = Script::new().ask("Which door?");
+    let works = Script::new().say("ah, that one").set_state("Done");
+    let agent = ScriptedAgent::new([asks, works]);
+
+    let (active, over) = (StateSet::new(["Todo"]), StateSet::new(["Done"]));
+    let mut settings = Settings::new("board", active, over, folder.path().to_owned());
+    settings.agent.kind = "scripted".to_owned();
+    let service = Service::builder()
+        .settings(settings, "Please do this: {{ issue.title }}.")
+        .tracker(GivenTracker::new("board", Arc::new(board.clone())))
+        .agent(GivenAgent::new("scripted", Arc::new(agent)))
+        .build()
+        .await?;
+    let handle = service.handle();
+    let mut notices = handle.subscribe()?;
+    let running = tokio::spawn(service.run());
+
+    // What happens arrives as data; what we want goes in through the handle.
+    let mut runs = 0;
+    while let Ok(notice) = notices.recv().await {
+        let Some(issue) = &notice.issue else {
+            continue;
+        };
+        match &notice.what {
+            Happened::Started { .. } => runs += 1,
+            Happened::Blocked { why } => {
+                println!("{} is blocked: {why:?}", issue.identifier);
+                handle.retry(issue.id.clone())?;
+            }
+            Happened::Cleaned => {
+                println!("{} is done, after {runs} runs", issue.identifier);
+                handle.shut_down()?;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(running.await?, Ended::Drained);
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! The command line, and the help that teaches it.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+
+/// Turns an issue tracker into finished work.
+///
+/// Symphony polls a tracker, decides which issues to work on, gives each its own workspace folder,
+/// runs a coding agent there, and looks after it until the issue is done. The policy is one file in
+/// your repository: WORKFLOW.md.
+///
+///   symphony demo      see it work, without network and keys
+///   symphony init      write a WORKFLOW.md to begin with
+///   symphony check     see whether it can be used, and what it means
+///   symphony           run it
+#[derive(Debug, Parser)]
+#[command(name = "symphony", version, verbatim_doc_comment, args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) run: RunArgs,
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a workflow file until Ctrl-C (what `symphony` alone does)
+    Run(RunArgs),
+    /// Say everything that is wrong or doubtful in a workflow file
+    Check(CheckArgs),
+    /// See it work: eight issues, scripted agents, real workspaces and hooks
+    Demo(DemoArgs),
+    /// Write a commented WORKFLOW.md to begin with
+    Init(InitArgs),
+    /// Show what an agent would be told about an issue
+    Prompt(PromptArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// The workflow file
+    #[arg(default_value = "WORKFLOW.md")]
+    pub(crate) workflow: PathBuf,
+    #[command(flatten)]
+    pub(crate) logging: LoggingArgs,
+    /// Accepted for the sake of older scripts; it changes nothing
+    #[arg(long = "i-understand-that-this-will-be-running-without-the-usual-guardrails")]
+    #[arg(hide = true, action = ArgAction::SetTrue)]
+    pub(crate) _acknowledged: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct LoggingArgs {
+    /// Also write the log to files in this folder, which are rotated
+    #[arg(long, value_name = "DIR")]
+    pub(crate) logs_root: Option<PathBuf>,
+    /// How log lines look
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) log_format: LogFormat,
+    /// What is logged: a level, or filters such as `info,symphony_runtime=debug`
+    #[arg(long, env = "SYMPHONY_LOG", value_name = "FILTER", default_value = "info")]
+    pub(crate) log: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines for people
+    #[default]
+    Text,
+    /// One JSON object per line
+    Json,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CheckArgs {
+    /// The workflow file
+    #[arg(default_value = "WORKFLOW.md")]
+    pub(crate) workflow: PathBuf,
+    /// Also print every setting that is in force, with its default where the file names none;
+    /// secrets are masked
+    #[arg(long)]
+    pub(crate) show: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoArgs {
+    /// Keep the demo's folder: its WORKFLOW.md, and what the agents made
+    #[arg(long)]
+    pub(crate) keep: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct InitArgs {
+    /// Where to write it
+    #[arg(default_value = "WORKFLOW.md")]
+    pub(crate) workflow: PathBuf,
+    /// Which tracker it reads
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) tracker: TrackerKind,
+    /// Replace a file that is there already
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TrackerKind {
+    /// Issues in the file itself, or in a board file beside it
+    #[default]
+    Memory,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PromptArgs {
+    /// The issue: its identifier, such as MT-1, or the tracker's id
+    pub(crate) issue: String,
+    /// The workflow file
+    #[arg(default_value = "WORKFLOW.md")]
+    pub(crate) workflow: PathBuf,
+    /// As it would be for this attempt; the first one without it
+    #[arg(long)]
+    pub(crate) attempt: Option<u32>,
+    /// As it would be for this turn of a run
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) turn: u32,
+}

@@ -1,0 +1,64 @@
+//! `symphony check`: everything that is wrong or doubtful in a workflow file.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use anstream::stdout;
+use symphony_core::problem::Problem;
+use symphony_runtime::{Usable, inspect, plain};
+
+use crate::args::CheckArgs;
+use crate::{adapters, report};
+
+/// How much of one value is shown.
+const LONGEST: usize = 1024;
+
+pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let inspection = inspect(&args.workflow, &adapters::registry());
+    report::to_stdout(&args.workflow, &inspection.text, &inspection.problems)?;
+    let is_warning = |problem: &&Problem| problem.kind.is_warning();
+    let warnings = inspection.problems.iter().filter(is_warning).count();
+    let errors = inspection.problems.len() - warnings;
+    let mut out = stdout().lock();
+    let name = args.workflow.display();
+    match &inspection.usable {
+        Some(usable) => {
+            writeln!(out, "{name} can be used{}", and(warnings, "warning"))?;
+            tell(&mut out, usable)?;
+            if args.show {
+                writeln!(out, "\n{}", serde_yaml::to_string(usable.settings().as_ref())?)?;
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        None => {
+            writeln!(out, "{name} cannot be used: {}", count(errors, "error"))?;
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+/// What the file means, in a few lines. It may be a stranger's file.
+fn tell(out: &mut impl std::io::Write, usable: &Usable) -> std::io::Result<()> {
+    let settings = usable.settings();
+    let names = |states: &symphony_core::StateSet| {
+        let names: Vec<&str> = states.names().iter().map(|state| state.as_str()).collect();
+        plain(&names.join(", "), LONGEST)
+    };
+    writeln!(out, "  tracker    {}", plain(&settings.tracker.kind, LONGEST))?;
+    writeln!(out, "  works in   {}", names(&settings.tracker.active_states))?;
+    writeln!(out, "  cleans up  {}", names(&settings.tracker.terminal_states))?;
+    let agents = settings.agent.max_concurrent_agents;
+    let agent = plain(&settings.agent.kind, LONGEST);
+    writeln!(out, "  agent      {agent}, at most {agents} at a time")?;
+    let root = settings.workspace.root.display().to_string();
+    writeln!(out, "  folders    {}", plain(&root, LONGEST))?;
+    writeln!(out, "  prompt     {}", usable.workflow.prompt.choice())
+}
+
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+fn and(number: usize, what: &str) -> String {
+    if number == 0 { String::new() } else { format!(", with {}", count(number, what)) }
+}

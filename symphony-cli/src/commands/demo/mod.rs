@@ -1,0 +1,98 @@
+//! `symphony demo`: the whole service on a small board, with agents that follow a script.
+//!
+//! Everything but the agents' wits is real: the workflow file, the scheduler, workspaces on disk,
+//! hooks as processes, retries, the removal at the end.
+
+mod agents;
+mod view;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use symphony_core::snapshot::Snapshot;
+use symphony_memory::{MemoryFactory, MemoryTracker, ScriptedFactory};
+use symphony_runtime::{Handle, Registry, Service};
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::args::DemoArgs;
+use view::View;
+
+const WORKFLOW: &str = include_str!("WORKFLOW.md");
+
+/// It takes seconds; a demo that takes longer than this has failed.
+const LIMIT: Duration = Duration::from_secs(120);
+
+pub(crate) fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
+    symphony_host::harden().context("this process cannot be closed to its agents")?;
+    let folder = tempfile::Builder::new().prefix("symphony-demo-").tempdir()?;
+    let done = super::tokio()?.block_on(play(folder.path()));
+    if args.keep {
+        anstream::println!("Kept in {}", folder.keep().display());
+    } else {
+        folder.close().context("the demo's folder cannot be removed")?;
+    }
+    done
+}
+
+async fn play(folder: &Path) -> anyhow::Result<ExitCode> {
+    let workflow = folder.join("WORKFLOW.md");
+    std::fs::write(&workflow, WORKFLOW)?;
+    let board = MemoryTracker::new();
+    let mut registry = Registry::default();
+    registry.add_tracker(Arc::new(MemoryFactory::serving(board.clone())));
+    registry.add_agent(Arc::new(ScriptedFactory::new(agents::agents())));
+    let service = Service::builder().workflow(workflow).registry(registry).build().await?;
+    let handle = service.handle();
+    let mut view = View::new(board.issues());
+    view.introduce(service.settings());
+    let watching = watch(&handle, &board, &mut view);
+    let all_done = tokio::select! {
+        _ = service.run() => bail!("the service ended before its work was done"),
+        all_done = tokio::time::timeout(LIMIT, watching) => all_done.is_ok(),
+        _ = tokio::signal::ctrl_c() => bail!("interrupted"),
+    };
+    let finished = folder.join("finished");
+    let saved = std::fs::read_dir(&finished).map_or(0, Iterator::count);
+    view.sum_up(&handle.last_snapshot(), &board.issues(), saved);
+    if !all_done {
+        bail!("not everything was done within {} s", LIMIT.as_secs());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows what happens until nothing is left to do.
+async fn watch(handle: &Handle, board: &MemoryTracker, view: &mut View) {
+    let mut snapshots = handle.snapshots();
+    let Ok(mut notices) = handle.subscribe() else {
+        return;
+    };
+    loop {
+        tokio::select! {
+            notice = notices.recv() => match notice {
+                Ok(notice) => view.tell(&notice),
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return,
+            },
+            changed = snapshots.changed() => {
+                let snapshot = Arc::clone(&snapshots.borrow_and_update());
+                view.show(&snapshot);
+                if changed.is_err() || is_over(&snapshot, board) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Whether every issue is done and nothing of it is left.
+fn is_over(snapshot: &Snapshot, board: &MemoryTracker) -> bool {
+    let idle = snapshot.running.is_empty()
+        && snapshot.waiting.is_empty()
+        && snapshot.blocked.is_empty()
+        && snapshot.checking.is_empty()
+        && snapshot.cleaning.is_empty();
+    idle && board.issues().iter().all(|issue| issue.state.as_str() == "Done")
+}

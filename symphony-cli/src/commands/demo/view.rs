@@ -1,0 +1,148 @@
+//! The demo as lines: who, what, and why.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anstream::println;
+use anstyle::{AnsiColor, Style};
+use symphony_core::orchestrator::{BlockReason, Happened, Notice, RunEnd, RunId};
+use symphony_core::snapshot::{Reason, Snapshot};
+use symphony_core::{Identifier, Issue, Settings};
+use symphony_runtime::plain;
+
+const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Yellow.on_default();
+const DIM: Style = Style::new().dimmed();
+const BOLD: Style = Style::new().bold();
+
+/// The event of an agent that says something.
+const SAID: &str = "notification";
+
+/// What has been shown already.
+pub(super) struct View {
+    began: Instant,
+    titles: BTreeMap<Identifier, String>,
+    /// The last thing each agent was heard to say.
+    said: BTreeMap<RunId, String>,
+    /// Why each issue was last seen waiting.
+    reasons: BTreeMap<Identifier, Reason>,
+    runs: BTreeMap<Identifier, u32>,
+}
+
+impl View {
+    pub(super) fn new(issues: Vec<Issue>) -> Self {
+        let titles = issues.into_iter().map(|issue| (issue.identifier, issue.title)).collect();
+        Self {
+            began: Instant::now(),
+            titles,
+            said: BTreeMap::new(),
+            reasons: BTreeMap::new(),
+            runs: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn introduce(&self, settings: &Settings) {
+        let (issues, agents) = (self.titles.len(), settings.agent.max_concurrent_agents);
+        println!(
+            "{BOLD}Symphony demo{BOLD:#}: {issues} issues, at most {agents} agents at a time."
+        );
+        println!("Workspaces, hooks and the scheduler are real; the agents follow a script.\n");
+    }
+
+    fn line(&self, who: Option<&Identifier>, style: Style, what: &str) {
+        let at = self.began.elapsed().as_secs_f32();
+        let who = who.map_or("", Identifier::as_str);
+        println!("{DIM}{at:6.2}s{DIM:#}  {BOLD}{who:<7}{BOLD:#} {style}{what}{style:#}");
+    }
+
+    /// Something happened.
+    pub(super) fn tell(&mut self, notice: &Notice) {
+        let who = notice.issue.as_ref().map(|issue| issue.identifier.clone());
+        let (style, what) = match &notice.what {
+            Happened::Started { attempt, .. } => {
+                let title = who.as_ref().and_then(|who| self.titles.get(who));
+                let title = plain(title.map_or("", String::as_str), 200);
+                if let Some(who) = &who {
+                    *self.runs.entry(who.clone()).or_default() += 1;
+                }
+                match attempt {
+                    None => (Style::new(), format!("starts: {title}")),
+                    Some(number) => {
+                        (Style::new(), format!("starts again (attempt {number}): {title}"))
+                    }
+                }
+            }
+            Happened::Continued { turn, max_turns } => {
+                (Style::new(), format!("still active: turn {turn} of at most {max_turns}"))
+            }
+            Happened::Ended { end, took } => ended(end, *took),
+            Happened::Waiting { failure: Some(failure), .. } => {
+                (BAD, format!("will be tried again: {}", plain(&failure.message, 200)))
+            }
+            Happened::Blocked { why: BlockReason::Question(question) } => {
+                (BAD, format!("asks: {}", plain(question, 200)))
+            }
+            Happened::Cleaned => (GOOD, "done; its workspace is removed".to_owned()),
+            Happened::CleaningFailed { failure, .. } | Happened::ReadFailed { failure, .. } => {
+                (BAD, plain(&failure.to_string(), 200))
+            }
+            _ => return,
+        };
+        self.line(who.as_ref(), style, &what);
+    }
+
+    /// Things are like this now.
+    pub(super) fn show(&mut self, snapshot: &Snapshot) {
+        for row in &snapshot.running {
+            let Some(event) = row.last_event.as_ref().filter(|event| event.name == SAID) else {
+                continue;
+            };
+            if self.said.get(&row.run) != Some(&event.summary) {
+                self.said.insert(row.run, event.summary.clone());
+                let said = format!("  \"{}\"", plain(&event.summary, 200));
+                self.line(Some(&row.issue.identifier), DIM, &said);
+            }
+        }
+        for row in &snapshot.candidates.first {
+            let worth_telling = matches!(row.reason, Reason::BlockedBy(_) | Reason::NoSlot);
+            if worth_telling && self.reasons.get(&row.identifier) != Some(&row.reason) {
+                self.reasons.insert(row.identifier.clone(), row.reason.clone());
+                let why = format!("waits: {}", plain(&row.reason.to_string(), 200));
+                self.line(Some(&row.identifier), DIM, &why);
+            }
+        }
+    }
+
+    /// All there is to say at the end.
+    pub(super) fn sum_up(&self, last: &Snapshot, issues: &[Issue], saved: usize) {
+        println!("\n{BOLD}{:<8} {:<22} {:<6} {}{BOLD:#}", "issue", "title", "state", "runs");
+        for issue in issues {
+            let runs = self.runs.get(&issue.identifier).copied().unwrap_or_default();
+            let (name, title) = (plain(issue.identifier.as_str(), 40), plain(&issue.title, 40));
+            println!("{name:<8} {title:<22} {:<6} {runs}", plain(issue.state.as_str(), 40));
+        }
+        let totals = &last.totals;
+        println!(
+            "\n{} runs, {} of them failed, {} tokens, {:.1} s of agents' time in {:.1} s.",
+            totals.started,
+            totals.failed,
+            totals.tokens.total,
+            totals.runtime.as_secs_f32(),
+            self.began.elapsed().as_secs_f32(),
+        );
+        println!("{saved} reports saved by the before_remove hook; no workspace is left.");
+        println!("\nNext: `symphony init` writes a WORKFLOW.md of your own.");
+    }
+}
+
+fn ended(end: &RunEnd, took: Duration) -> (Style, String) {
+    let took = took.as_secs_f32();
+    match end {
+        RunEnd::Succeeded => (Style::new(), format!("the run ended after {took:.1} s")),
+        RunEnd::Failed(failure) => {
+            (BAD, format!("the run failed after {took:.1} s: {}", plain(&failure.message, 200)))
+        }
+        RunEnd::InputRequired { .. } => (BAD, format!("the run asks after {took:.1} s")),
+        RunEnd::Cancelled => (BAD, format!("the run was stopped after {took:.1} s")),
+    }
+}

@@ -1,0 +1,43 @@
+//! Where log lines go: to standard error, and to files that do not grow for ever (contract 13.1).
+
+mod rotating;
+
+use std::io::IsTerminal as _;
+
+use anyhow::Context as _;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
+
+use crate::args::{LogFormat, LoggingArgs};
+use rotating::RotatingFile;
+
+/// The current file in the folder for logs.
+const FILE: &str = "symphony.log";
+
+/// Sends log lines where the arguments say.
+pub(crate) fn start(args: &LoggingArgs) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_new(&args.log)
+        .with_context(|| format!("--log: {:?} is no filter; try `info` or `debug`", args.log))?;
+    let ansi = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let screen = match args.log_format {
+        LogFormat::Text => lines.with_ansi(ansi).with_target(false).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
+    let file = match &args.logs_root {
+        None => None,
+        Some(folder) => {
+            let file = RotatingFile::open(&folder.join(FILE)).with_context(|| {
+                format!("--logs-root: no log file can be written in {}", folder.display())
+            })?;
+            let lines = tracing_subscriber::fmt::layer().with_writer(file).with_ansi(false);
+            Some(match args.log_format {
+                LogFormat::Text => lines.boxed(),
+                LogFormat::Json => lines.json().flatten_event(true).boxed(),
+            })
+        }
+    };
+    let layers = tracing_subscriber::registry().with(filter).with(screen).with(file);
+    layers.try_init().context("logging cannot be started twice")
+}

@@ -1,0 +1,30 @@
+//! The `symphony` command: arguments, logging, the table of adapters, exit codes, and nothing else.
+
+mod adapters;
+mod args;
+mod commands;
+mod logging;
+mod report;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+
+fn main() -> ExitCode {
+    // Every hook and agent runs below a second process of this program: it branches off here.
+    symphony_host::init();
+    let Args { run, command } = Args::parse();
+    let done = match command.unwrap_or(Command::Run(run)) {
+        Command::Run(args) => commands::run::run(&args),
+        Command::Check(args) => commands::check::check(&args),
+        Command::Demo(args) => commands::demo::demo(&args),
+        Command::Init(args) => commands::init::init(&args),
+        Command::Prompt(args) => commands::prompt::prompt(&args),
+    };
+    done.unwrap_or_else(|error| {
+        report::error(&error);
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,96 @@
+//! What goes wrong, for people: with file, line and a caret where there is one.
+
+use std::io::Write;
+use std::ops::Range;
+use std::path::Path;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use anstream::{eprintln, stdout};
+use symphony_core::problem::{Position, Problem};
+use symphony_runtime::plain;
+
+/// How much of one problem's text is shown.
+const LONGEST: usize = 4 * 1024;
+
+/// An error of the command as a whole, with its causes.
+pub(crate) fn error(error: &anyhow::Error) {
+    let bold = anstyle::AnsiColor::Red.on_default().bold();
+    eprintln!("{bold}error{bold:#}: {}", plain(&error.to_string(), LONGEST));
+    for cause in error.chain().skip(1) {
+        eprintln!("  because {}", plain(&cause.to_string(), LONGEST));
+    }
+}
+
+/// The problems of a file, on standard error.
+pub(crate) fn to_stderr(path: &Path, text: &str, problems: &[Problem]) {
+    for problem in problems {
+        eprintln!("{}\n", render(path, text, problem));
+    }
+}
+
+/// The problems of a file, on standard output.
+pub(crate) fn to_stdout(path: &Path, text: &str, problems: &[Problem]) -> std::io::Result<()> {
+    let mut out = stdout().lock();
+    for problem in problems {
+        writeln!(out, "{}\n", render(path, text, problem))?;
+    }
+    Ok(())
+}
+
+fn render(path: &Path, text: &str, problem: &Problem) -> String {
+    let level = if problem.kind.is_warning() { Level::WARNING } else { Level::ERROR };
+    let message = plain(&problem.message, LONGEST);
+    let title = match &problem.path {
+        Some(setting) => format!("{}: {message}", plain(setting, LONGEST)),
+        None => message,
+    };
+    let name = plain(&path.display().to_string(), LONGEST);
+    let mut group = Group::with_title(level.primary_title(title).id(problem.kind.as_str()));
+    if let Some(span) = problem.at.and_then(|at| span(text, at)) {
+        let mark = AnnotationKind::Primary.span(span);
+        group = group.element(Snippet::source(text).path(name).annotation(mark));
+    }
+    let help = problem.help.as_deref().map(|help| plain(help, LONGEST));
+    if let Some(help) = help {
+        group = group.element(Level::HELP.message(help));
+    }
+    Renderer::styled().render(&[group])
+}
+
+/// The bytes of the word at a place.
+fn span(text: &str, at: Position) -> Option<Range<usize>> {
+    let line_index = usize::try_from(at.line).ok()?.checked_sub(1)?;
+    let column = usize::try_from(at.column).ok()?.checked_sub(1)?;
+    let start_of_line: usize = text.split_inclusive('\n').take(line_index).map(str::len).sum();
+    let line = text.get(start_of_line..)?.lines().next()?;
+    let before: usize = line.chars().take(column).map(char::len_utf8).sum();
+    let word = line.get(before..)?.split(char::is_whitespace).next()?;
+    let start = start_of_line + before;
+    Some(start..start + word.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(line: u32, column: u32) -> Position {
+        Position { line, column }
+    }
+
+    #[test]
+    fn a_place_is_found_in_characters_and_marked_in_bytes() {
+        let text = "eins\nzwölf drei\r\nvier";
+        let word = |place| span(text, place).map(|span| &text[span]);
+        assert_eq!(word(at(1, 1)), Some("eins"));
+        assert_eq!(word(at(2, 7)), Some("drei"));
+        assert_eq!(word(at(3, 2)), Some("ier"));
+        assert_eq!(word(at(3, 5)), Some(""), "the end of a line has nothing to mark");
+    }
+
+    #[test]
+    fn a_place_beyond_the_text_is_no_place() {
+        assert_eq!(span("one", at(0, 1)), None);
+        assert_eq!(span("one", at(9, 1)), None);
+        assert_eq!(span("", at(1, 1)), None);
+    }
+}

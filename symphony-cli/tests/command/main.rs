@@ -1,0 +1,103 @@
+//! The `symphony` command as a person meets it: what it prints, and how it exits (contract 14).
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails loudly")]
+
+mod corpus;
+mod program;
+mod service;
+
+use program::{Stage, files};
+
+#[test]
+fn rule_14_1_the_demo_does_all_its_work_and_leaves_nothing_behind() {
+    let mut stage = Stage::new();
+    let demo = stage.run(&["demo"]);
+    let shown = &demo.stdout;
+    assert_eq!(demo.code, Some(0), "{demo:#?}");
+    for number in 1..=8 {
+        let done = shown
+            .lines()
+            .any(|line| line.starts_with(&format!("DEMO-{number} ")) && line.contains(" Done "));
+        assert!(done, "DEMO-{number} is not done in\n{shown}");
+    }
+    for wanted in ["blocked by DEMO-1", "every slot is taken", "the line went dead", "turn 2 of"] {
+        assert!(shown.contains(wanted), "no {wanted:?} in\n{shown}");
+    }
+    assert!(!shown.contains('\u{1b}'), "colours only on a terminal");
+    stage.wait_until_nothing_is_left();
+    assert!(files(&stage.path("tmp")).is_empty(), "a file is left");
+}
+
+#[test]
+fn rule_14_1_the_demo_can_be_kept_and_its_file_is_a_good_one() {
+    let stage = Stage::new();
+    assert_eq!(stage.run(&["demo", "--keep"]).code, Some(0));
+    let kept = files(&stage.path("tmp")).pop().unwrap();
+    let report = std::fs::read_to_string(kept.join("finished/DEMO-4.md")).unwrap();
+    assert!(report.contains("Nobody answers."), "{report}");
+    assert!(report.contains("Attempt 1 begins."), "{report}");
+    let checked = stage.run_in(kept.to_str().unwrap(), &["check"]);
+    assert_eq!(checked.code, Some(0), "{checked:#?}");
+}
+
+#[test]
+fn rule_14_1_what_init_writes_is_accepted_by_check_and_runs() {
+    let stage = Stage::new();
+    assert_eq!(stage.run(&["init"]).code, Some(0));
+    let checked = stage.run(&["check", "--show"]);
+    assert_eq!(checked.code, Some(0), "{checked:#?}");
+    assert!(checked.stdout.contains("WORKFLOW.md can be used\n"), "{checked:#?}");
+    assert!(checked.stdout.contains("max_concurrent_agents: 2"), "{checked:#?}");
+    let prompt = stage.run(&["prompt", "mt-2"]).stdout;
+    assert!(prompt.starts_with("You are working on MT-2: Paint the window"), "{prompt}");
+    let again = stage.run(&["init"]);
+    assert_eq!(again.code, Some(1));
+    assert!(again.stderr.contains("--force"), "it says what to do: {again:#?}");
+    assert_eq!(stage.run(&["init", "--force"]).code, Some(0));
+}
+
+#[test]
+fn rule_2_2_check_shows_every_problem_with_its_place() {
+    let stage = Stage::new();
+    let file = "---\ntracker:\n  kind: memory\nagent:\n  kind: scripted\n  max_turns: 0\n  \
+        max_turn: 3\n---\nHi {{ issue.titel }}\n";
+    stage.write("WORKFLOW.md", file);
+    let checked = stage.run(&["check"]);
+    assert_eq!(checked.code, Some(1));
+    for wanted in [
+        "error[invalid_setting]: agent.max_turns: must be a positive integer, got 0",
+        "WORKFLOW.md:6:3",
+        "error[template_parse_error]: `issue` has no field `titel`",
+        "WORKFLOW.md:9:7",
+        "did you mean `issue.title`?",
+        "warning[unknown_key]: agent.max_turn",
+        "did you mean `agent.max_turns`?",
+        "cannot be used: 2 errors",
+    ] {
+        assert!(checked.stdout.contains(wanted), "no {wanted:?} in {checked:#?}");
+    }
+}
+
+#[test]
+fn rule_4_1_a_bad_file_is_a_startup_failure() {
+    let stage = Stage::new();
+    let missing = stage.run(&[]);
+    assert_eq!(missing.code, Some(1));
+    for wanted in ["missing_workflow_file", "symphony init"] {
+        assert!(missing.stderr.contains(wanted), "no {wanted:?} in {missing:#?}");
+    }
+    stage.write("bad.md", "---\ntracker:\n  kind: jira\nworkspace:\n  root: ./work\n---\n");
+    let bad = stage.run(&["run", "bad.md"]);
+    assert_eq!(bad.code, Some(1));
+    assert!(bad.stderr.contains("unsupported_tracker_kind"), "{bad:#?}");
+    assert!(!stage.path("work").exists(), "nothing was begun");
+}
+
+#[test]
+fn rule_14_1_the_flag_of_other_implementations_is_accepted() {
+    let stage = Stage::new();
+    let flag = "--i-understand-that-this-will-be-running-without-the-usual-guardrails";
+    let output = stage.run(&["no-such-file.md", flag]);
+    assert_eq!(output.code, Some(1), "not a usage error: {output:#?}");
+    let help = stage.run(&["--help"]).stdout;
+    assert!(help.contains("symphony demo") && !help.contains("guardrails"), "{help}");
+}

@@ -1,0 +1,229 @@
+//! The built command in a folder of its own, bounded in time, and whether it left anything.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Whatever takes longer than this has failed.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Waits for something to become true.
+pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < LIMIT, "waited too long for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A folder to run the command in, and a way to know about every shell that it runs.
+///
+/// Hooks are login shells, and the profile here makes each of them hold a pipe, which whatever it
+/// starts inherits. When the pipe is at its end, nothing of any hook is left.
+pub(crate) struct Stage {
+    folder: tempfile::TempDir,
+    pipe: File,
+    user: Option<u32>,
+}
+
+/// A user whom the system does not trust.
+const NOBODY: u32 = 65534;
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("symphony-cli-test-").tempdir().unwrap();
+        let (home, temporary) = (folder.path().join("home"), folder.path().join("tmp"));
+        std::fs::create_dir(&home).unwrap();
+        std::fs::create_dir(temporary).unwrap();
+        std::fs::write(home.join(".profile"), "exec 9> \"$HOME/pipe\"; echo . >&9\n").unwrap();
+        let path = home.join("pipe");
+        rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let at_once = i32::try_from(OFlags::NONBLOCK.bits()).unwrap();
+        let pipe = File::options().read(true).custom_flags(at_once).open(path).unwrap();
+        Self { folder, pipe, user: None }
+    }
+
+    /// From now on the command is not run by root: to root every process is open.
+    pub(crate) fn without_root(mut self) -> Self {
+        if rustix::process::geteuid().is_root() {
+            for name in ["", "home", "home/.profile", "home/pipe", "tmp"] {
+                std::os::unix::fs::chown(self.path(name), Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+            self.user = Some(NOBODY);
+        }
+        self
+    }
+
+    /// A path in the folder that the command runs in.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    pub(crate) fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// A workflow with one issue whose run never ends. The hook before it tells that it is there
+    /// by a file `began`, and the one after it is this.
+    pub(crate) fn endless(&self, after_run: &str) {
+        let hooks = format!(
+            "  before_run: touch ../../began; trap '' TERM; sleep 1000\n  after_run: {after_run}\n"
+        );
+        let file = format!(
+            "---\ntracker:\n  kind: memory\n  provider:\n    issues:\n      \
+             - {{identifier: MT-1, title: Wait, state: Todo}}\nworkspace:\n  root: ./work\n\
+             hooks:\n  timeout_ms: 3600000\n{hooks}agent:\n  kind: scripted\n---\nWait.\n"
+        );
+        self.write("WORKFLOW.md", &file);
+    }
+
+    /// Waits until a hook has made a file.
+    pub(crate) fn wait_for_file(&self, name: &str) {
+        let path = self.path(name);
+        wait_for(name, || path.exists());
+    }
+
+    /// Runs the command to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Shown {
+        self.run_in("", arguments)
+    }
+
+    /// The same in a folder below.
+    pub(crate) fn run_in(&self, folder: &str, arguments: &[&str]) -> Shown {
+        let mut command = self.command(arguments);
+        let child = command.current_dir(self.path(folder)).stdout(Stdio::piped()).spawn().unwrap();
+        let _watchdog = Watchdog::of(&child);
+        let output = child.wait_with_output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        let code = output.status.code();
+        Shown { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// Starts it as a service.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Service {
+        let mut child = self.command(arguments).spawn().unwrap();
+        let watchdog = Watchdog::of(&child);
+        let log = BufReader::new(child.stderr.take().unwrap());
+        Service { child, log, _watchdog: watchdog }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_symphony"));
+        command.args(arguments).current_dir(&self.folder).stdin(Stdio::null());
+        command.stderr(Stdio::piped()).env_remove("SYMPHONY_LOG").env_remove("NO_COLOR");
+        command.env("HOME", self.path("home")).env("TMPDIR", self.path("tmp"));
+        if let Some(user) = self.user {
+            command.uid(user).gid(user);
+        }
+        command
+    }
+
+    /// Waits until nothing is left of any hook, and fails if none has run.
+    pub(crate) fn wait_until_nothing_is_left(&mut self) {
+        let mut said = Vec::new();
+        let pipe = &mut self.pipe;
+        wait_for("the end of every process", || match pipe.read_to_end(&mut said) {
+            Ok(_) => true,
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
+                false
+            }
+        });
+        assert!(!said.is_empty(), "no hook has run, so this shows nothing");
+    }
+}
+
+/// What a command printed, and how it exited.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// A service under test; it does not outlive the test.
+pub(crate) struct Service {
+    child: Child,
+    log: BufReader<ChildStderr>,
+    _watchdog: Watchdog,
+}
+
+impl Service {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Reads the log up to a line that contains this.
+    pub(crate) fn log_until(&mut self, wanted: &str) -> Vec<String> {
+        let mut seen = Vec::new();
+        for line in self.log.by_ref().lines() {
+            let line = line.unwrap();
+            let found = line.contains(wanted);
+            seen.push(line);
+            if found {
+                return seen;
+            }
+        }
+        panic!("no {wanted:?} in {seen:#?}");
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(pid(&self.child), signal).unwrap();
+    }
+
+    /// Waits for its end: its exit code, and the rest of its log.
+    pub(crate) fn end(mut self) -> (Option<i32>, String) {
+        let mut rest = String::new();
+        self.log.read_to_string(&mut rest).unwrap();
+        (self.child.wait().unwrap().code(), rest)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn pid(child: &Child) -> Pid {
+    Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap()
+}
+
+/// Kills a program that takes too long, so that reading from it comes to an end.
+struct Watchdog {
+    _leash: Sender<()>,
+}
+
+impl Watchdog {
+    fn of(child: &Child) -> Self {
+        let pid = pid(child);
+        let (leash, dropped) = mpsc::channel::<()>();
+        std::thread::spawn(move || {
+            if dropped.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        });
+        Self { _leash: leash }
+    }
+}
+
+/// The files of a folder, by name.
+pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}

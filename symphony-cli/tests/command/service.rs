@@ -1,0 +1,99 @@
+//! `symphony run`: signals, the lock, the log.
+
+use rustix::process::Signal;
+
+use crate::program::{Stage, files};
+
+/// A hook that says that it was there.
+const NOTE: &str = "echo ran >> ../../after_run.txt";
+
+#[test]
+fn rule_14_2_a_signal_stops_everything_runs_after_run_and_exits_with_0() {
+    let mut stage = Stage::new();
+    stage.endless(NOTE);
+    let mut service = stage.start(&["--log-format", "json"]);
+    let seen = service.log_until("run started");
+    assert!(seen.iter().all(|line| line.starts_with('{')), "one object per line: {seen:#?}");
+    assert!(seen.last().unwrap().contains("\"issue_identifier\":\"MT-1\""), "{seen:#?}");
+    stage.wait_for_file("began");
+    service.signal(Signal::TERM);
+    let (code, rest) = service.end();
+    assert_eq!(code, Some(0), "{rest}");
+    assert!(rest.contains("service ended"), "{rest}");
+    assert_eq!(stage.read("after_run.txt"), "ran\n");
+    stage.wait_until_nothing_is_left();
+}
+
+#[test]
+fn rule_14_2_a_second_signal_ends_at_once_and_leaves_nothing() {
+    let mut stage = Stage::new();
+    stage.endless("trap '' TERM; touch ../../stopping; sleep 1000; touch ../../stopped");
+    let service = stage.start(&[]);
+    stage.wait_for_file("began");
+    service.signal(Signal::TERM);
+    // Now it waits for a hook that does not listen and has an hour.
+    stage.wait_for_file("stopping");
+    service.signal(Signal::TERM);
+    let (code, rest) = service.end();
+    assert_eq!(code, Some(0), "{rest}");
+    assert!(rest.contains("ending at once"), "{rest}");
+    stage.wait_until_nothing_is_left();
+    assert!(!stage.path("stopped").exists(), "the hook came to its end");
+}
+
+#[test]
+fn rule_14_3_a_second_service_on_the_same_root_is_refused_and_told_by_whom() {
+    let stage = Stage::new();
+    stage.endless(NOTE);
+    let mut first = stage.start(&[]);
+    first.log_until("run started");
+    let second = stage.run(&[]);
+    assert_eq!(second.code, Some(1));
+    assert!(second.stderr.contains(&first.id().to_string()), "it names the process: {second:#?}");
+    first.signal(Signal::INT);
+    assert_eq!(first.end().0, Some(0));
+}
+
+#[test]
+fn rule_4_7_a_hangup_polls_now() {
+    let stage = Stage::new();
+    stage.endless(NOTE);
+    let mut service = stage.start(&[]);
+    service.log_until("run started");
+    service.signal(Signal::HUP);
+    service.log_until("asked to poll now");
+    service.signal(Signal::TERM);
+    assert_eq!(service.end().0, Some(0));
+}
+
+#[test]
+fn rule_13_1_the_log_also_goes_to_a_file() {
+    let stage = Stage::new();
+    stage.endless(NOTE);
+    let mut service = stage.start(&["--logs-root", "logs"]);
+    service.log_until("run started");
+    service.signal(Signal::TERM);
+    assert_eq!(service.end().0, Some(0));
+    let log = stage.read("logs/symphony.log");
+    assert!(log.contains("run started") && log.contains("service ended"), "{log}");
+    assert!(!log.contains('\u{1b}'), "no colours in a file");
+    assert_eq!(files(&stage.path("logs")).len(), 1);
+}
+
+#[test]
+fn rule_14_4_a_hook_reads_neither_the_environment_nor_the_memory_of_the_service() {
+    let stage = Stage::new().without_root();
+    // The helper stands between the hook and the service.
+    stage.endless(
+        "exec > ../../seen.txt 2>&1; service=$(cut -d' ' -f4 /proc/$PPID/stat); echo $service; \
+         for file in environ mem; do head -c 1 /proc/$service/$file; done",
+    );
+    let service = stage.start(&[]);
+    let id = service.id();
+    stage.wait_for_file("began");
+    service.signal(Signal::TERM);
+    assert_eq!(service.end().0, Some(0));
+    let seen = stage.read("seen.txt");
+    assert!(seen.starts_with(&format!("{id}\n")), "the hook looked elsewhere: {seen}");
+    assert_eq!(seen.matches("Permission denied").count(), 2, "{seen}");
+}

@@ -1,0 +1,76 @@
+//! A look at a workflow file without running anything.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use symphony_core::Settings;
+use symphony_core::agent::AgentBackend;
+use symphony_core::env::Env;
+use symphony_core::problem::Problem;
+use symphony_core::tracker::Tracker;
+use symphony_core::workflow::Workflow;
+
+use crate::loader::{self, ProcessEnv};
+use crate::registry::Registry;
+
+/// What a workflow file comes to. Nothing was started, locked or read over a network.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// The file's text, where it could be read.
+    pub text: String,
+    /// What makes it unusable, then what is doubtful, each in the order of the file.
+    pub problems: Vec<Problem>,
+    /// What was made of it, if it can be used.
+    pub usable: Option<Usable>,
+}
+
+/// A workflow file that can be used, with the adapters it names.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Usable {
+    /// The file, parsed.
+    pub workflow: Workflow,
+    /// Its tracker.
+    pub tracker: Arc<dyn Tracker>,
+    /// Its agent.
+    pub agent: Arc<dyn AgentBackend>,
+}
+
+impl Usable {
+    /// The settings of the file.
+    #[must_use]
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.workflow.settings
+    }
+}
+
+/// Reads a workflow file and builds what it names, with this process's environment.
+#[must_use]
+pub fn inspect(path: &Path, registry: &Registry) -> Inspection {
+    inspect_with(path, registry, &ProcessEnv)
+}
+
+fn inspect_with(path: &Path, registry: &Registry, env: &dyn Env) -> Inspection {
+    let text = match loader::read(path) {
+        Ok(text) => text,
+        Err(problem) => {
+            return Inspection { text: String::new(), problems: vec![problem], usable: None };
+        }
+    };
+    let workflow = match loader::parse(&text, path, registry, env) {
+        Ok(workflow) => workflow,
+        Err(problems) => return Inspection { text, problems, usable: None },
+    };
+    let warnings = workflow.warnings.clone();
+    match loader::build(&workflow.settings, Some(path), registry, env) {
+        Ok((tracker, agent)) => {
+            let usable = Some(Usable { workflow, tracker, agent });
+            Inspection { text, problems: warnings, usable }
+        }
+        Err(mut problems) => {
+            problems.extend(warnings);
+            Inspection { text, problems, usable: None }
+        }
+    }
+}
