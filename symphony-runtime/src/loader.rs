@@ -277,13 +277,16 @@ fn backend(
     built.map_err(|error| setting("agent", error.to_failure(wall_now()).message))
 }
 
+/// What a workflow file names.
+type Adapters = (Arc<dyn Tracker>, Arc<dyn AgentBackend>);
+
 /// Builds the adapters that settings name, or says all that is wrong with them.
 pub(crate) fn build(
     settings: &Settings,
     path: Option<&Path>,
     registry: &Registry,
     env: &dyn Env,
-) -> Result<(Arc<dyn Tracker>, Arc<dyn AgentBackend>), Vec<Problem>> {
+) -> Result<Adapters, Vec<Problem>> {
     let mut problems: Vec<Problem> = unknown_zone(settings).into_iter().collect();
     let tracker = tracker(settings, path, registry, env).map_err(|error| problems.push(error));
     let agent = backend(settings, registry, env).map_err(|error| problems.push(error));
