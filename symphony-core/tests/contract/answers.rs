@@ -161,3 +161,19 @@ fn rule_4_8_another_tracker_leaves_no_turn_unanswered() {
     desk.live(60_000);
     assert_eq!(desk.told(), ["next turn MT-1: 2"]);
 }
+
+#[test]
+fn rule_4_8_a_late_check_does_not_overrule_a_newer_list() {
+    let mut desk = Desk::new();
+    desk.board([issue("MT-1")]);
+    desk.answer();
+    desk.gone("MT-1");
+    let late = desk.withhold_to("read MT-1");
+    // It comes back, and a poll that was asked later lists it.
+    desk.board([issue("MT-1")]);
+    desk.advance(30_000);
+    desk.answer_to("poll");
+    desk.deliver(late);
+    desk.settle();
+    assert_eq!(desk.starts(), ["MT-1"]);
+}
