@@ -512,3 +512,20 @@ fn rule_12_5_a_long_list_reaches_beyond_what_cannot_start() {
     desk.advance(30_000);
     assert_eq!(enough(&mut desk), Some(12), "six of them cannot start");
 }
+
+#[test]
+fn rule_12_5_what_the_check_shows_is_known_and_not_read_again_and_again() {
+    let mut desk = Desk::with(|setup| {
+        setup.state_slots("In Progress", 1);
+    });
+    desk.board([issue("MT-1"), issue("MT-2"), issue("MT-3")]);
+    desk.answer();
+    desk.board([
+        issue("MT-1").state("In Progress"),
+        issue("MT-2").state("In Progress"),
+        issue("MT-3").called("mt-1"),
+    ]);
+    desk.answer();
+    assert_eq!(desk.starts(), ["MT-1"], "it takes the slot of one and the folder of the other");
+    assert_eq!(desk.reads(), NONE);
+}
