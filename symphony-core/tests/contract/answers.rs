@@ -1,5 +1,7 @@
 //! Contract 4.8: what an answer may change.
 
+use std::time::Duration;
+
 use symphony_core::orchestrator::Command;
 
 use crate::desk::{Desk, Draft, NONE, Place, id, issue, record};
@@ -47,13 +49,15 @@ fn rule_4_8_an_answer_that_comes_twice_changes_nothing() {
 
 #[test]
 fn rule_4_8_an_answer_of_an_older_tracker_chooses_nothing() {
-    let mut desk = Desk::new();
-    desk.board([issue("MT-1")]);
-    let late = desk.withhold();
-    desk.reloads_tracker("another board");
-    desk.deliver(late);
-    assert!(!desk.reads().contains(&"read MT-1".to_owned()));
-    assert_eq!(desk.starts(), NONE);
+    for scope in ["another board", "board"] {
+        let mut desk = Desk::new();
+        desk.board([issue("MT-1")]);
+        let late = desk.withhold();
+        desk.reloads_tracker(scope);
+        desk.deliver(late);
+        assert!(!desk.reads().contains(&"read MT-1".to_owned()));
+        assert_eq!(desk.starts(), NONE);
+    }
 }
 
 #[test]
@@ -160,4 +164,96 @@ fn rule_4_8_another_tracker_leaves_no_turn_unanswered() {
     desk.reloads_tracker("board");
     desk.live(60_000);
     assert_eq!(desk.told(), ["next turn MT-1: 2"]);
+}
+
+#[test]
+fn rule_4_8_a_late_check_does_not_overrule_a_newer_list() {
+    let mut desk = Desk::new();
+    desk.board([issue("MT-1")]);
+    desk.answer();
+    desk.gone("MT-1");
+    let late = desk.withhold_to("read MT-1");
+    // It comes back, and a poll that was asked later lists it.
+    desk.board([issue("MT-1")]);
+    desk.advance(30_000);
+    desk.answer_to("poll");
+    desk.deliver(late);
+    desk.settle();
+    assert_eq!(desk.starts(), ["MT-1"]);
+}
+
+#[test]
+fn rule_4_8_an_answer_does_not_clean_up_after_a_run_that_ended_meanwhile() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.board([issue("MT-1").state("Done")]);
+    desk.advance(30_000);
+    let late = desk.withhold_to("poll with MT-1");
+    desk.run("MT-1").fails();
+    desk.deliver(late);
+    assert_eq!(desk.removals(), NONE, "it was asked about a run, and that is over");
+    assert_eq!(desk.place("MT-1"), Place::Waiting);
+}
+
+#[test]
+fn rule_4_8_a_late_refresh_does_not_stop_what_a_newer_read_let_go_on() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.board([issue("MT-1").state("Done")]);
+    desk.advance(30_000);
+    let late = desk.withhold_to("poll with MT-1");
+    desk.board([issue("MT-1")]);
+    desk.run("MT-1").turn_ends();
+    desk.advance(50);
+    desk.answer_to("read MT-1");
+    desk.deliver(late);
+    assert_eq!(desk.told(), ["next turn MT-1: 2"]);
+}
+
+#[test]
+fn rule_4_8_a_late_turn_read_does_not_overwrite_what_a_newer_read_brought() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.advance(29_900);
+    desk.run("MT-1").turn_ends();
+    desk.advance(50);
+    desk.board([issue("MT-1").state("Done")]);
+    let late = desk.withhold_to("read MT-1");
+    desk.board([issue("MT-1").state("In Progress")]);
+    desk.advance(50);
+    desk.answer_to("poll with MT-1");
+    desk.deliver(late);
+    assert_eq!(desk.told(), ["next turn MT-1: 2"]);
+    assert_eq!(desk.running("MT-1").issue.state.as_str(), "In Progress");
+}
+
+#[test]
+fn rule_4_8_another_tracker_leaves_no_retry_hanging() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.run("MT-1").fails();
+    desk.advance(10_000);
+    assert_eq!(desk.reads(), ["read MT-1"]);
+    desk.reloads_tracker("board");
+    desk.live(60_000);
+    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+}
+
+#[test]
+fn rule_4_8_a_late_sweep_does_not_remove_what_a_newer_list_shows_alive() {
+    let mut desk = Desk::with(|setup| {
+        setup.left_behind(record("MT-1"));
+        setup.settings.polling.jobs.sweep = Duration::from_secs(45);
+    });
+    desk.board([issue("MT-1").state("Backlog")]);
+    desk.live(44_000);
+    desk.board([issue("MT-1").state("Done")]);
+    desk.advance(1_000);
+    let late = desk.withhold_to("refresh MT-1");
+    // It is opened again, and waits for another one.
+    desk.board([issue("MT-1").blocked_by("MT-9", "Todo")]);
+    desk.advance(15_000);
+    desk.answer_to("poll");
+    desk.deliver(late);
+    assert_eq!(desk.removals(), NONE);
 }

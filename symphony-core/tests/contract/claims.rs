@@ -5,7 +5,7 @@ use symphony_core::orchestrator::{
     BlockReason, Command, Event, Happened, Phase, Removal, RunEnd, RunId, RunNews,
 };
 use symphony_core::snapshot::Reason;
-use symphony_core::{Issue, WorkspaceKey};
+use symphony_core::{Issue, WorkspaceKey, WorkspaceRecord};
 
 use crate::desk::{Desk, Draft, NONE, Place, id, issue, record};
 
@@ -384,4 +384,45 @@ fn rule_6_5_a_workspace_taken_back_leaves_no_record() {
     let start = desk.started().remove(0);
     assert_eq!(start.record, None);
     assert_eq!(start.key, WorkspaceKey::derive("NEW-9").unwrap());
+}
+
+/// A record of an issue that has the id and the name of MT-1, but is on another board.
+fn on_another_board() -> Desk {
+    Desk::with(|setup| {
+        setup.left_behind(WorkspaceRecord { scope: "another board".into(), ..record("MT-1") });
+    })
+}
+
+#[test]
+fn rule_6_5_the_record_of_a_namesake_on_another_board_is_not_the_issues_own() {
+    let mut desk = on_another_board();
+    desk.board([renamed()]);
+    desk.settle();
+    let start = desk.started().remove(0);
+    assert_eq!(start.record, None);
+    assert_eq!(start.key, WorkspaceKey::derive("NEW-9").unwrap());
+}
+
+#[test]
+fn rule_6_2_nothing_starts_in_the_folder_of_a_namesake_on_another_board() {
+    let mut desk = on_another_board();
+    desk.board([issue("MT-1")]);
+    desk.settle();
+    assert_eq!(desk.starts(), NONE);
+    assert_eq!(desk.reason("MT-1"), Reason::WorkspaceHeld(id("MT-1")));
+}
+
+#[test]
+fn rule_6_2_a_folder_that_two_records_name_is_held_until_both_are_gone() {
+    let mut desk = Desk::with(|setup| {
+        let other = WorkspaceRecord { issue: id("MT-2"), host: "far".into(), ..record("MT-1") };
+        setup.left_behind(record("MT-1")).left_behind(other);
+    });
+    desk.board([issue("MT-1").state("Done"), issue("MT-2").state("Backlog")]);
+    desk.settle();
+    desk.removed("MT-1");
+    desk.board([issue("MT-3").called("MT-1")]);
+    desk.live(30_000);
+    assert_eq!(desk.starts(), NONE);
+    assert_eq!(desk.reason("MT-3"), Reason::WorkspaceHeld(id("MT-2")));
 }

@@ -417,3 +417,14 @@ fn rule_5_4_an_issue_being_read_is_claimed_and_is_not_chosen_twice() {
     desk.settle();
     assert_eq!(desk.starts(), ["MT-1", "MT-2"]);
 }
+
+#[test]
+fn rule_5_4_a_folder_that_was_held_when_read_is_taken_as_soon_as_it_is_free() {
+    let mut desk = Desk::new();
+    desk.board([issue("MT-1").priority(1), issue("MT-2").called("mt-1")]);
+    desk.settle();
+    assert_eq!(desk.starts(), ["MT-1"]);
+    desk.is_done("MT-1");
+    desk.settle();
+    assert_eq!(desk.starts(), ["MT-2"], "no new list is needed for that");
+}

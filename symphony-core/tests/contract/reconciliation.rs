@@ -42,6 +42,19 @@ fn rule_8_1_by_deadline_and_not_by_poll() {
 }
 
 #[test]
+fn rule_8_1_by_deadline_also_when_a_tool_call_outlasted_an_earlier_one() {
+    let mut desk = Desk::with(|setup| {
+        setup.settings.polling.interval = Duration::from_secs(3_600);
+    });
+    desk.works_on([issue("MT-1")]);
+    desk.run("MT-1").says(AgentUpdate::ToolBegan);
+    desk.advance(400_000);
+    desk.run("MT-1").says(AgentUpdate::ToolEnded);
+    desk.advance(300_000);
+    assert_eq!(desk.told(), ["stop MT-1: Stalled"]);
+}
+
+#[test]
 fn rule_8_1_every_line_is_a_sign_of_life() {
     let mut desk = working();
     for _ in 0..10 {
@@ -221,6 +234,26 @@ fn rule_8_2_waiting_and_blocked_issues_that_are_anything_else_are_released() {
         assert_eq!(desk.place("MT-2"), Place::Unclaimed);
         assert_eq!(desk.removals(), NONE);
     }
+}
+
+#[test]
+fn rule_8_2_a_refresh_counts_also_for_a_retry_that_came_due_meanwhile() {
+    let mut desk = Desk::with(|setup| {
+        setup.slots(1);
+    });
+    desk.board([issue("MT-2")]);
+    desk.works_on([issue("MT-1")]);
+    desk.advance(25_000);
+    desk.run("MT-1").fails();
+    desk.settle();
+    assert_eq!(desk.starts(), ["MT-2"], "so that the retry finds no slot");
+    desk.advance(5_000);
+    desk.board([issue("MT-1").state("Backlog")]);
+    let late = desk.withhold_to("refresh MT-1 MT-2");
+    desk.advance(5_000);
+    assert_eq!(desk.wait_of("MT-1"), None, "it is due");
+    desk.deliver(late);
+    assert_eq!(desk.place("MT-1"), Place::Unclaimed);
 }
 
 #[test]
