@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use symphony_core::orchestrator::{Answer, Query};
 use symphony_core::time::Wall;
-use symphony_core::tracker::{Candidates, Tracker, TrackerError, TrackerErrorKind};
+use symphony_core::tracker::{Candidates, Poll, Tracker, TrackerError, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind};
 
 use crate::clock::wall_now;
@@ -28,26 +28,26 @@ pub(crate) async fn read(tracker: Arc<dyn Tracker>, query: Query, limit: Duratio
 
 async fn ask(tracker: Arc<dyn Tracker>, query: Query) -> Answer {
     match query {
-        Query::Poll(poll) => {
-            let polled = tracker.poll(&poll).await;
-            let now = wall_now();
-            Answer {
-                candidates: polled.candidates.map(|result| told(result, now)),
-                by_id: Some(told(polled.by_id, now)),
-                next_poll: polled.next_poll,
-                requests: polled.requests,
-                budget: polled.budget,
-            }
-        }
-        Query::ByIds(ids) => {
-            let result = tracker.fetch_issues_by_ids(&ids).await;
-            Answer { by_id: Some(told(result, wall_now())), requests: 1, ..Answer::default() }
-        }
+        Query::Poll(poll) => ask_poll(tracker.as_ref(), &poll).await,
+        // As a poll, because that also tells what it cost.
+        Query::ByIds(ids) => ask_poll(tracker.as_ref(), &Poll { candidates: None, ids }).await,
         Query::ByStates(states) => {
             let result = tracker.fetch_issues_by_states(&states).await;
             let list = result.map(|issues| Candidates { issues, more: false });
             Answer { candidates: Some(told(list, wall_now())), requests: 1, ..Answer::default() }
         }
+    }
+}
+
+async fn ask_poll(tracker: &dyn Tracker, poll: &Poll) -> Answer {
+    let polled = tracker.poll(poll).await;
+    let now = wall_now();
+    Answer {
+        candidates: polled.candidates.map(|result| told(result, now)),
+        by_id: Some(told(polled.by_id, now)),
+        next_poll: polled.next_poll,
+        requests: polled.requests,
+        budget: polled.budget,
     }
 }
 
