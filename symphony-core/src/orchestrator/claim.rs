@@ -125,6 +125,15 @@ impl After {
         }
     }
 
+    /// Whether a read of the issue led to it: then a newer one may lead elsewhere.
+    pub(super) const fn is_about_the_issue(&self) -> bool {
+        match self {
+            Self::Clean => true,
+            Self::Release(why) => !matches!(why, ReleaseReason::ShutDown),
+            Self::Retry(_) | Self::Block(_) => false,
+        }
+    }
+
     /// The graver of the two.
     pub(super) fn escalate(&mut self, other: Self) {
         if other.rank() > self.rank() {

@@ -92,8 +92,10 @@ impl Orchestrator {
                 let run = *run;
                 self.after_finish(run, After::Release(release));
             }
-            // A newer read that says "not terminal" takes a decision to clean back.
-            Stage::Stopping { then: then @ After::Clean, .. } => *then = After::Release(release),
+            // The newest read says what it is released for, and may take a decision to clean back.
+            Stage::Stopping { then, .. } if then.is_about_the_issue() => {
+                *then = After::Release(release);
+            }
             Stage::Running { .. } | Stage::Stopping { .. } => {
                 self.stop(id, why, After::Release(release));
             }
@@ -108,12 +110,9 @@ impl Orchestrator {
         };
         match &mut claim.stage {
             // It seemed over or gone, and is not: so it is free again once the run is gone.
-            Stage::Stopping {
-                then:
-                    then @ (After::Clean
-                    | After::Release(ReleaseReason::Gone | ReleaseReason::NotActive)),
-                ..
-            } => *then = After::Release(ReleaseReason::NotEligible),
+            Stage::Stopping { then, .. } if then.is_about_the_issue() => {
+                *then = After::Release(ReleaseReason::NotEligible);
+            }
             Stage::Running { run } => {
                 // Finishing because it seemed over, and it is not: a normal end after all.
                 let run = *run;

@@ -581,6 +581,7 @@ impl Books {
             );
         }
         book.stop = Some((why, now));
+        book.stopped_after = self.last_read;
         book.pending = None;
         book.seen_active = false;
         self.step.turns.remove(&run);

@@ -302,6 +302,12 @@ impl Books {
             return;
         }
         let entry = entry.clone();
+        // A run that was told to stop meanwhile is another matter (4.8).
+        if let View::Running { run, stopping: Some(_) } = &entry.view
+            && self.runs.get(run).is_some_and(|book| book.stopped_after >= read.0)
+        {
+            return;
+        }
         // A list that was asked for later knows better than "it is over".
         if let Said::Issue(issue) = said
             && is_terminal(&issue.state, &settings)
@@ -327,7 +333,7 @@ impl Books {
             && let Some(entry) = self.claims.get_mut(id)
         {
             entry.known = read.0;
-            entry.seen = true;
+            entry.seen |= entry.commanded < read.0;
         }
         if entry.commanded >= read.0 {
             // Whether an operator's word makes it another claim is left open.

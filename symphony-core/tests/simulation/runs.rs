@@ -54,6 +54,8 @@ pub(crate) struct RunBook {
     pub(crate) pending: Option<Pending>,
     pub(crate) finish: Option<FinishReason>,
     pub(crate) stop: Option<(StopReason, Mono)>,
+    /// The last read that had been asked when it was told to stop.
+    pub(crate) stopped_after: u64,
     /// What reads after the stop or the finish said: terminal, not to be worked on.
     pub(crate) seen_terminal: bool,
     pub(crate) seen_inactive: bool,
@@ -91,6 +93,7 @@ impl RunBook {
             pending: None,
             finish: None,
             stop: None,
+            stopped_after: 0,
             seen_terminal: false,
             seen_inactive: false,
             seen_active: false,
