@@ -177,3 +177,60 @@ fn rule_4_8_a_late_check_does_not_overrule_a_newer_list() {
     desk.settle();
     assert_eq!(desk.starts(), ["MT-1"]);
 }
+
+#[test]
+fn rule_4_8_an_answer_does_not_clean_up_after_a_run_that_ended_meanwhile() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.board([issue("MT-1").state("Done")]);
+    desk.advance(30_000);
+    let late = desk.withhold_to("poll with MT-1");
+    desk.run("MT-1").fails();
+    desk.deliver(late);
+    assert_eq!(desk.removals(), NONE, "it was asked about a run, and that is over");
+    assert_eq!(desk.place("MT-1"), Place::Waiting);
+}
+
+#[test]
+fn rule_4_8_a_late_refresh_does_not_stop_what_a_newer_read_let_go_on() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.board([issue("MT-1").state("Done")]);
+    desk.advance(30_000);
+    let late = desk.withhold_to("poll with MT-1");
+    desk.board([issue("MT-1")]);
+    desk.run("MT-1").turn_ends();
+    desk.advance(50);
+    desk.answer_to("read MT-1");
+    desk.deliver(late);
+    assert_eq!(desk.told(), ["next turn MT-1: 2"]);
+}
+
+#[test]
+fn rule_4_8_a_late_turn_read_does_not_overwrite_what_a_newer_read_brought() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.advance(29_900);
+    desk.run("MT-1").turn_ends();
+    desk.advance(50);
+    desk.board([issue("MT-1").state("Done")]);
+    let late = desk.withhold_to("read MT-1");
+    desk.board([issue("MT-1").state("In Progress")]);
+    desk.advance(50);
+    desk.answer_to("poll with MT-1");
+    desk.deliver(late);
+    assert_eq!(desk.told(), ["next turn MT-1: 2"]);
+    assert_eq!(desk.running("MT-1").issue.state.as_str(), "In Progress");
+}
+
+#[test]
+fn rule_4_8_another_tracker_leaves_no_retry_hanging() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.run("MT-1").fails();
+    desk.advance(10_000);
+    assert_eq!(desk.reads(), ["read MT-1"]);
+    desk.reloads_tracker("board");
+    desk.live(60_000);
+    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+}

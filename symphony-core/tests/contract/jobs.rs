@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use symphony_core::orchestrator::{Command, Job};
+use symphony_core::snapshot::Reason;
 
 use crate::desk::{Desk, Draft, NONE, id, issue};
 
@@ -240,4 +241,15 @@ fn rule_4_6_refills_keep_the_trackers_distance() {
     assert_eq!(desk.reads(), NONE);
     desk.advance(1);
     assert_eq!(desk.reads(), ["read MT-2"]);
+}
+
+#[test]
+fn rule_4_5_what_did_not_pass_is_not_read_again_from_the_same_list() {
+    let mut desk = Desk::new();
+    desk.board([issue("MT-1")]);
+    desk.answer();
+    desk.board([issue("MT-1").blocked_by("MT-9", "Todo")]);
+    desk.answer();
+    assert_eq!(desk.reads(), NONE);
+    assert_eq!(desk.reason("MT-1"), Reason::BlockedBy("MT-9".to_owned()));
 }

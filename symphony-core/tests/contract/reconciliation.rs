@@ -42,6 +42,19 @@ fn rule_8_1_by_deadline_and_not_by_poll() {
 }
 
 #[test]
+fn rule_8_1_by_deadline_also_when_a_tool_call_outlasted_an_earlier_one() {
+    let mut desk = Desk::with(|setup| {
+        setup.settings.polling.interval = Duration::from_secs(3_600);
+    });
+    desk.works_on([issue("MT-1")]);
+    desk.run("MT-1").says(AgentUpdate::ToolBegan);
+    desk.advance(400_000);
+    desk.run("MT-1").says(AgentUpdate::ToolEnded);
+    desk.advance(300_000);
+    assert_eq!(desk.told(), ["stop MT-1: Stalled"]);
+}
+
+#[test]
 fn rule_8_1_every_line_is_a_sign_of_life() {
     let mut desk = working();
     for _ in 0..10 {

@@ -316,3 +316,14 @@ fn rule_4_2_a_workspace_is_not_forgotten_when_the_scope_comes_back() {
     let Removal::Recorded(record) = desk.removal("MT-1") else { panic!("it has a record") };
     assert_eq!(record.key.as_str(), "MT-1");
 }
+
+#[test]
+fn rule_9_6_a_workspace_that_is_known_is_not_mistaken_for_one_under_another_root() {
+    let mut desk = working();
+    let mut twin = record("MT-1");
+    twin.path = "/elsewhere/MT-1".into();
+    desk.reloads_root("/elsewhere", Workspaces { records: vec![twin], strays: Vec::new() });
+    desk.board([issue("MT-1").state("Done")]);
+    desk.ends_normally("MT-1");
+    assert_eq!(desk.removal("MT-1"), Removal::Recorded(record("MT-1")));
+}

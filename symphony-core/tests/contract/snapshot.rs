@@ -142,6 +142,17 @@ fn rule_13_2_totals_include_live_runtime() {
 }
 
 #[test]
+fn rule_13_2_the_runtime_of_a_run_that_stalled_stays_in_the_totals() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.advance(300_000);
+    assert_eq!(desk.told(), ["stop MT-1: Stalled"]);
+    desk.run("MT-1").stops();
+    let Totals { runtime, failed, .. } = desk.snapshot().totals;
+    assert_eq!((runtime, failed), (Duration::from_secs(300), 1));
+}
+
+#[test]
 fn rule_13_2_polling_shows_what_is_open_what_is_next_and_the_last_error() {
     let mut desk = Desk::new();
     assert!(desk.job(&Job::Candidates).in_progress);
