@@ -187,6 +187,21 @@ fn rule_12_2_a_change_of_state_is_activity() {
 }
 
 #[test]
+fn rule_12_2_one_candidate_for_another_and_a_change_of_its_state_are_activity() {
+    let mut desk = with_activity();
+    desk.board([issue("MT-1").undispatchable()]);
+    let second = issue("MT-2").undispatchable();
+    for changed in [second.clone(), second.state("In Progress")] {
+        desk.live(20 * MINUTE);
+        assert_eq!(mode(&desk), Mode::Idle);
+        desk.gone("MT-1");
+        desk.board([changed]);
+        desk.live(2 * MINUTE);
+        assert_eq!(mode(&desk), Mode::Active, "the list is as long as before");
+    }
+}
+
+#[test]
 fn rule_12_2_starts_and_ends_are_activity() {
     let mut desk = with_activity();
     desk.works_on([issue("MT-1")]);
@@ -258,7 +273,8 @@ fn rule_12_3_live_runs_are_refreshed_all_the_same() {
     desk.live(10 * MINUTE);
     let asked = desk.asked();
     let refreshes = asked.iter().filter(|read| read.contains("MT-1")).count();
-    assert_eq!(refreshes, 20, "{asked:?}");
+    let polls = asked.iter().filter(|read| read.starts_with("poll")).count();
+    assert_eq!((refreshes, polls), (20, 2), "{asked:?}");
 }
 
 // 12.4
@@ -294,6 +310,7 @@ fn rule_12_4_the_days_counts_go_on_after_a_restart() {
     };
     assert_eq!(restarted(0), 42);
     assert_eq!(restarted(1), 1);
+    assert_eq!(restarted(-1), 42, "a clock that was set back wipes nothing");
 }
 
 #[test]
