@@ -119,6 +119,19 @@ fn rule_12_6_the_end_of_patience_opens_the_reserve_to_one_at_a_time() {
 }
 
 #[test]
+fn rule_12_6_the_end_of_patience_counts_also_while_a_better_rank_waits() {
+    let mut world = World::new(hourly(1000));
+    world.drain(&REFRESH);
+    world.ask(&CANDIDATES).unwrap_err();
+    // One in 3996 ms. Refresh takes all of them, and its next one just before patience ends.
+    world.pass(76_000);
+    assert_eq!(world.drain(&REFRESH), 19);
+    world.pass(8000);
+    assert!(world.ask(&CANDIDATES).is_ok(), "twenty would be the reserve, and two are there");
+    assert!(world.ask(&REFRESH).is_ok(), "the other was left for it");
+}
+
+#[test]
 fn rule_12_6_a_refused_herd_does_not_return_at_once() {
     for settings in [hourly(100), BudgetSettings::default()] {
         let mut world = World::new(settings);
