@@ -47,13 +47,15 @@ fn rule_4_8_an_answer_that_comes_twice_changes_nothing() {
 
 #[test]
 fn rule_4_8_an_answer_of_an_older_tracker_chooses_nothing() {
-    let mut desk = Desk::new();
-    desk.board([issue("MT-1")]);
-    let late = desk.withhold();
-    desk.reloads_tracker("another board");
-    desk.deliver(late);
-    assert!(!desk.reads().contains(&"read MT-1".to_owned()));
-    assert_eq!(desk.starts(), NONE);
+    for scope in ["another board", "board"] {
+        let mut desk = Desk::new();
+        desk.board([issue("MT-1")]);
+        let late = desk.withhold();
+        desk.reloads_tracker(scope);
+        desk.deliver(late);
+        assert!(!desk.reads().contains(&"read MT-1".to_owned()));
+        assert_eq!(desk.starts(), NONE);
+    }
 }
 
 #[test]
