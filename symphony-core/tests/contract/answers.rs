@@ -1,5 +1,7 @@
 //! Contract 4.8: what an answer may change.
 
+use std::time::Duration;
+
 use symphony_core::orchestrator::Command;
 
 use crate::desk::{Desk, Draft, NONE, Place, id, issue, record};
@@ -235,4 +237,23 @@ fn rule_4_8_another_tracker_leaves_no_retry_hanging() {
     desk.reloads_tracker("board");
     desk.live(60_000);
     assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+}
+
+#[test]
+fn rule_4_8_a_late_sweep_does_not_remove_what_a_newer_list_shows_alive() {
+    let mut desk = Desk::with(|setup| {
+        setup.left_behind(record("MT-1"));
+        setup.settings.polling.jobs.sweep = Duration::from_secs(45);
+    });
+    desk.board([issue("MT-1").state("Backlog")]);
+    desk.live(44_000);
+    desk.board([issue("MT-1").state("Done")]);
+    desk.advance(1_000);
+    let late = desk.withhold_to("refresh MT-1");
+    // It is opened again, and waits for another one.
+    desk.board([issue("MT-1").blocked_by("MT-9", "Todo")]);
+    desk.advance(15_000);
+    desk.answer_to("poll");
+    desk.deliver(late);
+    assert_eq!(desk.removals(), NONE);
 }

@@ -411,3 +411,18 @@ fn rule_6_2_nothing_starts_in_the_folder_of_a_namesake_on_another_board() {
     assert_eq!(desk.starts(), NONE);
     assert_eq!(desk.reason("MT-1"), Reason::WorkspaceHeld(id("MT-1")));
 }
+
+#[test]
+fn rule_6_2_a_folder_that_two_records_name_is_held_until_both_are_gone() {
+    let mut desk = Desk::with(|setup| {
+        let other = WorkspaceRecord { issue: id("MT-2"), host: "far".into(), ..record("MT-1") };
+        setup.left_behind(record("MT-1")).left_behind(other);
+    });
+    desk.board([issue("MT-1").state("Done"), issue("MT-2").state("Backlog")]);
+    desk.settle();
+    desk.removed("MT-1");
+    desk.board([issue("MT-3").called("MT-1")]);
+    desk.live(30_000);
+    assert_eq!(desk.starts(), NONE);
+    assert_eq!(desk.reason("MT-3"), Reason::WorkspaceHeld(id("MT-2")));
+}

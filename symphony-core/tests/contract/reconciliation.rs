@@ -237,6 +237,26 @@ fn rule_8_2_waiting_and_blocked_issues_that_are_anything_else_are_released() {
 }
 
 #[test]
+fn rule_8_2_a_refresh_counts_also_for_a_retry_that_came_due_meanwhile() {
+    let mut desk = Desk::with(|setup| {
+        setup.slots(1);
+    });
+    desk.board([issue("MT-2")]);
+    desk.works_on([issue("MT-1")]);
+    desk.advance(25_000);
+    desk.run("MT-1").fails();
+    desk.settle();
+    assert_eq!(desk.starts(), ["MT-2"], "so that the retry finds no slot");
+    desk.advance(5_000);
+    desk.board([issue("MT-1").state("Backlog")]);
+    let late = desk.withhold_to("refresh MT-1 MT-2");
+    desk.advance(5_000);
+    assert_eq!(desk.wait_of("MT-1"), None, "it is due");
+    desk.deliver(late);
+    assert_eq!(desk.place("MT-1"), Place::Unclaimed);
+}
+
+#[test]
 fn rule_8_2_waiting_and_blocked_issues_that_are_active_stay() {
     let desk = refreshed(|issue| Some(issue.titled("Fix the window")));
     assert_eq!(desk.waiting("MT-1").issue.title, "Fix the window");

@@ -153,3 +153,17 @@ fn rule_4_2_a_removal_that_ends_under_another_tracker_counts_for_its_own() {
     desk.live(7_200_000);
     assert_eq!(desk.removals(), NONE, "the folder is gone, and is not removed again");
 }
+
+#[test]
+fn rule_4_2_a_folder_without_a_record_is_not_looked_for_under_another_root() {
+    let mut desk = Desk::with(|setup| {
+        setup.stray("MT-1");
+    });
+    desk.board([issue("MT-1").state("Done")]);
+    desk.settle();
+    desk.removal_fails("MT-1");
+    desk.reloads_root("/elsewhere", Workspaces::default());
+    desk.advance(10_000);
+    assert_eq!(desk.removals(), NONE, "there the same name is another folder");
+    assert_eq!(desk.place("MT-1"), Place::Unclaimed);
+}
