@@ -277,8 +277,11 @@ impl Orchestrator {
                     self.finish(id, Some(After::Release(ReleaseReason::Gone)));
                 }
                 Seen::Present(fresh) => {
-                    let is_over = policy::standing(&fresh, &self.settings().tracker);
-                    if is_over == Standing::Terminal && self.kept.shows_alive_since(&issue, read) {
+                    let standing = policy::standing(&fresh, &self.settings().tracker);
+                    if standing == Standing::Terminal
+                        && !self.is_older(&issue, read)
+                        && self.kept.shows_alive_since(&issue, read)
+                    {
                         // A list that was asked for later knows better: so it is read once more.
                         self.turns.wait(id, self.now.mono + TURN_BATCH);
                         continue;

@@ -71,6 +71,7 @@ impl Books {
                 // A list that was asked for later knows better than "it is over".
                 Some(Said::Issue(issue))
                     if is_terminal(&issue.state, self.settings())
+                        && self.claims.get(id).is_none_or(|entry| entry.known <= read.0)
                         && self.kept.shows_alive_since(id, read.0) =>
                 {
                     self.wait_again(run, now + BATCH, 0);
