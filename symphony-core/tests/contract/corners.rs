@@ -49,6 +49,24 @@ fn rule_6_3_a_refresh_older_than_the_list_does_not_clean_an_issue_that_was_opene
     desk.answer_to("poll");
     desk.deliver(late);
     assert_eq!(desk.removals(), NONE);
+    assert_eq!(desk.place("MT-1"), Place::Blocked, "the operator's word stands");
+}
+
+/// A retry whose read is overtaken like that keeps its attempt.
+#[test]
+fn rule_7_3_a_retry_that_an_older_check_calls_done_keeps_its_attempt() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.run("MT-1").fails();
+    desk.advance(10_000);
+    desk.board([issue("MT-1").state("Done")]);
+    let late = desk.withhold_to("read MT-1");
+    desk.board([issue("MT-1")]);
+    desk.advance(20_000);
+    desk.answer_to("poll");
+    desk.deliver(late);
+    desk.settle();
+    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
 }
 
 /// A removal that failed is tried again ten seconds later. If a list says meanwhile that the issue
