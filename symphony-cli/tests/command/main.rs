@@ -2,8 +2,12 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails loudly")]
 
 mod corpus;
+mod kills;
 mod program;
 mod service;
+// The same shapes as in the tests of the host.
+#[path = "../../../symphony-host/tests/processes/shapes.rs"]
+mod shapes;
 
 use program::{Stage, files};
 
