@@ -25,6 +25,7 @@ fn stand_in() -> ScriptedAgent {
     let done = here().append("stand-in.txt", "The stand-in was here.\n").set_state("Done");
     let timed_out = here().wait(SHORT_TURN).fail(AgentErrorKind::TurnTimeout, "no end in sight");
     ScriptedAgent::new(done)
+        .without_entries()
         .for_label("hang", here().hang())
         .for_label("stall", here().stall())
         .for_label("turn-timeout", timed_out)
