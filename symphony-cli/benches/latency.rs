@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, FileType, Mode};
 use symphony_core::Issue;
 use symphony_core::orchestrator::Happened;
-use symphony_host::{Command, Local, Mark, Scope, Shell};
+use symphony_host::{Command, Host, Local, Mark, Scope, Shell};
 use symphony_memory::{MemoryFactory, MemoryTracker, Script, ScriptedAgent, ScriptedFactory};
 use symphony_runtime::Service;
 
@@ -59,6 +59,7 @@ async fn starts(rounds: usize) {
     let mut notices = handle.subscribe().unwrap();
     let running = tokio::spawn(service.run());
 
+    let host: Arc<dyn Host> = Arc::new(Local::new());
     let (mut bare, mut helped, mut ours) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds {
         let start = Instant::now();
@@ -68,7 +69,7 @@ async fn starts(rounds: usize) {
         bare.push(moments.recv().unwrap() - start);
         child.wait().await.unwrap();
 
-        let scope = Scope::new(Arc::new(Local::new()), Mark::new("bench", &round.to_string()));
+        let scope = Scope::new(Arc::clone(&host), Mark::new("bench", &round.to_string()));
         let start = Instant::now();
         let command = Command::script(Shell::Sh, &script, folder.path());
         let mut command = scope.start(&command).await.unwrap();

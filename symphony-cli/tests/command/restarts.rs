@@ -72,14 +72,16 @@ fn rule_14_3_killed_at_any_moment_it_goes_on_without_two_runs_or_a_lost_workspac
         let service = stage.start(&["--log", "error"]);
         std::thread::sleep(Duration::from_millis(moments.next(LONGEST_LIFE)));
         service.signal(Signal::KILL);
-        assert_eq!(service.end().0, None, "kill {kill} of seed {seed}");
+        let (code, rest) = service.end();
+        assert_eq!(code, None, "kill {kill} of seed {seed}: {rest}");
         assert_sound(&stage, &format!("kill {kill} of seed {seed}"));
         if person.is_none() && stage.path("work/HANG-0").exists() {
             person = Some(Person::looks_into(&stage, "work/HANG-0"));
         }
     }
     // One that is left alone does what is left to do.
-    let service = stage.start(&["--log", "error"]);
+    let mut service = stage.start(&["--log", "error,symphony_runtime::service=info"]);
+    service.log_until("service starts");
     wait_for("the end of all work", || states(&stage).values().all(|state| state != "Todo"));
     wait_for("the removal of what is done", || {
         let left = files(&stage.path("work"));
