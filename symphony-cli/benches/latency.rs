@@ -13,7 +13,6 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 use std::process::{self, Stdio};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode};
@@ -22,6 +21,7 @@ use symphony_core::orchestrator::Happened;
 use symphony_host::{Command, Host, Local, Mark, Scope, Shell};
 use symphony_memory::{MemoryFactory, MemoryTracker, Script, ScriptedAgent, ScriptedFactory};
 use symphony_runtime::Service;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 fn main() {
     symphony_host::init();
@@ -29,7 +29,8 @@ fn main() {
     let rounds = env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     let rounds = rounds.unwrap_or(if is_bench { 200 } else { 1 });
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(starts(rounds));
+    // As a task: then nobody has to be woken who would not be in the service.
+    runtime.block_on(runtime.spawn(starts(rounds))).unwrap();
     ready(rounds.div_ceil(5));
     memory(if is_bench { 500 } else { 5 });
 }
@@ -38,7 +39,7 @@ fn main() {
 async fn starts(rounds: usize) {
     let folder = tempfile::tempdir().unwrap();
     let pipe = folder.path().join("pipe");
-    let moments = moments(&pipe);
+    let mut moments = moments(&pipe);
     let script = format!("echo > '{}'", pipe.display());
     let file = format!(
         "---\ntracker:\n  kind: memory\nworkspace:\n  root: ./work\npolling:\n  \
@@ -66,14 +67,14 @@ async fn starts(rounds: usize) {
         let mut shell = tokio::process::Command::new("sh");
         let shell = shell.args(["-lc", &script]).current_dir(folder.path()).stdin(Stdio::null());
         let mut child = shell.spawn().unwrap();
-        bare.push(moments.recv().unwrap() - start);
+        bare.push(moments.recv().await.unwrap() - start);
         child.wait().await.unwrap();
 
         let scope = Scope::new(Arc::clone(&host), Mark::new("bench", &round.to_string()));
         let start = Instant::now();
         let command = Command::script(Shell::Sh, &script, folder.path());
         let mut command = scope.start(&command).await.unwrap();
-        helped.push(moments.recv().unwrap() - start);
+        helped.push(moments.recv().await.unwrap() - start);
         command.exited().await;
         scope.close(Duration::ZERO).await.unwrap();
 
@@ -81,7 +82,7 @@ async fn starts(rounds: usize) {
         board.add(Issue::new(id.as_str(), &format!("MT-{id}"), "Go", "Todo").unwrap());
         let start = Instant::now();
         handle.poll_now().unwrap();
-        ours.push(moments.recv().unwrap() - start);
+        ours.push(moments.recv().await.unwrap() - start);
         while notices.recv().await.unwrap().what != Happened::Cleaned {}
     }
     handle.shut_down().unwrap();
@@ -105,9 +106,9 @@ async fn starts(rounds: usize) {
 }
 
 /// A pipe with a name, and when each line came out of it.
-fn moments(pipe: &Path) -> Receiver<Instant> {
+fn moments(pipe: &Path) -> UnboundedReceiver<Instant> {
     rustix::fs::mknodat(CWD, pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    let (sender, receiver) = mpsc::channel();
+    let (sender, receiver) = unbounded_channel();
     // Also open for writing, so that it never comes to its end.
     let mut pipe = File::options().read(true).write(true).open(pipe).unwrap();
     std::thread::spawn(move || {
