@@ -1,7 +1,9 @@
 //! The adapters that this command knows.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use symphony_core::agent::AgentErrorKind;
 use symphony_memory::{MemoryFactory, Script, ScriptedAgent, ScriptedFactory};
 use symphony_runtime::Registry;
 
@@ -13,12 +15,19 @@ pub(crate) fn registry() -> Registry {
     registry
 }
 
+/// How long a turn lasts that is to end by its timeout.
+const SHORT_TURN: Duration = Duration::from_millis(300);
+
 /// An agent that costs nothing: it notes that it was there and calls the work done. For trying a
-/// workflow file out.
+/// workflow file out. Labels make it misbehave, to see what the service does then.
 fn stand_in() -> ScriptedAgent {
-    let script = Script::new()
-        .say("the stand-in was here")
-        .append("stand-in.txt", "The stand-in was here.\n")
-        .set_state("Done");
-    ScriptedAgent::new(script)
+    let here = || Script::new().say("the stand-in was here");
+    let done = here().append("stand-in.txt", "The stand-in was here.\n").set_state("Done");
+    let timed_out = here().wait(SHORT_TURN).fail(AgentErrorKind::TurnTimeout, "no end in sight");
+    ScriptedAgent::new(done)
+        .without_entries()
+        .for_label("hang", here().hang())
+        .for_label("stall", here().stall())
+        .for_label("turn-timeout", timed_out)
+        .for_label("fail", here().fail(AgentErrorKind::TurnFailed, "as the label says"))
 }

@@ -476,3 +476,15 @@ async fn a_clock_can_follow_tokios() {
     tokio::time::advance(Duration::from_secs(60)).await;
     assert_eq!(clock.now(), noon() + Duration::from_secs(60));
 }
+
+#[tokio::test]
+async fn an_agent_without_entries_still_counts_who_lives() {
+    let stage = Stage::new();
+    let agent = agent(Script::new().say("hello")).without_entries();
+    let mut session = stage.open(&agent).await;
+    session.run_turn(turn(1)).await.unwrap();
+    assert_eq!(agent.live(), 1);
+    session.close().await.unwrap();
+    assert_eq!((agent.live(), agent.journal().most_live()), (0, 1));
+    assert!(agent.journal().entries().is_empty());
+}

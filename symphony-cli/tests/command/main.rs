@@ -2,8 +2,14 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails loudly")]
 
 mod corpus;
+mod endurance;
+mod kills;
 mod program;
+mod restarts;
 mod service;
+// The same shapes as in the tests of the host.
+#[path = "../../../symphony-host/tests/processes/shapes.rs"]
+mod shapes;
 
 use program::{Stage, files};
 

@@ -31,6 +31,7 @@ pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 pub(crate) struct Stage {
     folder: tempfile::TempDir,
     pipe: File,
+    hooks_ran: bool,
     user: Option<u32>,
 }
 
@@ -48,7 +49,7 @@ impl Stage {
         rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let at_once = i32::try_from(OFlags::NONBLOCK.bits()).unwrap();
         let pipe = File::options().read(true).custom_flags(at_once).open(path).unwrap();
-        Self { folder, pipe, user: None }
+        Self { folder, pipe, hooks_ran: false, user: None }
     }
 
     /// From now on the command is not run by root: to root every process is open.
@@ -89,6 +90,13 @@ impl Stage {
         self.write("WORKFLOW.md", &file);
     }
 
+    /// Replaces a file as an editor does, so that nobody reads half of it.
+    pub(crate) fn replace(&self, name: &str, text: &str) {
+        let beside = format!("{name}.new");
+        self.write(&beside, text);
+        std::fs::rename(self.path(&beside), self.path(name)).unwrap();
+    }
+
     /// Waits until a hook has made a file.
     pub(crate) fn wait_for_file(&self, name: &str) {
         let path = self.path(name);
@@ -104,7 +112,7 @@ impl Stage {
     pub(crate) fn run_in(&self, folder: &str, arguments: &[&str]) -> Shown {
         let mut command = self.command(arguments);
         let child = command.current_dir(self.path(folder)).stdout(Stdio::piped()).spawn().unwrap();
-        let _watchdog = Watchdog::of(&child);
+        let _watchdog = Watchdog::of(&child, LIMIT);
         let output = child.wait_with_output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let code = output.status.code();
@@ -113,8 +121,13 @@ impl Stage {
 
     /// Starts it as a service.
     pub(crate) fn start(&self, arguments: &[&str]) -> Service {
+        self.start_for(LIMIT, arguments)
+    }
+
+    /// Starts it as a service that may take longer than others.
+    pub(crate) fn start_for(&self, limit: Duration, arguments: &[&str]) -> Service {
         let mut child = self.command(arguments).spawn().unwrap();
-        let watchdog = Watchdog::of(&child);
+        let watchdog = Watchdog::of(&child, limit);
         let log = BufReader::new(child.stderr.take().unwrap());
         Service { child, log, _watchdog: watchdog }
     }
@@ -130,18 +143,21 @@ impl Stage {
         command
     }
 
-    /// Waits until nothing is left of any hook, and fails if none has run.
-    pub(crate) fn wait_until_nothing_is_left(&mut self) {
+    /// Whether nothing is left of any hook. Fails if none has run: that would show nothing.
+    pub(crate) fn is_nothing_left(&mut self) -> bool {
         let mut said = Vec::new();
-        let pipe = &mut self.pipe;
-        wait_for("the end of every process", || match pipe.read_to_end(&mut said) {
-            Ok(_) => true,
-            Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
-                false
-            }
-        });
-        assert!(!said.is_empty(), "no hook has run, so this shows nothing");
+        let read = self.pipe.read_to_end(&mut said);
+        self.hooks_ran |= !said.is_empty();
+        if let Err(error) = read {
+            assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}");
+            return false;
+        }
+        assert!(self.hooks_ran, "no hook has run, so this shows nothing");
+        true
+    }
+
+    pub(crate) fn wait_until_nothing_is_left(&mut self) {
+        wait_for("the end of every process", || self.is_nothing_left());
     }
 }
 
@@ -208,11 +224,11 @@ struct Watchdog {
 }
 
 impl Watchdog {
-    fn of(child: &Child) -> Self {
+    fn of(child: &Child, limit: Duration) -> Self {
         let pid = pid(child);
         let (leash, dropped) = mpsc::channel::<()>();
         std::thread::spawn(move || {
-            if dropped.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+            if dropped.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
                 let _ = kill_process(pid, Signal::KILL);
             }
         });

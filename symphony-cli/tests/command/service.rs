@@ -42,6 +42,31 @@ fn rule_14_2_a_second_signal_ends_at_once_and_leaves_nothing() {
 }
 
 #[test]
+fn rule_14_2_a_signal_with_fifty_running_runs_fifty_after_run() {
+    const RUNNING: usize = 50;
+    let mut stage = Stage::new();
+    let issue = |number| {
+        format!("      - {{identifier: MT-{number}, title: Wait, state: Todo, labels: [hang]}}\n")
+    };
+    let file = format!(
+        "---\ntracker:\n  kind: memory\n  provider:\n    issues:\n{}workspace:\n  root: ./work\n\
+         hooks:\n  before_run: sleep 100 &\n  after_run: {NOTE}\n\
+         agent:\n  kind: scripted\n  max_concurrent_agents: {RUNNING}\n---\nWait.\n",
+        (0..RUNNING).map(issue).collect::<String>(),
+    );
+    stage.write("WORKFLOW.md", &file);
+    let mut service = stage.start(&[]);
+    for _ in 0..RUNNING {
+        service.log_until("hook ended");
+    }
+    service.signal(Signal::TERM);
+    let (code, rest) = service.end();
+    assert_eq!(code, Some(0), "{rest}");
+    assert!(stage.is_nothing_left(), "somebody outlived the service");
+    assert_eq!(stage.read("after_run.txt"), "ran\n".repeat(RUNNING));
+}
+
+#[test]
 fn rule_14_3_a_second_service_on_the_same_root_is_refused_and_told_by_whom() {
     let stage = Stage::new();
     stage.endless(NOTE);

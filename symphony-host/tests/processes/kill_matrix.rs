@@ -5,7 +5,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::trial::{GRACE, LONG, Shape, Trial, helped, scope, ungrouped, unhelped};
+use crate::shapes::Shape;
+use crate::trial::{GRACE, LONG, Trial, helped, scope, ungrouped, unhelped};
 use rustix::process::{Pid, Signal, kill_process};
 use symphony_host::{Exit, Host, Limit, RunError};
 use tokio::runtime::Runtime;

@@ -3,7 +3,8 @@
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
-use crate::trial::{Shape, Trial, helped, until};
+use crate::shapes::Shape;
+use crate::trial::{Trial, helped, until};
 use rustix::process::{Pid, Signal, kill_process};
 use symphony_host::{EarlierLife, MARK_VARIABLE, Mark, ProcessId, Scope};
 use tokio::runtime::Runtime;

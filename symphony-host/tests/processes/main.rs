@@ -8,4 +8,5 @@ mod control_groups;
 mod hardened;
 mod kill_matrix;
 mod leftovers;
+mod shapes;
 mod trial;

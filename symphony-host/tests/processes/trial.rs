@@ -8,60 +8,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::shapes::Shape;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 use symphony_host::{Command, Host, Local, Mark, Scope, Shell};
 use tempfile::TempDir;
 
-/// What a descendant may do to get out of sight.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Shape {
-    InTheGroup,
-    TermIgnoring,
-    JobControl,
-    Setsid,
-    DoubleForked,
-    EmptyEnvironment,
-    PidRolling,
-    Stopped,
-}
-
-impl Shape {
-    pub(crate) const ALL: [Self; 8] = [
-        Self::InTheGroup,
-        Self::TermIgnoring,
-        Self::JobControl,
-        Self::Setsid,
-        Self::DoubleForked,
-        Self::EmptyEnvironment,
-        Self::PidRolling,
-        Self::Stopped,
-    ];
-
-    /// Starts such a process in the background. It makes the file `$R` and lives for `$T` seconds,
-    /// so that a test that fails leaves nothing for long.
-    const fn script(self) -> &'static str {
-        match self {
-            Self::InTheGroup => r#"sleep $T & : > "$R""#,
-            Self::TermIgnoring => r#"sh -c 'trap "" TERM INT HUP; : > "$R"; sleep $T' &"#,
-            Self::JobControl => r#"bash -mc 'sleep $T & : > "$R"; wait' &"#,
-            Self::Setsid => r#"setsid sh -c ': > "$R"; exec sleep $T' &"#,
-            Self::DoubleForked => r#"(setsid sh -c ': > "$R"; exec sleep $T' &)"#,
-            Self::EmptyEnvironment => {
-                r#"(env -i setsid sh -c ': > "$1"; exec sleep "$2"' sh "$R" $T &)"#
-            }
-            // Each one starts the next in a session of its own and is gone: one at a time, a hundred
-            // in all, and the last one ends after five seconds, and tells that nobody ended it.
-            Self::PidRolling => {
-                r#"S='trap "" TERM; [ "$2" -gt 0 ] || { sleep 5 && : > escaped; exit; }
-                    setsid sh -c "$1" roll "$1" $(($2 - 1)) & : > "$R"; exit 0'
-                sh -c "$S" roll "$S" 100 &"#
-            }
-            // In a session of its own: others are woken when their leader ends.
-            Self::Stopped => r#"setsid sh -c ': > "$R"; kill -STOP $$; exec sleep $T' &"#,
-        }
-    }
-}
+/// For a process that is told its shape by name.
+const SHAPES: [Shape; 8] = [
+    Shape::InTheGroup,
+    Shape::TermIgnoring,
+    Shape::JobControl,
+    Shape::Setsid,
+    Shape::DoubleForked,
+    Shape::EmptyEnvironment,
+    Shape::PidRolling,
+    Shape::Stopped,
+];
 
 /// Waits until the tag is on: without a helper that is a moment after the start, and who forks before
 /// it is not promised to be found. Starts nothing itself.
@@ -96,7 +59,7 @@ impl Trial {
     /// The trial of the test that has started this process.
     pub(crate) fn from_environment() -> Option<(Self, Shape)> {
         let shape = env::var("TRIAL_SHAPE").ok()?;
-        let shape = Shape::ALL.into_iter().find(|other| format!("{other:?}") == shape)?;
+        let shape = SHAPES.into_iter().find(|other| format!("{other:?}") == shape)?;
         let folder = env::var("TRIAL_FOLDER").ok()?.into();
         Some((Self { folder, token: env::var("TRIAL_TOKEN").ok()?, held: None }, shape))
     }
@@ -158,7 +121,7 @@ impl Trial {
 
     pub(crate) fn assert_gone(&self) {
         assert!(self.is_gone(), "left: {:?}", self.survivors());
-        assert!(!self.folder.join("escaped").exists(), "it ended by itself");
+        assert!(!self.folder.join("ready.escaped").exists(), "it ended by itself");
     }
 
     /// Who holds the pipe.

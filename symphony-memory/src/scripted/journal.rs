@@ -12,6 +12,7 @@ use symphony_core::tracker::ToolResult;
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     entries: Vec<Entry>,
+    forgets: bool,
     live: BTreeMap<PathBuf, usize>,
     most_live: usize,
     most_live_in_one_workspace: usize,
@@ -130,8 +131,16 @@ impl Journal {
         self.most_live_in_one_workspace
     }
 
+    /// Keeps no entries from now on, only the numbers.
+    pub(crate) fn forget(&mut self) {
+        self.forgets = true;
+        self.entries = Vec::new();
+    }
+
     pub(crate) fn note(&mut self, entry: Entry) {
-        self.entries.push(entry);
+        if !self.forgets {
+            self.entries.push(entry);
+        }
     }
 
     pub(crate) fn begin(&mut self, workspace: &Path) {

@@ -139,6 +139,14 @@ impl ScriptedAgent {
         self
     }
 
+    /// Keeps no entries in its journal, which otherwise grows with every session: for a service
+    /// that is to run for long.
+    #[must_use]
+    pub fn without_entries(self) -> Self {
+        self.shared.journal.send_modify(Journal::forget);
+        self
+    }
+
     /// What happened so far.
     #[must_use]
     pub fn journal(&self) -> Journal {

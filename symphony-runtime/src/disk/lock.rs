@@ -5,14 +5,21 @@ use std::fs::File;
 use std::io::{Read, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use symphony_core::time::Wall;
+use symphony_host::ProcessId;
 
 use super::DiskError;
 use crate::clock::wall_now;
+
+/// How often to look again at a lock whose holder is gone. A child that the holder was about to
+/// start when it was killed has its open files until it becomes another program: a moment.
+const LOOKS: u32 = 100;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// The lock of a root, held as long as this lives. The kernel frees it when the process ends,
 /// however it ends.
@@ -44,20 +51,29 @@ impl fmt::Display for LockHolder {
     }
 }
 
+impl LockHolder {
+    /// Whether it is known by name and no longer there.
+    fn is_gone(&self) -> bool {
+        self.pid.is_some_and(|pid| !ProcessId::of(pid).is_some_and(ProcessId::is_alive))
+    }
+}
+
 impl Lock {
     pub(super) fn take(own: &OwnedFd, root: &Path) -> Result<Self, DiskError> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let handle = rustix::fs::openat(own, "lock", flags, Mode::RUSR | Mode::WUSR);
         let mut file = File::from(handle.map_err(DiskError::io("cannot lock", root))?);
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => {
-                let mut text = String::new();
-                let _ = (&mut file).take(4096).read_to_string(&mut text);
-                let holder = serde_json::from_str(&text).unwrap_or_default();
+        let mut looks = 0;
+        while let Err(error) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            if error != Errno::WOULDBLOCK {
+                return Err(DiskError::io("cannot lock", root)(error));
+            }
+            let holder = holder(&mut file);
+            if looks == LOOKS || !holder.is_gone() {
                 return Err(DiskError::Locked { path: root.to_owned(), holder });
             }
-            Err(error) => return Err(DiskError::io("cannot lock", root)(error)),
+            looks += 1;
+            std::thread::sleep(BETWEEN_LOOKS);
         }
         let holder = LockHolder { pid: Some(std::process::id()), since: Some(wall_now()) };
         let text = serde_json::to_vec(&holder).unwrap_or_default();
@@ -65,4 +81,11 @@ impl Lock {
         let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text));
         Ok(Self { _file: file })
     }
+}
+
+/// What is written in the lock.
+fn holder(file: &mut File) -> LockHolder {
+    let mut text = String::new();
+    let _ = file.rewind().and_then(|()| file.take(4096).read_to_string(&mut text));
+    serde_json::from_str(&text).unwrap_or_default()
 }

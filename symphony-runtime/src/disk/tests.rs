@@ -338,3 +338,23 @@ fn a_root_is_closed_to_others_and_must_be_ours() {
     assert!(matches!(Root::resolve(&file).and_then(Root::open), Err(DiskError::Io { .. })));
     yard.outside_is_whole();
 }
+
+#[test]
+fn rule_14_3_a_lock_that_outlives_its_holder_for_a_moment_is_waited_for() {
+    let dir = tempfile::Builder::new().prefix("runtime-").tempdir().unwrap();
+    let path = Root::resolve(dir.path()).unwrap();
+    drop(Root::open(path.clone()).unwrap());
+    // As after a kill: the holder is gone, and a child of it has not let go yet.
+    let mut gone = std::process::Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    let lock = dir.path().join("~symphony/lock");
+    fs::write(&lock, format!("{{\"pid\": {}}}", gone.id())).unwrap();
+    let held = fs::File::open(&lock).unwrap();
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let child = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        drop(held);
+    });
+    Root::open(path).unwrap();
+    child.join().unwrap();
+}

@@ -1,0 +1,175 @@
+//! Contract 6.2, 9.3 and 14.3 across deaths: a service that is killed at any moment, again and again,
+//! and started again on the same root.
+//!
+//! `SYMPHONY_KILLS=200` kills more often; `SYMPHONY_KILLS_SEED=<n>` repeats the moments of a run.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::process::Signal;
+
+use crate::program::{Stage, files, wait_for};
+
+/// A child that lives as long as the run holds a lock on a file of its issue: who comes second tells.
+/// What `after_create` has written is told to the outside, and must be found again.
+const FILE: &str = r#"---
+tracker:
+  kind: memory
+  provider:
+    board: board.yaml
+workspace:
+  root: ./work
+polling:
+  interval_ms: 50
+  jobs: {sweep_ms: 50}
+hooks:
+  after_create: echo "$$ $(date +%N)" > kept.txt
+  before_run: |
+    issue=$SYMPHONY_ISSUE_IDENTIFIER
+    exec 8>> ../../locks/$issue
+    flock -n 8 || echo "two runs of $issue" >> ../../faults
+    if [ -e ../../begun/$issue ]; then
+      cmp kept.txt ../../begun/$issue || echo "another workspace of $issue" >> ../../faults
+    else
+      cp kept.txt ../../half-$issue && mv ../../half-$issue ../../begun/$issue
+    fi
+    sleep 300 &
+    (setsid sleep 300 &)
+  after_run: "true"
+agent:
+  kind: scripted
+  stop_grace_ms: 50
+  max_concurrent_agents: 12
+---
+Work.
+"#;
+
+/// How long a service lives at most before it is killed.
+const LONGEST_LIFE: u64 = 800;
+
+#[test]
+fn rule_14_3_killed_at_any_moment_it_goes_on_without_two_runs_or_a_lost_workspace() {
+    let (kills, seed) = (variable("SYMPHONY_KILLS").unwrap_or(10), seed());
+    println!("{kills} kills; repeat with SYMPHONY_KILLS_SEED={seed}");
+    let mut moments = Moments(seed);
+    let mut stage = Stage::new();
+    for folder in ["locks", "begun"] {
+        std::fs::create_dir(stage.path(folder)).unwrap();
+    }
+    stage.write("WORKFLOW.md", FILE);
+    stage.write("board.yaml", "issues:\n");
+    for number in 0..4 {
+        add(&stage, &format!("HANG-{number}"), "hang");
+        add(&stage, &format!("FAIL-{number}"), "fail");
+    }
+    let mut person = None;
+    for kill in 0..kills {
+        for number in 0..3 {
+            add(&stage, &format!("MT-{kill}-{number}"), "plain");
+        }
+        let service = stage.start(&["--log", "error"]);
+        std::thread::sleep(Duration::from_millis(moments.next(LONGEST_LIFE)));
+        service.signal(Signal::KILL);
+        let (code, rest) = service.end();
+        assert_eq!(code, None, "kill {kill} of seed {seed}: {rest}");
+        assert_sound(&stage, &format!("kill {kill} of seed {seed}"));
+        if person.is_none() && stage.path("work/HANG-0").exists() {
+            person = Some(Person::looks_into(&stage, "work/HANG-0"));
+        }
+    }
+    // One that is left alone does what is left to do.
+    let mut service = stage.start(&["--log", "error,symphony_runtime::service=info"]);
+    service.log_until("service starts");
+    wait_for("the end of all work", || states(&stage).values().all(|state| state != "Todo"));
+    wait_for("the removal of what is done", || {
+        let left = files(&stage.path("work"));
+        !left.iter().any(|path| path.to_string_lossy().contains("/MT-"))
+    });
+    stage.wait_for_file("begun/HANG-0");
+    let mut person = person.unwrap_or_else(|| Person::looks_into(&stage, "work/HANG-0"));
+    service.signal(Signal::TERM);
+    assert_eq!(service.end().0, Some(0));
+    assert!(stage.is_nothing_left(), "somebody outlived the service");
+    assert_sound(&stage, &format!("the end of seed {seed}"));
+    assert!(person.is_there(), "a person's shell was ended; seed {seed}");
+}
+
+/// Nobody has seen two runs of one issue, and every workspace that an agent has seen and whose issue
+/// is not finished is still the same.
+fn assert_sound(stage: &Stage, when: &str) {
+    let faults = std::fs::read_to_string(stage.path("faults")).unwrap_or_default();
+    assert_eq!(faults, "", "{when}");
+    let states = states(stage);
+    for begun in files(&stage.path("begun")) {
+        let issue = begun.file_name().unwrap().to_str().unwrap();
+        if states[issue] != "Done" {
+            let kept = std::fs::read_to_string(stage.path(&format!("work/{issue}/kept.txt")));
+            let wanted = stage.read(&format!("begun/{issue}"));
+            assert_eq!(kept.ok(), Some(wanted), "the workspace of {issue}, {when}");
+        }
+    }
+}
+
+/// Puts an issue at the end of the board. What is not meant to be finished is in progress.
+fn add(stage: &Stage, identifier: &str, label: &str) {
+    let mut board = stage.read("board.yaml");
+    let state = if label == "plain" { "Todo" } else { "In Progress" };
+    writeln!(board, "- {{identifier: {identifier}, title: Go, state: {state}, labels: [{label}]}}")
+        .unwrap();
+    stage.replace("board.yaml", &board);
+}
+
+/// The state of each issue on the board.
+fn states(stage: &Stage) -> BTreeMap<String, String> {
+    let board: serde_yaml::Value = serde_yaml::from_str(&stage.read("board.yaml")).unwrap();
+    let issues = board["issues"].as_sequence().unwrap().iter();
+    let text = |value: &serde_yaml::Value| value.as_str().unwrap().to_owned();
+    issues.map(|issue| (text(&issue["identifier"]), text(&issue["state"]))).collect()
+}
+
+/// Somebody who looks into a workspace, and is none of Symphony's.
+struct Person(Child);
+
+impl Person {
+    fn looks_into(stage: &Stage, folder: &str) -> Self {
+        let mut shell = Command::new("sh");
+        // It ends with the test, whose end of the pipe is closed then.
+        shell.args(["-c", "read line"]).current_dir(stage.path(folder)).stdin(Stdio::piped());
+        Self(shell.spawn().unwrap())
+    }
+
+    fn is_there(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Person {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Random moments: a splitmix generator.
+struct Moments(u64);
+
+impl Moments {
+    const fn next(&mut self, below: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % below
+    }
+}
+
+fn seed() -> u64 {
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    variable("SYMPHONY_KILLS_SEED").unwrap_or_else(now)
+}
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|value| value.parse().unwrap())
+}
