@@ -1,0 +1,14 @@
+//! Where Codex is.
+
+use std::path::{Path, PathBuf};
+
+/// The program; without it these tests fail, because nothing else shows that Codex understands us.
+pub(crate) fn codex() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let program = root.join("target/codex/node_modules/.bin/codex");
+    assert!(
+        program.exists(),
+        "Codex is not installed; run: npm install --prefix target/codex @openai/codex@0.166.0"
+    );
+    program.canonicalize().unwrap()
+}
