@@ -282,10 +282,7 @@ impl Reader {
                 self.send(&Outgoing::Request { id, method: "turn/start", params: &params });
             }
             Ask::Notify { method } => self.send(&Outgoing::Notification { method }),
-            Ask::Thread { id } => {
-                self.thread = Some(id);
-                self.tell_session(None);
-            }
+            Ask::Thread { id } => self.thread = Some(id),
             Ask::Tell { update } => {
                 self.news.flush();
                 self.news.send(update);
@@ -295,9 +292,9 @@ impl Reader {
     }
 
     /// Before the next line is read, so that what belongs to a turn comes after its id.
-    fn tell_session(&mut self, turn: Option<&str>) {
+    fn tell_session(&mut self, turn: &str) {
         let Some(thread) = &self.thread else { return };
-        let session_id = turn.map_or(thread.clone(), |turn| format!("{thread}-{turn}")).into();
+        let session_id = format!("{thread}-{turn}").into();
         let thread = ThreadId::from(thread.as_str());
         self.news.flush();
         self.news.send(AgentUpdate::Session { thread, session_id, pid: self.pid });
@@ -353,7 +350,7 @@ impl Reader {
                     let early = turn.early.iter().position(|(id, _)| *id == started.id);
                     let early = early.map(|at| turn.early.swap_remove(at));
                     turn.id = Some(started.id.clone());
-                    self.tell_session(Some(&started.id));
+                    self.tell_session(&started.id);
                     if let Some((_, end)) = early {
                         self.end_turn(end);
                     }

@@ -192,7 +192,9 @@ async fn rule_10_4_a_flood_on_stderr_blocks_nothing_and_its_end_is_kept() {
 #[tokio::test]
 async fn rule_10_9_a_session_that_is_dropped_leaves_nothing() {
     let trial = server("complete");
-    let session = trial.open().await.unwrap();
+    let mut session = trial.open().await.unwrap();
+    let turn = Turn { number: 1, prompt: "Please".to_owned() };
+    assert_eq!(session.run_turn(turn).await.unwrap(), TurnEnd::Completed);
     let pid = trial.pid();
     assert!(is_alive(pid));
     drop(session);

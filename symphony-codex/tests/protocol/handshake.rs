@@ -65,7 +65,7 @@ async fn rule_10_3_the_messages_of_a_first_turn() {
             _ => None,
         })
         .collect();
-    assert_eq!(sessions, ["T T", "T T-U"]);
+    assert_eq!(sessions, ["T T-U"]);
 }
 
 #[tokio::test(start_paused = true)]
