@@ -1,6 +1,6 @@
 //! The real Codex, version 0.166.0: its schema, and turns with a model that follows a script.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
+#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
 mod installed;
 mod model;
