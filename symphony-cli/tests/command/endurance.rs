@@ -24,7 +24,8 @@ const LIMIT: Duration = Duration::from_secs(3600);
 fn rule_4_6_many_issues_leave_the_service_as_it_was() {
     let issues = std::env::var("SYMPHONY_ISSUES").map_or(500, |text| text.parse().unwrap());
     let stage = Stage::new();
-    stage.write("WORKFLOW.md", &workflow(0));
+    stage.write("board.yaml", "issues: []\n");
+    stage.write("WORKFLOW.md", &workflow());
     let mut service = stage.start_for(LIMIT, &[]);
     service.log_until("service starts");
     service.signal(Signal::HUP);
@@ -32,7 +33,8 @@ fn rule_4_6_many_issues_leave_the_service_as_it_was() {
     let descriptors = descriptors(service.id());
     let idle = resident(service.id());
 
-    stage.replace("WORKFLOW.md", &workflow(issues));
+    stage.replace("board.yaml", &board(issues));
+    service.signal(Signal::HUP);
     service.log_until("run started");
     let began = Instant::now();
     let mut curve = Vec::new();
@@ -66,17 +68,23 @@ fn rule_4_6_many_issues_leave_the_service_as_it_was() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-fn workflow(issues: usize) -> String {
-    let mut file = format!(
+fn workflow() -> String {
+    format!(
         "---\nworkspace:\n  root: ./work\nhooks:\n  before_run: \"true\"\n\
          agent:\n  kind: scripted\n  max_concurrent_agents: {AT_ONCE}\n\
-         tracker:\n  kind: memory\n  provider:\n    issues:\n"
-    );
+         tracker:\n  kind: memory\n  provider:\n    board: board.yaml\n    write_back: false\n\
+         ---\nDo it.\n"
+    )
+}
+
+/// A file of its own: in the workflow file there is no room for so many.
+fn board(issues: usize) -> String {
+    let mut file = String::from("issues:\n");
     for number in 0..issues {
         let issue = format!("{{identifier: MT-{number}, title: Do it, state: Todo}}");
-        writeln!(file, "      - {issue}").unwrap();
+        writeln!(file, "  - {issue}").unwrap();
     }
-    file + "---\nDo it.\n"
+    file
 }
 
 /// The same commands without a service.
