@@ -251,7 +251,8 @@ impl MemoryTracker {
 impl Shared {
     fn seed(&self, seeds: Seeds) {
         for line in seeds.unreadable() {
-            tracing::warn!("a record of the board cannot be read and is left out: {line}");
+            // Quoted: what stands in a record is a stranger's text.
+            tracing::warn!(record = ?line, "a record of the board cannot be read and is left out");
         }
         let now = self.clock.now();
         self.board.send_modify(|board| board.seed(seeds, now));

@@ -33,12 +33,12 @@ impl Books {
         for (id, entry) in &before {
             if !after.contains_key(id) {
                 self.was_claimed.insert(id.clone());
-                self.check_change(id, Some(&entry.view), None)?;
+                self.check_change(id, Some(entry), None)?;
             }
         }
         for (id, (view, issue)) in after {
             let old = before.get(&id);
-            let outcome = self.check_change(&id, old.map(|entry| &entry.view), Some(&view))?;
+            let outcome = self.check_change(&id, old, Some(&view))?;
             let entry = self.next_entry(&id, old, view, issue, &outcome)?;
             self.claims.insert(id, entry);
         }
@@ -56,9 +56,11 @@ impl Books {
     fn check_change(
         &self,
         id: &IssueId,
-        before: Option<&View>,
+        old: Option<&Entry>,
         after: Option<&View>,
     ) -> Result<Outcome, crate::violation::Violation> {
+        let before = old.map(|entry| &entry.view);
+        let known = old.map_or(0, |entry| entry.known);
         let none = Deeds::default();
         let deeds = self.step.deeds.get(id).unwrap_or(&none);
         let mut expected =
@@ -71,7 +73,7 @@ impl Books {
         }
         // A folder without a record may be another one by the time of the next try.
         if matches!(before, Some(View::Cleaning { until: Some(at), .. }) if *at <= self.now.mono)
-            && (self.has_record(id) != Some(true) || self.is_alive(id))
+            && (self.has_record(id) != Some(true) || self.kept.shows_alive_since(id, known))
         {
             expected.push(Outcome::Free);
         }
@@ -100,11 +102,6 @@ impl Books {
                 ),
             }),
         }
-    }
-
-    /// Whether a list newer than what the claim knows names the issue.
-    fn is_alive(&self, id: &IssueId) -> bool {
-        self.kept.lists(id)
     }
 
     /// What a reload may do at once instead of at the next refresh.
