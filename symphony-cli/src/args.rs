@@ -31,6 +31,9 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// See it work: eight issues, scripted agents, real workspaces and hooks
     Demo(DemoArgs),
+    /// Speak Codex's protocol without a model: the demo's agent
+    #[command(hide = true)]
+    DemoAgent,
     /// Write a commented WORKFLOW.md to begin with
     Init(InitArgs),
     /// Show what an agent would be told about an issue

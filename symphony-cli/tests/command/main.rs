@@ -85,8 +85,9 @@ fn rule_2_2_check_shows_every_problem_with_its_place() {
 
 #[test]
 fn rule_14_1_check_asks_the_agent_unless_it_is_offline() {
-    let stage = Stage::new();
-    let file = "---\ntracker:\n  kind: memory\ncodex:\n  command: touch ran; no-such-codex\n---\nHi\n";
+    let mut stage = Stage::new();
+    let file =
+        "---\ntracker:\n  kind: memory\ncodex:\n  command: touch ran; no-such-codex\n---\nHi\n";
     stage.write("WORKFLOW.md", file);
     let offline = stage.run(&["check", "--offline"]);
     assert_eq!(offline.code, Some(0), "{offline:#?}");
