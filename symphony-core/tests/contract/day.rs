@@ -4,9 +4,11 @@
 //! a tracker answers that can do a poll in one.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use symphony_core::forecast::{Workload, hourly};
 use symphony_core::orchestrator::Event;
-use symphony_core::settings::ActivitySettings;
+use symphony_core::settings::{ActivitySettings, PollingSettings};
 use symphony_core::snapshot::Mode;
 
 use crate::desk::{Desk, Draft as _, issue};
@@ -89,4 +91,33 @@ fn rule_12_2_a_day_of_thirty_issues_takes_few_requests() {
         "in all {total}; a loop of 60 s: 15,840; today: 23,000; layered: 6,300; hybrid: 2,600"
     );
     assert!(total < 1_600, "{total}: {periods:?}");
+}
+
+#[test]
+fn rule_12_7_a_forecast_is_what_comes_to_pass_at_most() {
+    let second = |seconds| Some(Duration::from_secs(seconds));
+    for (candidates, refresh) in [(30, 30), (60, 30), (10, 25), (45, 30), (300, 20)] {
+        for agents in 0..3 {
+            let mut polling = PollingSettings::default();
+            polling.jobs.candidates = second(candidates);
+            polling.jobs.refresh = second(refresh);
+            let mut desk = Desk::with(|setup| {
+                setup.settings.polling = polling.clone();
+                setup.settings.codex.stall_timeout = None;
+            });
+            for number in 0..agents {
+                desk.works_on([issue(&format!("MT-{number}"))]);
+            }
+            let workload = Workload { agents, turn: Duration::MAX, turns: 1 };
+            let expected = hourly(&polling, Mode::Active, workload);
+            desk.live(MINUTE);
+            desk.asked();
+            desk.live(HOUR);
+            let real = u64::try_from(desk.asked().len()).unwrap();
+            let case =
+                format!("{candidates} s, {refresh} s, {agents} agents: {real}, {expected:?}");
+            assert!(real <= expected.polls, "{case}");
+            assert!(real * 4 >= expected.polls * 3, "not far below: {case}");
+        }
+    }
 }
