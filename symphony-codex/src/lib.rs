@@ -12,13 +12,17 @@ mod answers;
 mod backend;
 mod connection;
 mod failure;
+mod life;
 mod lines;
 mod news;
+mod outbox;
 mod process;
+mod reader;
 mod session;
 mod show;
 mod text;
 mod tools;
+mod turn;
 mod wire;
 
 pub use backend::{CodexAgent, CodexFactory};

@@ -95,6 +95,7 @@ async fn rule_10_3_a_resumed_conversation_gets_its_policies_again() {
             "cwd": "/work/MT-1",
             "approvalPolicy": "on-request",
             "sandbox": "danger-full-access",
+            "excludeTurns": true,
         })
     );
     let mut session = session.unwrap();
