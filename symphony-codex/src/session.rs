@@ -18,7 +18,7 @@ use crate::reader::Parts;
 use crate::text::one_line;
 use crate::wire::{Id, ThreadOpened, TurnStarted};
 
-/// How much longer than other requests those may take that make Codex read files and start servers.
+/// How much longer than other requests those of the handshake may take.
 const SLOW: u32 = 10;
 /// How long an ended process's last lines may take to be read.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -59,6 +59,25 @@ impl CodexSession {
         process: Option<Process>,
         request: SessionRequest,
     ) -> Result<Self, AgentError> {
+        let mut session = Self::begin(output, input, process, request)?;
+        match session.handshake().await {
+            Ok(()) => Ok(session),
+            Err(error) => {
+                // Not by way of the reader: it may be over.
+                session.request.updates.send(event("startup_failed", &error.message));
+                session.end().await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// A session in which nothing has been said yet.
+    pub(crate) fn begin(
+        output: impl AsyncRead + Send + Unpin + 'static,
+        input: impl AsyncWrite + Send + Unpin + 'static,
+        process: Option<Process>,
+        request: SessionRequest,
+    ) -> Result<Self, AgentError> {
         let Some(cwd) = request.workspace.to_str().map(str::to_owned) else {
             let message = format!("{} is no UTF-8", request.workspace.display());
             return Err(AgentError::new(AgentErrorKind::InvalidWorkspace, message));
@@ -71,24 +90,13 @@ impl CodexSession {
             pid: process.as_ref().and_then(Process::pid),
         };
         let connection = Connection::new(output, input, parts);
-        let mut session = Self { connection, process, request, cwd, thread: None };
-        session.connection.tell(AgentUpdate::Alive); // it runs, and is being greeted
-        match session.handshake().await {
-            Ok(()) => Ok(session),
-            Err(error) => {
-                // Not by way of the reader: it may be over.
-                session.request.updates.send(event("startup_failed", &error.message));
-                session.end().await?;
-                Err(error)
-            }
-        }
+        connection.tell(AgentUpdate::Alive); // it runs, and is about to be greeted
+        Ok(Self { connection, process, request, cwd, thread: None })
     }
 
     async fn handshake(&mut self) -> Result<(), AgentError> {
-        let slow = self.request.settings.codex.read_timeout.saturating_mul(SLOW);
-        let _: Value = self.ask("initialize", greeting(), slow).await?;
-        self.connection.notify("initialized");
-        let thread = self.thread(slow).await?;
+        self.greet().await?;
+        let thread = self.thread().await?;
         self.connection.set_thread(thread.clone());
         let summary = format!("conversation {}", thread.as_str());
         self.connection.tell(event("session_started", &summary));
@@ -97,9 +105,22 @@ impl CodexSession {
         Ok(())
     }
 
+    /// Says hello, and what the server answered.
+    pub(crate) async fn greet(&mut self) -> Result<Value, AgentError> {
+        let greeted = self.ask("initialize", greeting(), self.patience()).await?;
+        self.connection.notify("initialized");
+        Ok(greeted)
+    }
+
+    /// How long a request may take that makes Codex read files and start servers.
+    pub(crate) fn patience(&self) -> Duration {
+        self.request.settings.codex.read_timeout.saturating_mul(SLOW)
+    }
+
     /// The conversation to go on with, else a new one. An old one that Codex does not have any more
     /// is no reason to fail: the prompt is the whole one in either case.
-    async fn thread(&mut self, limit: Duration) -> Result<Id, AgentError> {
+    async fn thread(&mut self) -> Result<Id, AgentError> {
+        let limit = self.patience();
         if let Some(old) = self.request.resume.clone() {
             let mut params = self.thread_params();
             params["threadId"] = json!(old.as_str());
@@ -184,7 +205,7 @@ impl CodexSession {
 
     /// A turn goes by its own policy and not by the conversation's, so the default must not widen
     /// what that one forbids.
-    fn sandbox_policy(&self) -> Value {
+    pub(crate) fn sandbox_policy(&self) -> Value {
         let codex = &self.request.settings.codex;
         match &codex.turn_sandbox_policy {
             Some(policy) => policy.clone(),
@@ -197,7 +218,7 @@ impl CodexSession {
         }
     }
 
-    async fn ask<T: DeserializeOwned>(
+    pub(crate) async fn ask<T: DeserializeOwned>(
         &mut self,
         method: &'static str,
         params: Value,
@@ -253,7 +274,7 @@ impl CodexSession {
     }
 
     /// `turn/interrupt`, the end of input, SIGTERM, SIGKILL (contract 10.9).
-    async fn end(self) -> Result<(), AgentError> {
+    pub(crate) async fn end(self) -> Result<(), AgentError> {
         let grace = self.request.settings.agent.stop_grace;
         self.connection.close(INTERRUPT.min(grace)).await;
         match self.process {

@@ -11,6 +11,7 @@ pub mod budget;
 pub mod conformance;
 pub mod env;
 pub mod failure;
+pub mod finding;
 mod front_matter;
 pub mod hooks;
 pub mod issue;

@@ -16,8 +16,9 @@ use serde_json::Value;
 use crate::budget::BudgetView;
 use crate::env::Env;
 use crate::failure::{Failure, FailureKind, chain};
+use crate::finding::Finding;
 use crate::issue::{Issue, IssueId};
-use crate::settings::{BudgetSettings, StateSet, TrackerSettings};
+use crate::settings::{BudgetSettings, Settings, StateSet, TrackerSettings};
 use crate::time::Wall;
 use crate::workspace::Scope;
 
@@ -54,6 +55,12 @@ pub trait Tracker: fmt::Debug + Send + Sync {
 
     /// The tools that an agent gets for this tracker. A session keeps the ones it began with.
     fn tools(&self) -> Option<Arc<dyn AgentTools>>;
+
+    /// Looks whether it could work with these settings: whose credential it is, whether the
+    /// project and the states exist, how many issues would be candidates now. A few reads.
+    async fn examine(&self, _: &Settings) -> Vec<Finding> {
+        Vec::new()
+    }
 }
 
 /// What one poll asks for.

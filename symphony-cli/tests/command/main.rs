@@ -84,6 +84,22 @@ fn rule_2_2_check_shows_every_problem_with_its_place() {
 }
 
 #[test]
+fn rule_14_1_check_asks_the_agent_unless_it_is_offline() {
+    let mut stage = Stage::new();
+    let file =
+        "---\ntracker:\n  kind: memory\ncodex:\n  command: touch ran; no-such-codex\n---\nHi\n";
+    stage.write("WORKFLOW.md", file);
+    let offline = stage.run(&["check", "--offline"]);
+    assert_eq!(offline.code, Some(0), "{offline:#?}");
+    let asked = stage.run(&["check"]);
+    assert_eq!(asked.code, Some(1), "{asked:#?}");
+    for wanted in ["codex      error: ", "was not found; install Codex", "would not work"] {
+        assert!(asked.stdout.contains(wanted), "no {wanted:?} in {asked:#?}");
+    }
+    stage.wait_until_nothing_is_left();
+}
+
+#[test]
 fn rule_4_1_a_bad_file_is_a_startup_failure() {
     let stage = Stage::new();
     let missing = stage.run(&[]);
