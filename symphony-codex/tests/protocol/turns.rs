@@ -187,3 +187,46 @@ async fn rule_10_4_what_comes_between_turns_is_read_and_answered() {
     .await;
     assert_eq!(end.unwrap_err().kind, AgentErrorKind::TurnFailed, "an old end ends no new turn");
 }
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_9_every_id_is_one_that_codex_can_read() {
+    let (mut session, mut server, _) = World::new().opened().await;
+    tokio::select! {
+        _ = session.run_turn(prompt()) => panic!("it has no end"),
+        () = async {
+            server.begin().await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        } => {}
+    }
+    let (closed, interrupt) =
+        tokio::join!(Box::new(session).close(), server.expect("turn/interrupt"));
+    closed.unwrap();
+    assert_eq!(interrupt["id"], 5, "fresh, and small: Codex takes 64 bits with a sign");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_5_an_end_counts_though_the_start_is_never_answered() {
+    for silent in [true, false] {
+        let (mut session, mut server, _) = World::new().opened().await;
+        let (end, ()) = run(&mut session, async {
+            server.expect("turn/start").await;
+            server.tell("turn/cancelled", json!({"threadId": "T"})).await;
+            if !silent {
+                server.output = tokio::io::duplex(1).0;
+            }
+        })
+        .await;
+        assert_eq!(end.unwrap_err().kind, AgentErrorKind::TurnCancelled);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_5_the_start_and_the_end_of_output_are_a_process_exit() {
+    let (mut session, mut server, _) = World::new().opened().await;
+    let (end, ()) = run(&mut session, async {
+        server.begin().await;
+        server.output = tokio::io::duplex(1).0;
+    })
+    .await;
+    assert_eq!(end.unwrap_err().kind, AgentErrorKind::ProcessExit);
+}
