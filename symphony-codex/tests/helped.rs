@@ -2,7 +2,7 @@
 //! the tracker's secret stays hidden. A test harness has a `main` of its own, and `init` must come
 //! first.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 
 #[macro_use]
 #[path = "process/cases.rs"]
