@@ -165,8 +165,8 @@ impl Reader {
     /// All lines that have come, so that a flood costs little more than its lines.
     fn lines(&mut self, lines: &mut Lines<impl AsyncRead + Unpin>) {
         let now = Instant::now();
-        self.life.touch(now);
         while let Some(line) = lines.take() {
+            self.life.touch(now);
             self.news.alive();
             match line {
                 Line::Text(line) => match std::str::from_utf8(line) {
@@ -213,7 +213,7 @@ impl Reader {
                 self.response(&id, Err(error));
             }
             (None, Some(method)) if is_end(&method) && is_ours => {
-                self.end_turn(unreadable_end(length));
+                self.turn_ended(head.turn, unreadable_end(length));
             }
             _ => {}
         }
@@ -285,6 +285,11 @@ impl Reader {
             Err(error) => &error.message,
         };
         self.news.event(name, summary);
+        self.turn_ended(id, end);
+    }
+
+    /// A turn of our conversation has ended.
+    fn turn_ended(&mut self, id: Option<Id>, end: End) {
         if let Some(end) = self.turn.as_mut().and_then(|turn| turn.is_over(id, end)) {
             self.end_turn(end);
         }

@@ -287,12 +287,25 @@ impl CodexSession {
 #[async_trait]
 impl AgentSession for CodexSession {
     async fn run_turn(&mut self, turn: Turn) -> Result<TurnEnd, AgentError> {
-        self.turn(turn).await
+        let end = self.turn(turn).await;
+        if let Err(error) = &end
+            && !is_told(error.kind)
+        {
+            // Not by way of the reader: it may be over.
+            self.request.updates.send(event("turn_ended_with_error", &error.message));
+        }
+        end
     }
 
     async fn close(self: Box<Self>) -> Result<(), AgentError> {
         self.end().await
     }
+}
+
+/// Whether the end of the turn was Codex's own word, and so has been shown.
+fn is_told(kind: AgentErrorKind) -> bool {
+    use AgentErrorKind::{RateLimited, TurnCancelled, TurnFailed, Unauthorized, UsageLimit};
+    matches!(kind, TurnFailed | TurnCancelled | UsageLimit | RateLimited | Unauthorized)
 }
 
 async fn exited(process: Option<&mut Process>) {

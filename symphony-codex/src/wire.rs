@@ -113,6 +113,7 @@ pub(crate) struct Head {
     pub(crate) id: Option<Box<RawValue>>,
     pub(crate) method: Option<String>,
     pub(crate) thread: Option<Id>,
+    pub(crate) turn: Option<Id>,
 }
 
 impl Head {
@@ -120,7 +121,7 @@ impl Head {
     pub(crate) fn read(head: &[u8]) -> Self {
         let mut found = Self::default();
         let mut reader = serde_json::Deserializer::from_slice(head);
-        let _ = (Members { found: &mut found, is_params: false }).deserialize(&mut reader);
+        let _ = (Members { found: &mut found, of: "message" }).deserialize(&mut reader);
         // A number may go on where the text ends.
         found.id.take_if(|id| head.ends_with(id.get().as_bytes()));
         found
@@ -130,7 +131,7 @@ impl Head {
 /// Keeps the members it has seen, also when the next one cannot be read.
 struct Members<'a> {
     found: &'a mut Head,
-    is_params: bool,
+    of: &'static str,
 }
 
 impl<'de> DeserializeSeed<'de> for Members<'_> {
@@ -151,13 +152,17 @@ impl<'de> Visitor<'de> for Members<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let found = self.found;
         while let Some(name) = map.next_key::<Cow<'_, str>>()? {
-            match (&*name, self.is_params) {
-                ("id", false) => found.id = Some(map.next_value()?),
-                ("method", false) => found.method = Some(map.next_value()?),
-                ("params", false) => {
-                    map.next_value_seed(Members { found: &mut *found, is_params: true })?
+            match (self.of, &*name) {
+                ("message", "id") => found.id = Some(map.next_value()?),
+                ("message", "method") => found.method = Some(map.next_value()?),
+                ("message", "params") => {
+                    map.next_value_seed(Members { found: &mut *found, of: "params" })?;
                 }
-                ("threadId", true) => found.thread = Some(map.next_value()?),
+                ("params", "threadId") => found.thread = Some(map.next_value()?),
+                ("params", "turn") => {
+                    map.next_value_seed(Members { found: &mut *found, of: "turn" })?;
+                }
+                ("turn", "id") => found.turn = Some(map.next_value()?),
                 _ => drop(map.next_value::<IgnoredAny>()?),
             }
         }
@@ -448,12 +453,13 @@ mod tests {
 
     #[test]
     fn the_beginning_of_a_line_tells_what_it_was() {
-        let line = r#"{"emittedAtMs":5,"id":7,"method":"m","params":{"threadId":"T","x":"yy"}}"#;
+        let line = r#"{"emittedAtMs":5,"id":7,"method":"m","params":{"threadId":"T","turn":{"id":"U","x":"yy"}}}"#;
         for end in 0..line.len() {
             let head = Head::read(&line.as_bytes()[..end]);
             assert_eq!(head.id.is_some(), end > line.find(",\"method").unwrap());
             assert_eq!(head.method.is_some(), end > line.find(",\"params").unwrap() - 1);
-            assert_eq!(head.thread.is_some(), end > line.find(",\"x").unwrap() - 1);
+            assert_eq!(head.thread.is_some(), end > line.find(",\"turn").unwrap() - 1);
+            assert_eq!(head.turn.is_some(), end > line.find(",\"x").unwrap() - 1);
         }
         assert!(Head::read(b"[{\"id\":1}").id.is_none());
     }

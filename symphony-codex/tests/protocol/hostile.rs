@@ -239,15 +239,11 @@ async fn rule_10_5_an_end_that_is_too_long_to_read_is_a_failure_and_only_if_it_i
     let (mut session, mut server, _) = World::new().opened().await;
     let (end, ()) = run(&mut session, async {
         server.begin().await;
-        for thread in ["HELPER", "T"] {
-            let begin = format!(
-                r#"{{"method":"turn/completed","params":{{"threadId":"{thread}","turn":{{"x":""#
-            );
+        for (thread, turn) in [("HELPER", "U"), ("T", "OLD"), ("T", "U")] {
+            let params = format!(r#"{{"threadId":"{thread}","turn":{{"id":"{turn}","x":""#);
+            let begin = format!(r#"{{"method":"turn/completed","params":{params}"#);
             server.raw(eleven(&begin, r#""}}}"#).as_bytes()).await;
-            if thread == "HELPER" {
-                let more = server.ask("currentTime/read", json!({})).await;
-                assert!(more["result"].is_object());
-            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
         }
     })
     .await;
@@ -272,6 +268,25 @@ async fn rule_10_4_half_a_line_and_then_silence_is_silence() {
         server.raw(b"{\"method\":\"turn/compl").await;
     })
     .await;
+    assert_eq!(end.unwrap_err().kind, AgentErrorKind::TurnTimeout);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_5_bytes_that_never_become_a_line_are_no_sign_of_life() {
+    let world = World::new().with(|it| it.codex.turn_timeout = Duration::from_secs(10));
+    let (mut session, mut server, _) = world.opened().await;
+    let drip = async {
+        server.begin().await;
+        loop {
+            server.raw(b"x").await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let end = tokio::select! {
+        end = session.run_turn(prompt()) => end,
+        () = drip => unreachable!(),
+        () = tokio::time::sleep(Duration::from_secs(1000)) => panic!("it goes on"),
+    };
     assert_eq!(end.unwrap_err().kind, AgentErrorKind::TurnTimeout);
 }
 

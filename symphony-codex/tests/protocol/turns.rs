@@ -98,7 +98,7 @@ async fn rule_10_5_the_end_of_another_turn_or_conversation_is_not_ours() {
 #[tokio::test(start_paused = true)]
 async fn rule_10_5_silence_in_a_turn_is_a_timeout_and_any_line_is_a_sign_of_life() {
     let world = World::new().with(|it| it.codex.turn_timeout = Duration::from_secs(10));
-    let (mut session, mut server, _) = world.opened().await;
+    let (mut session, mut server, told) = world.opened().await;
     let (end, lines) = run(&mut session, async {
         server.begin().await;
         for _ in 0..10 {
@@ -112,6 +112,7 @@ async fn rule_10_5_silence_in_a_turn_is_a_timeout_and_any_line_is_a_sign_of_life
     let error = end.unwrap_err();
     assert_eq!(error.kind, AgentErrorKind::TurnTimeout);
     assert_eq!(error.message, "Codex was silent for 10000 ms in a turn");
+    assert!(told.has_event("turn_ended_with_error: Codex was silent"), "{:?}", told.events());
 }
 
 #[tokio::test(start_paused = true)]
