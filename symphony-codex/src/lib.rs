@@ -13,13 +13,17 @@ mod backend;
 mod connection;
 mod examine;
 mod failure;
+mod life;
 mod lines;
 mod news;
+mod outbox;
 mod process;
+mod reader;
 mod session;
 mod show;
 mod text;
 mod tools;
+mod turn;
 mod wire;
 
 pub use backend::{CodexAgent, CodexFactory};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 use symphony_core::Issue;
 use symphony_core::tracker::{AgentTools, ToolCall, ToolResult};
 use tokio::task::JoinSet;
@@ -26,7 +27,7 @@ pub(crate) struct Tools {
     tools: Option<Arc<dyn AgentTools>>,
     names: Vec<String>,
     issue: Arc<Issue>,
-    calls: JoinSet<(Value, Value)>,
+    calls: JoinSet<(Box<RawValue>, Value)>,
 }
 
 impl Tools {
@@ -41,7 +42,7 @@ impl Tools {
     }
 
     /// Starts a call and says so; or says why it is refused.
-    pub(crate) fn call(&mut self, id: Value, called: ToolCalled) -> Result<String, String> {
+    pub(crate) fn call(&mut self, id: Box<RawValue>, called: ToolCalled) -> Result<String, String> {
         let name = one_line(&called.tool, 100);
         let is_known = called.namespace.is_none() && self.names.contains(&called.tool);
         let Some(tools) = self.tools.as_ref().filter(|_| is_known) else {
@@ -68,7 +69,7 @@ impl Tools {
     }
 
     /// The next call that has ended, with its id and its result. Safe to drop.
-    pub(crate) async fn finished(&mut self) -> (Value, Value) {
+    pub(crate) async fn finished(&mut self) -> (Box<RawValue>, Value) {
         loop {
             match self.calls.join_next().await {
                 Some(Ok(finished)) => return finished,

@@ -32,4 +32,5 @@ pub use failure::{Failure, FailureKind};
 pub use issue::{Blocker, Identifier, Issue, IssueId, Label, Malformed, StateKind, StateName};
 pub use orchestrator::Orchestrator;
 pub use settings::{Settings, StateSet};
+pub use text::is_plain;
 pub use workspace::{HostId, Scope, WorkspaceKey, WorkspaceRecord};
