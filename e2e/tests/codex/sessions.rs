@@ -1,0 +1,239 @@
+//! Whole sessions with the real Codex.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use symphony_codex::CodexAgent;
+use symphony_core::agent::{
+    AgentBackend as _, AgentErrorKind, AgentSession, AgentUpdate, SessionRequest, ThreadId, Turn,
+    TurnEnd, Updates,
+};
+use symphony_core::orchestrator::RunId;
+use symphony_core::tracker::{AgentTools, ToolCall, ToolResult, ToolSpec};
+use symphony_core::{Issue, Settings, StateSet};
+use symphony_e2e::{Does, Model, codex};
+use symphony_host::Local;
+use tempfile::TempDir;
+
+/// Longer than any of this takes.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A tool that keeps what it is called with.
+#[derive(Debug, Default)]
+struct Notes(Mutex<Vec<Value>>);
+
+#[async_trait]
+impl AgentTools for Notes {
+    fn specs(&self) -> Vec<ToolSpec> {
+        let input_schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
+        let (name, description) = ("note_down".to_owned(), "Writes a note.".to_owned());
+        vec![ToolSpec { name, description, input_schema }]
+    }
+
+    async fn call(&self, call: ToolCall) -> ToolResult {
+        self.0.lock().unwrap().push(call.arguments);
+        ToolResult { success: true, text: format!("noted for {}", call.issue.identifier) }
+    }
+}
+
+struct Trial {
+    _folder: TempDir,
+    workspace: PathBuf,
+    model: Model,
+    notes: Arc<Notes>,
+    request: SessionRequest,
+    told: Arc<Mutex<Vec<AgentUpdate>>>,
+}
+
+impl Trial {
+    async fn new(script: impl IntoIterator<Item = Does>) -> Self {
+        let folder = tempfile::Builder::new().prefix("codex-").tempdir().unwrap();
+        let (home, workspace) = (folder.path().join("home"), folder.path().join("MT-1"));
+        std::fs::create_dir(&workspace).unwrap();
+        let model = Model::following(script).await;
+        model.furnish(&home);
+        let (active, over) = (StateSet::new(["Todo"]), StateSet::new(["Done"]));
+        let mut settings = Settings::new("memory", active, over, folder.path().to_owned());
+        settings.codex.command =
+            format!("CODEX_HOME='{}' '{}' app-server", home.display(), codex().display());
+        let issue = Issue::new("1", "MT-1", "Fix the door", "Todo").unwrap();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&told);
+        let updates = Updates::new(move |update| sink.lock().unwrap().push(update));
+        let run = RunId { boot: 1, number: 1 };
+        let notes = Arc::new(Notes::default());
+        let mut request =
+            SessionRequest::new(run, issue.into(), workspace.clone(), settings.into(), updates);
+        request.tools = Some(notes.clone());
+        Self { _folder: folder, workspace, model, notes, request, told }
+    }
+
+    async fn open(&self) -> Box<dyn AgentSession> {
+        let agent = CodexAgent::new(Arc::new(Local::without_helper()));
+        let opened = tokio::time::timeout(LIMIT, agent.open(self.request.clone())).await;
+        opened.expect("an open session").unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn told(&self) -> Vec<AgentUpdate> {
+        self.told.lock().unwrap().clone()
+    }
+
+    fn thread(&self) -> ThreadId {
+        let thread = |update| match update {
+            AgentUpdate::Session { thread, .. } => Some(thread),
+            _ => None,
+        };
+        self.told().into_iter().find_map(thread).unwrap()
+    }
+}
+
+async fn turn(session: &mut dyn AgentSession, prompt: &str) -> Result<TurnEnd, AgentErrorKind> {
+    let turn = Turn { number: 1, prompt: prompt.to_owned() };
+    let end = tokio::time::timeout(LIMIT, session.run_turn(turn)).await.expect("an end");
+    end.map_err(|error| {
+        eprintln!("{error}");
+        error.kind
+    })
+}
+
+async fn close(session: Box<dyn AgentSession>) {
+    tokio::time::timeout(LIMIT, session.close()).await.expect("a close").unwrap();
+}
+
+#[tokio::test]
+async fn rule_10_1_a_whole_conversation_with_tools_commands_and_a_resume() {
+    let mut trial = Trial::new([
+        Does::Call("note_down", json!({"text": "a door"})),
+        Does::run("echo hello > made && pwd"),
+        Does::Say("Done."),
+        Does::Say("Still done."),
+        Does::Call("note_down", json!({"text": "again"})),
+        Does::Say("After a resume."),
+    ])
+    .await;
+    let mut session = trial.open().await;
+    assert_eq!(turn(session.as_mut(), "Fix it").await, Ok(TurnEnd::Completed));
+    assert_eq!(turn(session.as_mut(), "Go on").await, Ok(TurnEnd::Completed));
+    close(session).await;
+    assert_eq!(*trial.notes.0.lock().unwrap(), [json!({"text": "a door"})]);
+    let made = std::fs::read_to_string(trial.workspace.join("made")).unwrap();
+    assert_eq!(made, "hello\n");
+
+    trial.request.resume = Some(trial.thread());
+    let mut session = trial.open().await;
+    assert_eq!(turn(session.as_mut(), "Once more").await, Ok(TurnEnd::Completed));
+    close(session).await;
+    assert_eq!(trial.notes.0.lock().unwrap().len(), 2, "the tools are there after a resume");
+    let last = trial.model.asked().pop().unwrap().to_string();
+    for said in ["Fix it", "Go on", "Once more", "noted for MT-1"] {
+        assert!(last.contains(said), "{said} is in what the model reads");
+    }
+    let usage: Vec<_> = trial
+        .told()
+        .into_iter()
+        .filter_map(|update| match update {
+            AgentUpdate::Usage { thread, total } => Some((thread, total.total)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(usage.last(), Some(&(trial.thread(), trial.model.cost())), "{usage:?}");
+}
+
+#[tokio::test]
+async fn rule_7_6_a_refused_credential_is_unauthorized() {
+    let trial = Trial::new([Does::Refuse(401, json!({}))]).await;
+    let mut session = trial.open().await;
+    let end = turn(session.as_mut(), "Fix it").await;
+    close(session).await;
+    assert_eq!(end, Err(AgentErrorKind::Unauthorized), "{:?}", trial.told());
+}
+
+#[tokio::test]
+async fn rule_10_5_a_model_that_fails_is_a_failed_turn() {
+    let trial =
+        Trial::new([Does::Refuse(400, json!({"error": {"message": "the script says no"}}))]).await;
+    let mut session = trial.open().await;
+    let end = turn(session.as_mut(), "Fix it").await;
+    close(session).await;
+    assert_eq!(end, Err(AgentErrorKind::TurnFailed), "{:?}", trial.told());
+}
+
+#[tokio::test]
+async fn rule_10_9_a_turn_that_hangs_is_interrupted_and_nothing_is_left() {
+    let trial = Trial::new([Does::Hang]).await;
+    let mut session = trial.open().await;
+    tokio::select! {
+        end = turn(session.as_mut(), "Fix it") => panic!("{end:?}"),
+        asked = tokio::time::timeout(LIMIT, trial.model.until_asked(1)) => asked.unwrap(),
+    }
+    let pid = trial.told().into_iter().find_map(|update| match update {
+        AgentUpdate::Session { pid, .. } => pid,
+        _ => None,
+    });
+    let tree = below(pid.unwrap());
+    assert!(tree.len() >= 2, "the script and the program it starts: {tree:?}");
+    close(session).await;
+    let left: Vec<_> = tree.into_iter().filter(|pid| is_alive(*pid)).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+/// A process and all below it.
+fn below(pid: u32) -> Vec<u32> {
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.unwrap_or_default();
+    let below = children.split_whitespace().filter_map(|child| child.parse().ok()).flat_map(below);
+    std::iter::once(pid).chain(below).collect()
+}
+
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+#[tokio::test]
+async fn rule_10_6_approvals_reach_codex() {
+    use symphony_core::settings::Approvals;
+    let cases = [
+        (Approvals::Accept, Ok(TurnEnd::Completed), true),
+        (Approvals::Decline, Ok(TurnEnd::Completed), false),
+    ];
+    for (approvals, expected, is_made) in cases {
+        let command = Does::run("touch made");
+        let mut trial = Trial::new([command, Does::Say("Done.")]).await;
+        let mut settings = Settings::clone(&trial.request.settings);
+        settings.codex.approval_policy = json!("untrusted");
+        settings.codex.approvals = approvals;
+        trial.request.settings = settings.into();
+        let mut session = trial.open().await;
+        let end = turn(session.as_mut(), "Fix it").await;
+        close(session).await;
+        assert_eq!(end, expected, "{approvals:?}");
+        assert_eq!(trial.workspace.join("made").exists(), is_made, "{approvals:?}");
+    }
+    let command = Does::run("touch made");
+    let mut trial = Trial::new([command, Does::Say("Done.")]).await;
+    let mut settings = Settings::clone(&trial.request.settings);
+    settings.codex.approval_policy = json!("untrusted");
+    settings.codex.approvals = Approvals::Block;
+    trial.request.settings = settings.into();
+    let mut session = trial.open().await;
+    let end = turn(session.as_mut(), "Fix it").await;
+    close(session).await;
+    let Ok(TurnEnd::InputRequired { question }) = end else { panic!("{end:?}") };
+    assert!(question.contains("touch made"), "{question}");
+}
+
+#[tokio::test]
+async fn rule_10_10_a_policy_that_codex_does_not_know_is_a_response_error() {
+    let mut trial = Trial::new([]).await;
+    let mut settings = Settings::clone(&trial.request.settings);
+    settings.codex.turn_sandbox_policy = Some(json!({"type": "nonsense"}));
+    trial.request.settings = settings.into();
+    let mut session = trial.open().await;
+    let end = turn(session.as_mut(), "Fix it").await;
+    close(session).await;
+    assert_eq!(end, Err(AgentErrorKind::ResponseError));
+}

@@ -1,0 +1,70 @@
+//! The backend: one app-server per session.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use symphony_core::Settings;
+use symphony_core::agent::{AgentBackend, AgentError, AgentFactory, AgentSession, SessionRequest};
+use symphony_core::env::Env;
+use symphony_host::{Host, Local};
+
+use crate::process::Process;
+use crate::session::CodexSession;
+
+/// Launches an app-server for every session.
+#[derive(Clone, Debug)]
+pub struct CodexAgent {
+    host: Arc<dyn Host>,
+}
+
+impl CodexAgent {
+    /// Launches on this host.
+    #[must_use]
+    pub fn new(host: Arc<dyn Host>) -> Self {
+        Self { host }
+    }
+}
+
+#[async_trait]
+impl AgentBackend for CodexAgent {
+    async fn open(&self, request: SessionRequest) -> Result<Box<dyn AgentSession>, AgentError> {
+        let (process, output, input) = Process::launch(&self.host, &request).await?;
+        Ok(Box::new(CodexSession::open(output, input, Some(process), request).await?))
+    }
+}
+
+/// Builds [`CodexAgent`]s for `agent.kind: codex`.
+#[derive(Clone, Debug)]
+pub struct CodexFactory {
+    host: Arc<dyn Host>,
+}
+
+impl CodexFactory {
+    /// Agents run on this machine. The program should have called [`symphony_host::init`].
+    #[must_use]
+    pub fn new() -> Self {
+        Self::on(Arc::new(Local::new()))
+    }
+
+    /// Agents run on this host.
+    #[must_use]
+    pub fn on(host: Arc<dyn Host>) -> Self {
+        Self { host }
+    }
+}
+
+impl Default for CodexFactory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl AgentFactory for CodexFactory {
+    fn kind(&self) -> &str {
+        "codex"
+    }
+
+    fn build(&self, _: &Settings, _: &dyn Env) -> Result<Arc<dyn AgentBackend>, AgentError> {
+        Ok(Arc::new(CodexAgent::new(Arc::clone(&self.host))))
+    }
+}

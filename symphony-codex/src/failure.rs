@@ -1,0 +1,90 @@
+//! From what Codex says to the kinds the scheduler knows (contract 10.10, 7.6).
+
+use serde_json::Value;
+use symphony_core::agent::{AgentError, AgentErrorKind};
+
+use crate::text::one_line;
+use crate::wire::TurnError;
+
+/// The length of Codex's own words in an error.
+const WORDS: usize = 1000;
+
+/// A turn that failed.
+pub(crate) fn turn_failed(error: Option<TurnError>) -> AgentError {
+    let error = error.unwrap_or_default();
+    let kind = kind_of(error.codex_error_info.as_ref());
+    let mut message = "Codex says the turn failed".to_owned();
+    let words = one_line(&error.message, WORDS);
+    let details = one_line(&error.additional_details.unwrap_or_default(), WORDS);
+    for text in [words, details].iter().filter(|text| !text.is_empty()) {
+        message.push_str(": ");
+        message.push_str(text);
+    }
+    if let Some(info) = error.codex_error_info.as_ref().and_then(name_of) {
+        message.push_str(&format!(" ({})", one_line(info, 100)));
+    }
+    AgentError::new(kind, message)
+}
+
+/// A turn that was interrupted, by whomever.
+pub(crate) fn turn_cancelled(error: Option<TurnError>) -> AgentError {
+    let mut message = "Codex says the turn was interrupted".to_owned();
+    if let Some(error) = error.filter(|error| !error.message.is_empty()) {
+        message.push_str(": ");
+        message.push_str(&one_line(&error.message, WORDS));
+    }
+    AgentError::new(AgentErrorKind::TurnCancelled, message)
+}
+
+fn kind_of(info: Option<&Value>) -> AgentErrorKind {
+    let status = info.and_then(Value::as_object).into_iter().flat_map(|map| map.values());
+    let status = status.filter_map(|inner| inner.get("httpStatusCode")?.as_u64()).next();
+    match (info.and_then(name_of), status) {
+        (Some("usageLimitExceeded"), _) => AgentErrorKind::UsageLimit,
+        (Some("rateLimitExceeded"), _) | (_, Some(429)) => AgentErrorKind::RateLimited,
+        (Some("unauthorized"), _) | (_, Some(401)) => AgentErrorKind::Unauthorized,
+        _ => AgentErrorKind::TurnFailed,
+    }
+}
+
+/// `"usageLimitExceeded"` or `{"responseStreamDisconnected": {..}}`
+fn name_of(info: &Value) -> Option<&str> {
+    info.as_str().or_else(|| info.as_object()?.keys().next().map(String::as_str))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn rule_7_6_limits_and_a_refused_credential_are_kinds_of_their_own() {
+        let kind = |info: Value| {
+            let error = TurnError { codex_error_info: Some(info), ..TurnError::default() };
+            turn_failed(Some(error)).kind
+        };
+        assert_eq!(kind(json!("usageLimitExceeded")), AgentErrorKind::UsageLimit);
+        assert_eq!(kind(json!("rateLimitExceeded")), AgentErrorKind::RateLimited);
+        assert_eq!(kind(json!("unauthorized")), AgentErrorKind::Unauthorized);
+        let http = |code: u16| json!({"responseTooManyFailedAttempts": {"httpStatusCode": code}});
+        assert_eq!(kind(http(429)), AgentErrorKind::RateLimited);
+        assert_eq!(kind(http(401)), AgentErrorKind::Unauthorized);
+        assert_eq!(kind(http(500)), AgentErrorKind::TurnFailed);
+        assert_eq!(kind(json!("sandboxError")), AgentErrorKind::TurnFailed);
+        assert_eq!(kind(json!(7)), AgentErrorKind::TurnFailed);
+        assert_eq!(turn_failed(None).kind, AgentErrorKind::TurnFailed);
+    }
+
+    #[test]
+    fn rule_10_10_a_failed_turn_has_codexs_own_words() {
+        let error = TurnError {
+            message: "no\nmore".to_owned(),
+            codex_error_info: Some(json!("usageLimitExceeded")),
+            additional_details: Some("try tomorrow".to_owned()),
+        };
+        assert_eq!(
+            turn_failed(Some(error)).message,
+            "Codex says the turn failed: no more: try tomorrow (usageLimitExceeded)"
+        );
+    }
+}

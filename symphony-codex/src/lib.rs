@@ -1,0 +1,28 @@
+//! Symphony's agent backend for the Codex app-server, as version 0.166 speaks.
+//!
+//! [`CodexFactory`] registers it as `agent.kind: codex`; [`CodexAgent`] launches `codex.command` in
+//! a workspace on a [`Host`] and opens a [`CodexSession`] with it. A session works over any two byte
+//! streams ([`CodexSession::connect`]), for servers that somebody else runs.
+//!
+//! Whatever the server sends is read, in order, for as long as the session lives; every request is
+//! answered; nothing it sends is a panic, a hang or more memory than one line. `docs/agents/codex.md`
+//! says what goes over the wire, and which setting changes what.
+
+mod answers;
+mod backend;
+mod connection;
+mod failure;
+mod lines;
+mod news;
+mod process;
+mod session;
+mod show;
+mod text;
+mod tools;
+mod wire;
+
+pub use backend::{CodexAgent, CodexFactory};
+pub use session::CodexSession;
+
+#[cfg(doc)]
+use symphony_host::Host;

@@ -1,0 +1,130 @@
+//! What the scheduler hears of a session: a flood becomes a few updates a second, with a heartbeat.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use symphony_core::agent::{AgentEvent, AgentUpdate, RateLimits, ThreadId, Tokens, Updates};
+use symphony_core::time::Wall;
+use tokio::time::Instant;
+
+use crate::text::one_line;
+
+/// At most one batch of updates in this time (contract 10.4).
+const PACE: Duration = Duration::from_millis(500);
+/// At most so many events in a batch. What comes after takes the place of the last.
+const EVENTS: usize = 4;
+/// At most so many conversations are counted: an agent may have helpers with their own.
+const THREADS: usize = 64;
+/// The length of a summary.
+const SUMMARY: usize = 300;
+
+/// Updates that wait for their time.
+#[derive(Debug)]
+pub(crate) struct News {
+    updates: Updates,
+    events: Vec<AgentUpdate>,
+    /// Each conversation's count, and whether it is news.
+    usage: BTreeMap<String, (Tokens, bool)>,
+    limits: Option<Arc<RateLimits>>,
+    /// The last known limits: updates of them are sparse.
+    pub(crate) known_limits: Option<Arc<RateLimits>>,
+    is_alive: bool,
+    next: Instant,
+}
+
+impl News {
+    pub(crate) fn new(updates: Updates) -> Self {
+        Self {
+            updates,
+            events: Vec::new(),
+            usage: BTreeMap::new(),
+            limits: None,
+            known_limits: None,
+            is_alive: false,
+            next: Instant::now(),
+        }
+    }
+
+    /// A line came.
+    pub(crate) fn alive(&mut self) {
+        self.is_alive = true;
+    }
+
+    /// Something worth showing.
+    pub(crate) fn event(&mut self, name: &str, summary: &str) {
+        self.is_alive = true;
+        if self.events.len() == EVENTS {
+            self.events.pop();
+        }
+        self.events.push(event(name, summary));
+    }
+
+    pub(crate) fn usage(&mut self, thread: String, total: Tokens) {
+        self.is_alive = true;
+        if self.usage.len() < THREADS || self.usage.contains_key(&thread) {
+            self.usage.insert(thread, (total, true));
+        }
+    }
+
+    pub(crate) fn limits(&mut self, limits: RateLimits) {
+        self.is_alive = true;
+        let limits = Arc::new(limits);
+        self.known_limits = Some(Arc::clone(&limits));
+        self.limits = Some(limits);
+    }
+
+    /// Sends one update now.
+    pub(crate) fn send(&self, update: AgentUpdate) {
+        self.updates.send(update);
+    }
+
+    /// When to flush; `None` while nothing waits.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.is_alive.then_some(self.next)
+    }
+
+    /// Sends what waits, if it is time.
+    pub(crate) fn flush_if_due(&mut self) {
+        if self.is_alive && self.next <= Instant::now() {
+            self.flush();
+        }
+    }
+
+    /// Sends what waits.
+    pub(crate) fn flush(&mut self) {
+        if !std::mem::take(&mut self.is_alive) {
+            return;
+        }
+        self.next = Instant::now() + PACE;
+        let mut is_told = self.limits.is_some() || !self.events.is_empty();
+        for (thread, (total, is_new)) in &mut self.usage {
+            if std::mem::take(is_new) {
+                is_told = true;
+                let thread = ThreadId::from(thread.as_str());
+                self.updates.send(AgentUpdate::Usage { thread, total: *total });
+            }
+        }
+        if !is_told {
+            self.updates.send(AgentUpdate::Alive);
+        }
+        if let Some(limits) = self.limits.take() {
+            self.updates.send(AgentUpdate::RateLimits(limits));
+        }
+        for event in self.events.drain(..) {
+            self.updates.send(event);
+        }
+    }
+}
+
+/// An event for people.
+pub(crate) fn event(name: &str, summary: &str) -> AgentUpdate {
+    let (name, summary) = (name.to_owned(), one_line(summary, SUMMARY));
+    AgentUpdate::Event(Arc::new(AgentEvent { name, summary, at: now() }))
+}
+
+/// The wall clock.
+pub(crate) fn now() -> Wall {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Wall::from_unix_millis(i64::try_from(now.as_millis()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,136 @@
+//! The app-server as a process: how it is launched, what it says on stderr, and how it ends.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use symphony_core::agent::{AgentError, AgentErrorKind, SessionRequest};
+use symphony_host::{
+    Command, Exit, Folder, Host, Input, Left, Mark, Output, Running, Scope, Shell, StartError,
+};
+use tokio::io::AsyncReadExt as _;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::text::one_line;
+
+/// How much of stderr is kept: its end says why.
+const KEPT: usize = 4096;
+/// How long a process that closed its output may take to end, and its last words to arrive.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// A live app-server and everything it started. Dropped, all of it is killed.
+#[derive(Debug)]
+pub(crate) struct Process {
+    scope: Scope,
+    running: Running,
+    stderr: Arc<Mutex<VecDeque<u8>>>,
+    listener: AbortOnDropHandle<()>,
+}
+
+impl Process {
+    /// `bash -lc <codex.command>` in the workspace (contract 10.2), with its output and its input.
+    pub(crate) async fn launch(
+        host: &Arc<dyn Host>,
+        request: &SessionRequest,
+    ) -> Result<(Self, Output, Input), AgentError> {
+        // Named as the service names itself: by the root of the workspaces.
+        let root = request.workspace.parent().unwrap_or(&request.workspace).display().to_string();
+        let mark = Mark::new(&root, &request.run.to_string());
+        let scope = Scope::new(Arc::clone(host), mark);
+        let mut running = scope.start(&command(request)).await.map_err(not_started)?;
+        let streams = (running.stdout.take(), running.stdin.take(), running.stderr.take());
+        let (Some(output), Some(input), Some(errors)) = streams else {
+            let message = "the host gave the command no streams to talk over";
+            return Err(AgentError::new(AgentErrorKind::ProcessExit, message));
+        };
+        let stderr = Arc::new(Mutex::new(VecDeque::new()));
+        let listener =
+            AbortOnDropHandle::new(tokio::spawn(keep_the_end(errors, Arc::clone(&stderr))));
+        Ok((Self { scope, running, stderr, listener }, output, input))
+    }
+
+    /// The command's number.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.running.processes().last().map(|process| process.pid())
+    }
+
+    /// Waits until the command has ended.
+    pub(crate) async fn exited(&mut self) -> Exit {
+        self.running.exited().await
+    }
+
+    /// Why the conversation is over, in the process's own last words.
+    pub(crate) async fn epitaph(&mut self, command: &str) -> AgentError {
+        let command = one_line(command, 200);
+        let exit = tokio::time::timeout(LAST_WORDS, self.exited()).await.ok();
+        if exit.is_some() {
+            // What it left in the background may hold stderr open.
+            let _ = tokio::time::timeout(LAST_WORDS, &mut self.listener).await;
+        }
+        let (kind, mut message) = match exit {
+            Some(Exit::Code(127)) => (
+                AgentErrorKind::NotFound,
+                format!("`{command}` was not found; install Codex or set codex.command"),
+            ),
+            Some(exit) => (AgentErrorKind::ProcessExit, format!("`{command}` ended with {exit}")),
+            None => (
+                AgentErrorKind::ProcessExit,
+                format!("`{command}` closed its output, though it still runs"),
+            ),
+        };
+        let words = self.last_words();
+        if !words.is_empty() {
+            message.push_str("; the end of its stderr: ");
+            message.push_str(&words);
+        }
+        AgentError::new(kind, message)
+    }
+
+    fn last_words(&self) -> String {
+        let kept = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = kept.iter().copied().collect();
+        drop(kept);
+        one_line(&String::from_utf8_lossy(&bytes), KEPT)
+    }
+
+    /// Ends all of it: SIGTERM, and SIGKILL after the grace. `Ok` means that nothing is left.
+    pub(crate) async fn stop(self, grace: Duration) -> Result<(), AgentError> {
+        self.scope.close(grace).await.map_err(not_gone)
+    }
+}
+
+fn command(request: &SessionRequest) -> Command {
+    // The handle is the folder that was checked; its path may have come to mean another one.
+    let folder = match &request.folder {
+        Some(folder) => Folder::Handle(Arc::clone(folder)),
+        None => Folder::Path(request.workspace.clone()),
+    };
+    let command = Command::script(Shell::Bash, &request.settings.codex.command, folder);
+    // The host also unsets them after the login profile has run.
+    let hidden = request.hidden_env.iter();
+    hidden.fold(command, |command, name| command.remove(name)).with_stdin()
+}
+
+/// Reads to the end, however much there is, and keeps the end.
+async fn keep_the_end(mut errors: Output, kept: Arc<Mutex<VecDeque<u8>>>) {
+    let mut chunk = vec![0; KEPT];
+    while let Ok(read @ 1..) = errors.read(&mut chunk).await {
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(&chunk[..read]);
+        let excess = kept.len().saturating_sub(KEPT);
+        kept.drain(..excess);
+    }
+}
+
+fn not_started(error: StartError) -> AgentError {
+    let kind = match &error {
+        StartError::Folder { .. } => AgentErrorKind::InvalidWorkspace,
+        error if error.is_not_found() => AgentErrorKind::NotFound,
+        _ => AgentErrorKind::ProcessExit,
+    };
+    AgentError::new(kind, "Codex could not be started").caused_by(error)
+}
+
+fn not_gone(left: Left) -> AgentError {
+    AgentError::new(AgentErrorKind::ProcessExit, "Codex cannot be ended").caused_by(left)
+}

@@ -1,0 +1,265 @@
+//! One session: the handshake, the turns, the end (contract 10.3, 10.5, 10.9).
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use symphony_core::agent::{
+    AgentError, AgentErrorKind, AgentSession, AgentUpdate, SessionRequest, Turn, TurnEnd,
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
+
+use crate::connection::{Connection, Parts, Reply};
+use crate::news::event;
+use crate::process::Process;
+use crate::text::one_line;
+use crate::wire::{ThreadOpened, TurnStarted};
+
+/// How much longer than other requests those may take that make Codex read files and start servers.
+const SLOW: u32 = 10;
+/// How long an ended process's last lines may take to be read.
+const DRAIN: Duration = Duration::from_secs(1);
+/// How long an interrupted turn may take to end before its process is ended.
+const INTERRUPT: Duration = Duration::from_secs(1);
+/// The length of a conversation's name.
+const NAME: usize = 200;
+
+/// A conversation with one app-server.
+#[derive(Debug)]
+pub struct CodexSession {
+    connection: Connection,
+    process: Option<Process>,
+    request: SessionRequest,
+    cwd: String,
+    thread: String,
+}
+
+impl CodexSession {
+    /// Opens a session over two byte streams: the output of an app-server that somebody else runs,
+    /// and its input. Closing the session closes the input; ending the server is not its business.
+    ///
+    /// # Errors
+    /// The handshake failed.
+    pub async fn connect(
+        output: impl AsyncRead + Send + Unpin + 'static,
+        input: impl AsyncWrite + Send + Unpin + 'static,
+        request: SessionRequest,
+    ) -> Result<Self, AgentError> {
+        Self::open(output, input, None, request).await
+    }
+
+    /// The handshake of contract 10.3.
+    pub(crate) async fn open(
+        output: impl AsyncRead + Send + Unpin + 'static,
+        input: impl AsyncWrite + Send + Unpin + 'static,
+        process: Option<Process>,
+        request: SessionRequest,
+    ) -> Result<Self, AgentError> {
+        let Some(cwd) = request.workspace.to_str().map(str::to_owned) else {
+            let message = format!("{} is no UTF-8", request.workspace.display());
+            return Err(AgentError::new(AgentErrorKind::InvalidWorkspace, message));
+        };
+        let parts = Parts {
+            updates: request.updates.clone(),
+            issue: request.issue.clone(),
+            tools: request.tools.clone(),
+            approvals: request.settings.codex.approvals,
+            pid: process.as_ref().and_then(Process::pid),
+        };
+        let connection = Connection::new(output, input, parts);
+        let thread = String::new();
+        let mut session = Self { connection, process, request, cwd, thread };
+        session.connection.tell(AgentUpdate::Alive); // it runs, and is being greeted
+        match session.handshake().await {
+            Ok(()) => Ok(session),
+            Err(error) => {
+                // Not by way of the reader: it may be over.
+                session.request.updates.send(event("startup_failed", &error.message));
+                session.end().await?;
+                Err(error)
+            }
+        }
+    }
+
+    async fn handshake(&mut self) -> Result<(), AgentError> {
+        let slow = self.request.settings.codex.read_timeout.saturating_mul(SLOW);
+        let _: Value = self.ask("initialize", greeting(), slow).await?;
+        self.connection.notify("initialized");
+        let (method, params) = self.thread_request();
+        let opened: ThreadOpened = self.ask(method, params, slow).await?;
+        self.thread = opened.thread.id;
+        self.connection.set_thread(self.thread.clone());
+        let summary = format!("conversation {}", self.thread);
+        self.connection.tell(event("session_started", &summary));
+        self.name_thread().await
+    }
+
+    /// Policies are sent again with a resumed conversation: it does not keep them.
+    fn thread_request(&self) -> (&'static str, Value) {
+        let codex = &self.request.settings.codex;
+        let mut params = json!({
+            "cwd": self.cwd,
+            "approvalPolicy": codex.approval_policy,
+            "sandbox": codex.thread_sandbox,
+        });
+        if let Some(thread) = &self.request.resume {
+            params["threadId"] = json!(thread.as_str());
+            return ("thread/resume", params);
+        }
+        let tools = self.request.tools.as_ref().map(|tools| tools.specs()).unwrap_or_default();
+        if !tools.is_empty() {
+            let function = |tool: symphony_core::tracker::ToolSpec| {
+                json!({
+                    "type": "function",
+                    "name": tool.name,
+                    "description": tool.description,
+                    "inputSchema": tool.input_schema,
+                })
+            };
+            params["dynamicTools"] = tools.into_iter().map(function).collect();
+        }
+        ("thread/start", params)
+    }
+
+    /// A name is for people who look at Codex's own list: a server that refuses it is no failure.
+    async fn name_thread(&mut self) -> Result<(), AgentError> {
+        let issue = &self.request.issue;
+        let name = one_line(&format!("{}: {}", issue.identifier, issue.title), NAME);
+        let params = json!({"threadId": self.thread, "name": name});
+        let limit = self.request.settings.codex.read_timeout;
+        match self.ask::<Value>("thread/name/set", params, limit).await {
+            Err(error) if error.kind != AgentErrorKind::ResponseError => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    async fn turn(&mut self, turn: Turn) -> Result<TurnEnd, AgentError> {
+        let codex = &self.request.settings.codex;
+        let (limit, silence) = (codex.read_timeout, codex.turn_timeout);
+        let params = json!({
+            "threadId": self.thread,
+            "input": [{"type": "text", "text": turn.prompt}],
+            "cwd": self.cwd,
+            "approvalPolicy": codex.approval_policy,
+            "sandboxPolicy": self.sandbox_policy(),
+        });
+        let (reply, end) = self.connection.turn(params);
+        let _: TurnStarted = self.response("turn/start", reply, limit).await?;
+        let life = self.connection.life();
+        tokio::select! {
+            biased;
+            end = self.until(end) => end?,
+            () = life.silence(silence) => {
+                let message = format!("Codex was silent for {} ms in a turn", silence.as_millis());
+                Err(AgentError::new(AgentErrorKind::TurnTimeout, message))
+            }
+        }
+    }
+
+    fn sandbox_policy(&self) -> Value {
+        self.request.settings.codex.turn_sandbox_policy.clone().unwrap_or_else(|| {
+            json!({
+                "type": "workspaceWrite",
+                "writableRoots": [self.cwd],
+                "networkAccess": false,
+            })
+        })
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &mut self,
+        method: &'static str,
+        params: Value,
+        limit: Duration,
+    ) -> Result<T, AgentError> {
+        let reply = self.connection.request(method, params);
+        self.response(method, reply, limit).await
+    }
+
+    /// Waits for a response until its own deadline, whatever else comes (contract 10.3).
+    async fn response<T: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        reply: oneshot::Receiver<Reply>,
+        limit: Duration,
+    ) -> Result<T, AgentError> {
+        let Ok(reply) = tokio::time::timeout(limit, self.until(reply)).await else {
+            let message = format!("Codex did not answer {method} within {} ms", limit.as_millis());
+            return Err(AgentError::new(AgentErrorKind::ResponseTimeout, message));
+        };
+        let result = reply?.map_err(|error| {
+            let said = one_line(&error.message, 1000);
+            let message = format!("Codex refused {method}: {said} ({})", error.code);
+            AgentError::new(AgentErrorKind::ResponseError, message)
+        })?;
+        serde_json::from_value(result).map_err(|error| {
+            let message = format!("Codex answered {method} with something else");
+            AgentError::new(AgentErrorKind::ResponseError, message).caused_by(error)
+        })
+    }
+
+    /// Waits for something from the reading task, or for the end of the agent. What the agent
+    /// wrote before it ended is still read.
+    async fn until<T>(&mut self, mut told: oneshot::Receiver<T>) -> Result<T, AgentError> {
+        let told = tokio::select! {
+            biased;
+            told = &mut told => told.ok(),
+            () = exited(self.process.as_mut()) => {
+                tokio::time::timeout(DRAIN, told).await.ok().and_then(Result::ok)
+            }
+        };
+        match told {
+            Some(told) => Ok(told),
+            None => Err(self.epitaph().await),
+        }
+    }
+
+    async fn epitaph(&mut self) -> AgentError {
+        match &mut self.process {
+            Some(process) => process.epitaph(&self.request.settings.codex.command).await,
+            None => AgentError::new(AgentErrorKind::ProcessExit, "Codex closed its output"),
+        }
+    }
+
+    /// `turn/interrupt`, the end of input, SIGTERM, SIGKILL (contract 10.9).
+    async fn end(self) -> Result<(), AgentError> {
+        let grace = self.request.settings.agent.stop_grace;
+        self.connection.close(INTERRUPT.min(grace)).await;
+        match self.process {
+            Some(process) => process.stop(grace).await,
+            None => Ok(()),
+        }
+    }
+}
+
+#[async_trait]
+impl AgentSession for CodexSession {
+    async fn run_turn(&mut self, turn: Turn) -> Result<TurnEnd, AgentError> {
+        self.turn(turn).await
+    }
+
+    async fn close(self: Box<Self>) -> Result<(), AgentError> {
+        self.end().await
+    }
+}
+
+async fn exited(process: Option<&mut Process>) {
+    match process {
+        Some(process) => drop(process.exited().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// `initialize`. The experimental part of the protocol is what has dynamic tools.
+fn greeting() -> Value {
+    json!({
+        "clientInfo": {
+            "name": "symphony",
+            "title": "Symphony",
+            "version": env!("CARGO_PKG_VERSION"),
+        },
+        "capabilities": {"experimentalApi": true},
+    })
+}

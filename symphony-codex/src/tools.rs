@@ -1,0 +1,80 @@
+//! The tracker's tools, run for the agent beside the reading of its lines (contract 10.7).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use symphony_core::Issue;
+use symphony_core::tracker::{AgentTools, ToolCall, ToolResult};
+use tokio::task::JoinSet;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::answers::tool_result;
+use crate::text::{cut, one_line};
+use crate::wire::ToolCalled;
+
+/// How long a tool may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// The longest result that is passed on.
+const LONGEST: usize = 1024 * 1024;
+/// At most so many calls at once.
+const AT_ONCE: usize = 16;
+
+/// The calls that are being run. Dropped, they end.
+#[derive(Debug)]
+pub(crate) struct Tools {
+    tools: Option<Arc<dyn AgentTools>>,
+    names: Vec<String>,
+    issue: Arc<Issue>,
+    calls: JoinSet<(Value, Value)>,
+}
+
+impl Tools {
+    pub(crate) fn new(tools: Option<Arc<dyn AgentTools>>, issue: Arc<Issue>) -> Self {
+        let specs = tools.as_ref().map(|tools| tools.specs()).unwrap_or_default();
+        let names = specs.into_iter().map(|spec| spec.name).collect();
+        Self { tools, names, issue, calls: JoinSet::new() }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.calls.is_empty()
+    }
+
+    /// Starts a call and says so; or says why it is refused.
+    pub(crate) fn call(&mut self, id: Value, called: ToolCalled) -> Result<String, String> {
+        let name = one_line(&called.tool, 100);
+        let is_known = called.namespace.is_none() && self.names.contains(&called.tool);
+        let Some(tools) = self.tools.as_ref().filter(|_| is_known) else {
+            let known = if self.names.is_empty() { "none".into() } else { self.names.join(", ") };
+            return Err(format!("there is no tool {name}; there are: {known}"));
+        };
+        if self.calls.len() >= AT_ONCE {
+            return Err(format!("{AT_ONCE} calls are running; call {name} again later"));
+        }
+        let (tools, issue) = (Arc::clone(tools), Arc::clone(&self.issue));
+        let call = ToolCall { name: called.tool, arguments: called.arguments, issue };
+        // In a task of its own: a tool that panics is a tool that failed.
+        let task = AbortOnDropHandle::new(tokio::spawn(async move { tools.call(call).await }));
+        self.calls.spawn(async move {
+            let failed = |text: &str| ToolResult { success: false, text: text.to_owned() };
+            let result = match tokio::time::timeout(PATIENCE, task).await {
+                Ok(Ok(result)) => result,
+                Ok(Err(_)) => failed("the tool failed inside Symphony; see its log"),
+                Err(_) => failed(&format!("the tool took longer than {} s", PATIENCE.as_secs())),
+            };
+            (id, tool_result(result.success, &cut(result.text, LONGEST)))
+        });
+        Ok(format!("calls {name}"))
+    }
+
+    /// The next call that has ended, with its id and its result. Safe to drop.
+    pub(crate) async fn finished(&mut self) -> (Value, Value) {
+        loop {
+            match self.calls.join_next().await {
+                Some(Ok(finished)) => return finished,
+                Some(Err(_)) => {} // it cannot panic, and nobody cancels it
+                None => std::future::pending().await,
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Contract 10.6: every request of the server gets an answer.
+
+use serde_json::{Value, json};
+use symphony_core::agent::TurnEnd;
+use symphony_core::settings::Approvals;
+
+use crate::server::{World, run};
+
+/// Asks in a turn that then completes; the answer and how the turn ended.
+async fn asked(approvals: Approvals, method: &str, params: Value) -> (Value, TurnEnd, Vec<String>) {
+    let world = World::new().with(|settings| settings.codex.approvals = approvals);
+    let (mut session, mut server, told) = world.opened().await;
+    let (end, answer) = run(&mut session, async {
+        server.begin().await;
+        let answer = server.ask(method, params).await;
+        server.complete().await;
+        answer
+    })
+    .await;
+    (answer, end.unwrap(), told.events())
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_6_approvals_are_answered_as_the_settings_say() {
+    let denied = "Symphony runs without a person who could approve this.";
+    let permissions = json!({"network": {"enabled": true}});
+    let modern = [json!("accept"), json!("decline"), json!("cancel")];
+    let old = [json!("approved"), json!({"denied": {"rejection": denied}}), json!("abort")];
+    let decision = |[a, b, c]: [Value; 3]| [a, b, c].map(|answer| json!({"decision": answer}));
+    let cases = [
+        (
+            "item/commandExecution/requestApproval",
+            json!({"command": "make", "reason": "why not"}),
+            decision(modern.clone()),
+            "run `make` (why not)",
+        ),
+        (
+            "item/fileChange/requestApproval",
+            json!({"grantRoot": "/etc"}),
+            decision(modern),
+            "write below /etc",
+        ),
+        (
+            "execCommandApproval",
+            json!({"command": ["make", "all"]}),
+            decision(old.clone()),
+            "run `make all`",
+        ),
+        ("applyPatchApproval", json!({"fileChanges": {}}), decision(old), "change files"),
+        (
+            "item/permissions/requestApproval",
+            json!({"permissions": permissions}),
+            [
+                json!({"permissions": permissions, "scope": "turn"}),
+                json!({"permissions": {}}),
+                json!({"permissions": {}}),
+            ],
+            "have more permissions",
+        ),
+    ];
+    for (method, params, answers, what) in cases {
+        let settings = [Approvals::Accept, Approvals::Decline, Approvals::Block];
+        for (approvals, expected) in settings.into_iter().zip(answers) {
+            let (answer, end, events) = asked(approvals, method, params.clone()).await;
+            assert_eq!(answer["result"], expected, "{method} {approvals:?}");
+            let (ended, event) = match approvals {
+                Approvals::Accept => {
+                    (TurnEnd::Completed, format!("approval_auto_approved: approved: {what}"))
+                }
+                Approvals::Decline => {
+                    (TurnEnd::Completed, format!("notification: declined: {what}"))
+                }
+                Approvals::Block => {
+                    let question = format!("Codex asks to {what}");
+                    let event = format!("turn_input_required: {question}");
+                    (TurnEnd::InputRequired { question }, event)
+                }
+            };
+            assert_eq!(end, ended, "{method}");
+            assert!(events.contains(&event), "{event} in {events:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_6_a_question_is_declined_and_ends_the_turn_with_the_question() {
+    let cases = [
+        (
+            "item/tool/requestUserInput",
+            json!({"isBlocking": true, "questions": [
+                {"id": "a", "header": "h", "question": "Which\ndoor?",
+                 "options": [{"label": "red", "description": ""}, {"label": "blue", "description": ""}]},
+                {"id": "b", "header": "h", "question": "Why?"},
+            ]}),
+            json!({"answers": {}}),
+            "Which door? (red / blue) Why?",
+        ),
+        (
+            "item/tool/requestUserInput",
+            json!(null),
+            json!({"answers": {}}),
+            "Codex asks for input, but not what.",
+        ),
+        (
+            "mcpServer/elicitation/request",
+            json!({"serverName": "git", "mode": "url", "message": "Log in", "url": "https://x"}),
+            json!({"action": "cancel", "content": null}),
+            "The MCP server git asks: Log in https://x",
+        ),
+    ];
+    for (method, params, expected, question) in cases {
+        for approvals in [Approvals::Accept, Approvals::Decline, Approvals::Block] {
+            let (answer, end, _) = asked(approvals, method, params.clone()).await;
+            assert_eq!(answer["result"], expected);
+            assert_eq!(end, TurnEnd::InputRequired { question: question.to_owned() });
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_6_what_is_unknown_is_refused_at_once_and_the_turn_goes_on() {
+    let methods =
+        ["account/chatgptAuthTokens/refresh", "attestation/generate", "something/new", ""];
+    for method in methods {
+        let (answer, end, _) = asked(Approvals::Accept, method, json!({"x": 1})).await;
+        assert_eq!(answer["error"]["code"], -32601, "{method}");
+        assert_eq!(answer.get("result"), None);
+        assert_eq!(end, TurnEnd::Completed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_6_requests_in_the_handshake_are_answered_too() {
+    let (session, answers, ..) = World::new()
+        .open(async |server| {
+            let hello = server.expect("initialize").await;
+            let first = server.ask("something/new", json!({})).await;
+            server.answer(&hello, json!({})).await;
+            server.expect("initialized").await;
+            let start = server.expect("thread/start").await;
+            let params = json!({"serverName": "git", "mode": "form", "message": "Who?"});
+            let second = server.ask("mcpServer/elicitation/request", params).await;
+            server.answer(&start, json!({"thread": {"id": "T"}})).await;
+            let name = server.expect("thread/name/set").await;
+            server.answer(&name, json!({})).await;
+            [first, second]
+        })
+        .await;
+    let _ = session.unwrap();
+    assert_eq!(answers[0]["error"]["code"], -32601);
+    assert_eq!(answers[1]["result"]["action"], "cancel");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_6_any_id_is_given_back_as_it_came() {
+    let (_session, mut server, _) = World::new().opened().await;
+    for id in [json!(0), json!(-7), json!(1.5), json!("x"), json!({"a": [1]}), json!(u64::MAX)] {
+        server.send(json!({"id": id, "method": "currentTime/read"})).await;
+        assert_eq!(server.next().await.unwrap()["id"], id);
+    }
+}

@@ -1,0 +1,242 @@
+//! Contract 10.3, and what may go wrong on the way.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use symphony_core::agent::{AgentErrorKind, AgentSession as _, AgentUpdate, TurnEnd};
+
+use crate::server::{Server, World, run};
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_3_the_messages_of_a_first_turn() {
+    let (session, asked, mut server, told) = World::new()
+        .open(async |server| {
+            let hello = server.expect("initialize").await;
+            server.answer(&hello, json!({})).await;
+            let ready = server.expect("initialized").await;
+            let start = server.expect("thread/start").await;
+            server.answer(&start, json!({"thread": {"id": "T"}})).await;
+            let name = server.expect("thread/name/set").await;
+            server.answer(&name, json!({})).await;
+            [hello, ready, start, name]
+        })
+        .await;
+    let mut session = session.unwrap();
+    let (end, turn) = run(&mut session, async {
+        let turn = server.begin().await;
+        server.complete().await;
+        turn
+    })
+    .await;
+    assert_eq!(end.unwrap(), TurnEnd::Completed);
+
+    let [hello, ready, start, name] = asked;
+    assert_eq!(hello["params"]["clientInfo"]["name"], "symphony");
+    assert_eq!(hello["params"]["capabilities"], json!({"experimentalApi": true}));
+    assert_eq!(ready, json!({"method": "initialized"}));
+    assert_eq!(
+        start["params"],
+        json!({"cwd": "/work/MT-1", "approvalPolicy": "never", "sandbox": "workspace-write"})
+    );
+    assert_eq!(name["params"], json!({"threadId": "T", "name": "MT-1: Fix the door"}));
+    assert_eq!(
+        turn["params"],
+        json!({
+            "threadId": "T",
+            "input": [{"type": "text", "text": "Please"}],
+            "cwd": "/work/MT-1",
+            "approvalPolicy": "never",
+            "sandboxPolicy": {
+                "type": "workspaceWrite",
+                "writableRoots": ["/work/MT-1"],
+                "networkAccess": false,
+            },
+        })
+    );
+    let ids: Vec<_> = [&hello, &start, &name, &turn].map(|message| message["id"].as_u64()).into();
+    assert_eq!(ids, [Some(1), Some(2), Some(3), Some(4)], "fresh ids");
+    let sessions: Vec<_> = told
+        .all()
+        .into_iter()
+        .filter_map(|update| match update {
+            AgentUpdate::Session { thread, session_id, pid: None } => {
+                Some(format!("{thread} {session_id}"))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(sessions, ["T T-U"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_3_a_resumed_conversation_gets_its_policies_again() {
+    let mut world = World::new().with(|settings| {
+        settings.codex.approval_policy = json!("on-request");
+        settings.codex.thread_sandbox = json!("danger-full-access");
+        settings.codex.turn_sandbox_policy = Some(json!({"type": "dangerFullAccess"}));
+    });
+    world.request.resume = Some("OLD".into());
+    let (session, resume, mut server, _) = world
+        .open(async |server| {
+            let hello = server.expect("initialize").await;
+            server.answer(&hello, json!({})).await;
+            server.expect("initialized").await;
+            let resume = server.expect("thread/resume").await;
+            server.answer(&resume, json!({"thread": {"id": "OLD"}})).await;
+            let name = server.expect("thread/name/set").await;
+            server.answer(&name, json!({})).await;
+            resume
+        })
+        .await;
+    assert_eq!(
+        resume["params"],
+        json!({
+            "threadId": "OLD",
+            "cwd": "/work/MT-1",
+            "approvalPolicy": "on-request",
+            "sandbox": "danger-full-access",
+        })
+    );
+    let mut session = session.unwrap();
+    let (end, turn) = run(&mut session, async {
+        let turn = server.begin().await;
+        server.tell("turn/completed", json!({"threadId": "OLD", "turn": {"id": "U"}})).await;
+        turn
+    })
+    .await;
+    assert_eq!(end.unwrap(), TurnEnd::Completed);
+    assert_eq!(turn["params"]["sandboxPolicy"], json!({"type": "dangerFullAccess"}));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_3_later_turns_go_on_in_the_same_conversation() {
+    let (mut session, mut server, _) = World::new().opened().await;
+    for id in [4, 5, 6] {
+        let (end, turn) = run(&mut session, async {
+            let turn = server.begin().await;
+            server.complete().await;
+            turn
+        })
+        .await;
+        assert_eq!(end.unwrap(), TurnEnd::Completed);
+        assert_eq!((&turn["id"], &turn["params"]["threadId"]), (&json!(id), &json!("T")));
+    }
+}
+
+/// Serves so many requests of the handshake.
+async fn serve(server: &mut Server, count: usize) {
+    let results = [json!({}), json!({"thread": {"id": "T"}}), json!({})];
+    let mut served = 0;
+    while served < count {
+        let message = server.next().await.unwrap();
+        if message.get("id").is_some() {
+            server.answer(&message, results[served].clone()).await;
+            served += 1;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_3_silence_at_every_point_of_the_handshake_is_a_response_timeout() {
+    let methods = ["initialize", "thread/start", "thread/name/set"];
+    for (count, method) in methods.into_iter().enumerate() {
+        let (session, (), _, told) =
+            World::new().open(async |server| serve(server, count).await).await;
+        let error = session.unwrap_err();
+        assert_eq!(error.kind, AgentErrorKind::ResponseTimeout, "{method}");
+        let limit = if count == 2 { 5000 } else { 50000 };
+        assert!(error.message.contains(&format!("{method} within {limit} ms")), "{error}");
+        assert!(told.has_event("startup_failed: Codex did not answer"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_3_other_traffic_does_not_move_a_deadline() {
+    let (session, (), ..) = World::new()
+        .open(async |server| {
+            server.expect("initialize").await;
+            for _ in 0..60 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                server.tell("configWarning", json!({"summary": "hm"})).await;
+            }
+        })
+        .await;
+    assert_eq!(session.unwrap_err().kind, AgentErrorKind::ResponseTimeout);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_5_the_end_of_output_at_every_point_is_a_process_exit() {
+    for count in 0..3 {
+        let (session, (), ..) = World::new()
+            .open(async |server| {
+                serve(server, count).await;
+                server.output = tokio::io::duplex(1).0;
+            })
+            .await;
+        let error = session.unwrap_err();
+        assert_eq!(error.kind, AgentErrorKind::ProcessExit, "after {count}: {error}");
+    }
+    for begun in [false, true] {
+        let (mut session, mut server, _) = World::new().opened().await;
+        let (end, ()) = run(&mut session, async {
+            if begun {
+                server.begin().await;
+            }
+            server.output = tokio::io::duplex(1).0;
+        })
+        .await;
+        assert_eq!(end.unwrap_err().kind, AgentErrorKind::ProcessExit);
+        Box::new(session).close().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_10_a_refused_request_is_a_response_error_with_codexs_words() {
+    let (session, (), ..) = World::new()
+        .open(async |server| {
+            serve(server, 1).await;
+            server.expect("initialized").await;
+            let start = server.expect("thread/start").await;
+            let error = json!({"code": -32600, "message": "unknown variant `x`"});
+            server.send(json!({"id": start["id"], "error": error})).await;
+        })
+        .await;
+    let error = session.unwrap_err();
+    assert_eq!(error.kind, AgentErrorKind::ResponseError);
+    assert_eq!(error.message, "Codex refused thread/start: unknown variant `x` (-32600)");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_10_a_response_of_another_shape_is_a_response_error() {
+    for result in [Value::Null, json!(7), json!({"thread": null}), json!({"thread": {"id": 1}})] {
+        let (session, (), ..) = World::new()
+            .open(async |server| {
+                serve(server, 1).await;
+                server.expect("initialized").await;
+                let start = server.expect("thread/start").await;
+                server.answer(&start, result.clone()).await;
+            })
+            .await;
+        assert_eq!(session.unwrap_err().kind, AgentErrorKind::ResponseError, "{result}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_3_a_server_that_knows_no_names_is_no_failure() {
+    let (session, (), ..) = World::new()
+        .open(async |server| {
+            serve(server, 2).await;
+            let name = server.expect("thread/name/set").await;
+            let error = json!({"code": -32601, "message": "unknown method"});
+            server.send(json!({"id": name["id"], "error": error})).await;
+        })
+        .await;
+    let _ = session.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_9_close_closes_the_servers_input() {
+    let (session, mut server, _) = World::new().opened().await;
+    Box::new(session).close().await.unwrap();
+    assert_eq!(server.next().await, None);
+}
