@@ -17,6 +17,7 @@ use crate::budget::BudgetView;
 use crate::env::Env;
 use crate::failure::{Failure, FailureKind, chain};
 use crate::issue::{Issue, IssueId};
+use crate::orchestrator::{Purpose, Spent};
 use crate::settings::{BudgetSettings, StateSet, TrackerSettings};
 use crate::time::Wall;
 use crate::workspace::Scope;
@@ -54,11 +55,38 @@ pub trait Tracker: fmt::Debug + Send + Sync {
 
     /// The tools that an agent gets for this tracker. A session keeps the ones it began with.
     fn tools(&self) -> Option<Arc<dyn AgentTools>>;
+
+    /// Takes in the day's requests of an earlier life, before the first read (12.4).
+    ///
+    /// An adapter with a [`Budget`](crate::budget::Budget) goes on with them; others need not care.
+    fn resume(&self, _spent: &Spent) {}
+
+    /// What people want to know before they start: who we are there, whether the scope exists, how
+    /// much work waits. `symphony check` shows it. Not every tracker has something to tell.
+    ///
+    /// # Errors
+    /// The tracker could not be asked.
+    async fn survey(&self) -> Result<Vec<Finding>, TrackerError> {
+        Ok(Vec::new())
+    }
+}
+
+/// One thing that a survey found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What it is about, in a word or two.
+    pub topic: String,
+    /// What was found. It may hold foreign text: what shows it makes it [`plain`](crate::plain).
+    pub text: String,
+    /// Whether something is wrong that a person should look at.
+    pub doubtful: bool,
 }
 
 /// What one poll asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Poll {
+    /// What it is for: the tracker's budget ranks its requests by it (12.6).
+    pub purpose: Purpose,
     /// Candidates, unless no slot is free or nothing may start.
     pub candidates: Option<CandidateQuery>,
     /// Issues to read by id.
