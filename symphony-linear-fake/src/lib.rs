@@ -46,8 +46,8 @@ pub const KEY: &str = "lin_api_fake";
 pub struct Made {
     /// When.
     pub at: Instant,
-    /// The name of the operation, where it has one.
-    pub operation: Option<String>,
+    /// The document.
+    pub query: String,
     /// Its variables.
     pub variables: Value,
     /// The status of the answer.
@@ -306,13 +306,23 @@ impl Fake {
     fn note(&self, request: &Value, status: u16, points: u64) {
         let made = Made {
             at: Instant::now(),
-            operation: request["operationName"].as_str().map(str::to_owned),
+            query: request["query"].as_str().unwrap_or_default().to_owned(),
             variables: request["variables"].clone(),
             status,
             points,
         };
         self.desk().made.push(made);
     }
+}
+
+/// What an operation costs by Linear's rule, or what is wrong with it.
+///
+/// # Errors
+/// The document is not valid.
+pub fn points(query: &str, variables: &Value) -> Result<u64, String> {
+    let document = Documents::default().get(query)?;
+    let variables = serde_json::from_value(variables.clone()).unwrap_or_default();
+    Ok(execute::complexity(&document, &variables))
 }
 
 /// How Linear refuses for now.

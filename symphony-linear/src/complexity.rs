@@ -63,3 +63,49 @@ pub(crate) const fn rest(issues: i32) -> u64 {
 
 /// The points of a survey.
 pub(crate) const SURVEY: u64 = (object(2) + object(1) + connection(250, LABEL)).div_ceil(10);
+
+#[cfg(test)]
+mod tests {
+    use cynic::QueryBuilder;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::queries::{Poll, Rest, Survey};
+
+    /// What Linear's published rule makes of the document that is really sent.
+    fn real(query: &str, variables: &Value) -> u64 {
+        symphony_linear_fake::points(query, variables).unwrap()
+    }
+
+    #[test]
+    fn rule_11_3_the_estimate_of_a_poll_is_what_its_document_costs() {
+        let query = Poll::build(crate::queries::PollVariables::nothing()).query;
+        for (candidates, claimed) in [(1, 1), (CANDIDATES, 1), (CANDIDATES, 20), (1, 150)] {
+            let sizes = json!({ "candidatesFirst": candidates, "claimedFirst": claimed });
+            assert_eq!(poll(candidates, claimed), real(&query, &sizes));
+        }
+    }
+
+    #[test]
+    fn rule_11_3_the_estimates_of_other_reads_are_what_they_cost() {
+        let variables = crate::queries::RestVariables {
+            filter: crate::queries::IssueFilter::ids([]),
+            first: 7,
+        };
+        let query = Rest::build(variables).query;
+        assert_eq!(rest(7), real(&query, &json!({ "first": 7 })));
+        let labels = crate::queries::IssueLabelFilter::default();
+        let query = Survey::build(crate::queries::SurveyVariables { labels }).query;
+        assert_eq!(SURVEY, real(&query, &json!({})));
+    }
+
+    #[test]
+    fn rule_11_3_no_request_comes_near_the_limit_of_a_query() {
+        let ids = |beside| i32::try_from(most_ids(beside)).unwrap();
+        let rests = i32::try_from(MOST_RESTS).unwrap();
+        let dearest = [poll(CANDIDATES, ids(true)), poll(1, ids(false)), rest(rests), SURVEY];
+        assert!(dearest.iter().all(|points| *points <= MOST), "{dearest:?}");
+        // Enough for a good many agents in one request, and for some long lists of labels.
+        assert!(ids(true) >= 50 && ids(false) >= 150 && rests >= 5);
+    }
+}

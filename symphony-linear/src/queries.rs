@@ -60,6 +60,28 @@ pub(crate) struct PollVariables {
     pub(crate) team: TeamFilter,
 }
 
+impl PollVariables {
+    /// A poll for nothing: every part is left out, and as small as can be, should the server count
+    /// it all the same.
+    pub(crate) fn nothing() -> Self {
+        let none = || Some(StringComparator::one_of(Vec::new()));
+        Self {
+            ask_candidates: false,
+            candidates: IssueFilter::ids([]),
+            candidates_first: 1,
+            after: None,
+            sort: None,
+            ask_claimed: false,
+            claimed: IssueFilter::ids([]),
+            claimed_first: 1,
+            ask_project: false,
+            project: ProjectFilter { slug_id: none() },
+            ask_team: false,
+            team: TeamFilter { key: none() },
+        }
+    }
+}
+
 #[derive(Debug, QueryFragment)]
 #[cynic(graphql_type = "IssueConnection")]
 pub(crate) struct IssuePage {

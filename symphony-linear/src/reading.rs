@@ -12,8 +12,7 @@ use crate::complexity;
 use crate::error::LinearError;
 use crate::normal::{self, Flaw};
 use crate::queries::{
-    self, IssueFilter, IssuePage, PageInfo, PollVariables, ProjectFilter, Rest, RestIssue,
-    RestVariables, StringComparator, TeamFilter,
+    self, IssueFilter, IssuePage, PageInfo, PollVariables, Rest, RestIssue, RestVariables,
 };
 use crate::tracker::LinearTracker;
 
@@ -82,30 +81,28 @@ impl<'t> Reading<'t> {
 
     /// One request for a part of a poll, or all of it.
     async fn request(&mut self, purpose: Purpose, ask: Ask<'_>) -> Result<queries::Poll> {
-        let (board, wanted) = (&self.tracker.config.board, ask.candidates.is_some());
-        let scope = wanted && self.tracker.surroundings_are_due();
-        let (project, team) = (board.project_filter(), board.team_filter());
-        // What is not asked for is as small as can be, should the server count it all the same.
-        let size = |asked: bool, count: i32| if asked { count } else { 1 };
-        let claimed = i32::try_from(ask.ids.len()).unwrap_or(i32::MAX);
-        let nobody = || IssueFilter::ids([]);
-        let nothing = || Some(StringComparator::one_of(Vec::new()));
-        let page = self.tracker.page_size();
-        let variables = PollVariables {
-            ask_candidates: wanted,
-            candidates: ask.candidates.map_or_else(nobody, |query| board.filter(&query.states)),
-            candidates_first: size(wanted, page),
-            after: ask.after.map(str::to_owned),
-            sort: Some(self.tracker.order.sort()),
-            ask_claimed: !ask.ids.is_empty(),
-            claimed: IssueFilter::ids(ask.ids.iter().copied()),
-            claimed_first: claimed.max(1),
-            ask_project: scope && project.is_some(),
-            project: project.unwrap_or_else(|| ProjectFilter { slug_id: nothing() }),
-            ask_team: scope && team.is_some(),
-            team: team.unwrap_or_else(|| TeamFilter { key: nothing() }),
-        };
-        let points = complexity::poll(size(wanted, page), claimed.max(1));
+        let board = &self.tracker.config.board;
+        let mut variables = PollVariables::nothing();
+        if let Some(query) = ask.candidates {
+            variables.ask_candidates = true;
+            variables.candidates = board.filter(&query.states);
+            variables.candidates_first = self.tracker.page_size();
+            variables.after = ask.after.map(str::to_owned);
+            variables.sort = Some(self.tracker.order.sort());
+        }
+        if !ask.ids.is_empty() {
+            variables.ask_claimed = true;
+            variables.claimed = IssueFilter::ids(ask.ids.iter().copied());
+            variables.claimed_first = i32::try_from(ask.ids.len()).unwrap_or(i32::MAX);
+        }
+        let scope = ask.candidates.is_some() && self.tracker.surroundings_are_due();
+        if let Some(project) = board.project_filter().filter(|_| scope) {
+            (variables.ask_project, variables.project) = (true, project);
+        }
+        if let Some(team) = board.team_filter().filter(|_| scope) {
+            (variables.ask_team, variables.team) = (true, team);
+        }
+        let points = complexity::poll(variables.candidates_first, variables.claimed_first);
         let operation = queries::Poll::build(variables);
         let answer: queries::Poll = self.ask(purpose, points, &operation).await?;
         if scope {

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use apollo_parser::cst::{Definition, OperationType};
+use apollo_parser::{Parser, SyntaxToken};
 use async_trait::async_trait;
-use cynic_parser::common::OperationType;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use symphony_core::budget::Spender;
@@ -25,6 +26,9 @@ const LONGEST_QUERY: usize = 64 << 10;
 const LONGEST_VARIABLES: usize = 1 << 20;
 const LARGEST_ANSWER: usize = 8 << 20;
 const LONGEST_RESULT: usize = 128 << 10;
+
+/// How deep a document may be nested.
+const DEEPEST: usize = 100;
 
 /// What a call is taken to cost until Linear says what it did.
 const POINTS: u64 = 200;
@@ -163,30 +167,42 @@ impl Request {
 
     /// Whether it changes something, if it may be sent at all.
     fn check(&self, read_only: bool) -> Result<bool, Refusal> {
-        let document = cynic_parser::parse_executable_document(&self.query).map_err(|error| {
-            let error = plain(&error.to_string(), 500);
-            Refusal::new("invalid_query", format!("this is no GraphQL document: {error}"))
-        })?;
-        let kinds: Vec<OperationType> =
-            document.operations().map(|operation| operation.operation_type()).collect();
-        match kinds[..] {
-            [OperationType::Query] => Ok(false),
-            [OperationType::Mutation] if !read_only => Ok(true),
-            [OperationType::Mutation] => {
-                Err(Refusal::new("read_only", "the tool may only read here".to_owned()))
+        let invalid = |message: String| Refusal::new("invalid_query", message);
+        let tree = Parser::new(&self.query).recursion_limit(DEEPEST).parse();
+        if let Some(error) = tree.errors().next() {
+            let error = plain(error.message(), 500);
+            return Err(invalid(format!("this is no GraphQL document: {error}")));
+        }
+        let mut operations = Vec::new();
+        for definition in tree.document().definitions() {
+            match definition {
+                Definition::OperationDefinition(operation) => operations.push(operation),
+                Definition::FragmentDefinition(_) => {}
+                _ => return Err(invalid("only operations and fragments can be sent".to_owned())),
             }
-            [OperationType::Subscription] => {
-                let message = "subscriptions cannot be used here: ask again when needed";
-                Err(Refusal::new("invalid_query", message.to_owned()))
-            }
-            _ => {
-                let message = format!(
-                    "a document must have exactly one operation, this one has {}: make one call \
-                     for each",
-                    kinds.len()
-                );
-                Err(Refusal::new("not_one_operation", message))
-            }
+        }
+        let [operation] = &operations[..] else {
+            let message = format!(
+                "a document must have exactly one operation, this one has {}: make one call for \
+                 each",
+                operations.len()
+            );
+            return Err(Refusal::new("not_one_operation", message));
+        };
+        // Without a word it is a query.
+        let kind = operation.operation_type();
+        let is = |token: fn(&OperationType) -> Option<SyntaxToken>| {
+            kind.as_ref().is_some_and(|kind| token(kind).is_some())
+        };
+        if kind.is_none() || is(OperationType::query_token) {
+            Ok(false)
+        } else if !is(OperationType::mutation_token) {
+            let message = "subscriptions cannot be used here: ask again when needed";
+            Err(invalid(message.to_owned()))
+        } else if read_only {
+            Err(Refusal::new("read_only", "the tool may only read here".to_owned()))
+        } else {
+            Ok(true)
         }
     }
 }

@@ -1,5 +1,4 @@
 //! The conformance kit on the adapter, over HTTP to the fake.
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use symphony_linear::{LinearFactory, PAGE};
 use symphony_linear_fake::{Fake, Fault, Issue, Limits, Server};
 use tokio::runtime::Runtime;
 
-mod desk;
+use crate::desk;
 
 /// A project of the fake, read over loopback.
 struct Project {
@@ -35,7 +34,7 @@ impl Project {
         // The kit asks more often within a second than a key would last.
         fake.set_limits(Limits { requests: 100_000, points: 100_000_000, ..Limits::default() });
         let server = runtime.block_on(Server::start(fake.clone())).unwrap();
-        let settings = desk::settings(json!({ "endpoint": server.endpoint(), "assignee": "me" }));
+        let settings = desk::settings(&json!({ "endpoint": server.endpoint(), "assignee": "me" }));
         let tracker = desk::try_build(&LinearFactory::new(), &settings, &[]).unwrap().tracker;
         Self { runtime, fake, _server: server, tracker }
     }

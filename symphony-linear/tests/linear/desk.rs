@@ -1,5 +1,4 @@
 //! What the tests share: trackers over the fake, in the process or over HTTP.
-#![expect(dead_code, reason = "each test program uses its part of it")]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,7 +45,7 @@ pub(crate) fn factory(fake: &Fake) -> LinearFactory {
 }
 
 /// Settings for the fake's project, with these keys besides.
-pub(crate) fn settings(provider: Value) -> Settings {
+pub(crate) fn settings(provider: &Value) -> Settings {
     let profile = LinearFactory::new();
     let profile = profile.profile();
     let (active, terminal) = (profile.active_states.clone(), profile.terminal_states.clone());
@@ -75,9 +74,9 @@ pub(crate) fn try_build(
 
 /// A tracker of the fake's project, in the process.
 pub(crate) fn tracker(fake: &Fake) -> Arc<dyn Tracker> {
-    tracker_with(fake, json!({}))
+    tracker_with(fake, &json!({}))
 }
 
-pub(crate) fn tracker_with(fake: &Fake, provider: Value) -> Arc<dyn Tracker> {
+pub(crate) fn tracker_with(fake: &Fake, provider: &Value) -> Arc<dyn Tracker> {
     try_build(&factory(fake), &settings(provider), &[]).unwrap().tracker
 }
