@@ -3,9 +3,12 @@
 //! This crate is the facade: one dependency for people who embed Symphony in
 //! their own tools. [`Service`] runs a workflow, [`Handle`] watches and steers
 //! it. [`core`] holds the domain, the scheduler as a pure state machine, and
-//! the traits that adapters implement; [`host`] is where commands run, and
-//! [`memory`] a tracker and an agent without network or keys.
+//! the traits that adapters implement; [`host`] is where commands run,
+//! [`codex`] runs Codex as the agent, and [`memory`] is a tracker and an agent
+//! without network or keys.
 
+#[cfg(feature = "codex")]
+pub use symphony_codex as codex;
 pub use symphony_core as core;
 pub use symphony_host as host;
 #[cfg(feature = "memory")]

@@ -105,6 +105,8 @@ wire_api = "responses"
 requires_openai_auth = false
 request_max_retries = 0
 stream_max_retries = 0
+[features]
+default_mode_request_user_input = true
 "#,
             self.port
         );
@@ -116,6 +118,18 @@ stream_max_retries = 0
     #[must_use]
     pub fn asked(&self) -> Vec<Value> {
         self.asked.borrow().clone()
+    }
+
+    /// What it was told with one of the requests, but for Codex's own instructions: prompts, its
+    /// own answers, the results of its calls.
+    #[must_use]
+    pub fn heard(&self, request: usize) -> String {
+        let is_ours =
+            |item: &&Value| !matches!(item["role"].as_str(), Some("developer" | "system"));
+        let asked = self.asked.borrow();
+        let input = asked.get(request).and_then(|body| body["input"].as_array());
+        let items = input.into_iter().flatten().filter(is_ours).map(Value::to_string);
+        items.collect::<Vec<_>>().join("\n")
     }
 
     /// Waits until it was asked so many times.

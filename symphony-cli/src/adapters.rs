@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use symphony_codex::CodexFactory;
 use symphony_core::agent::AgentErrorKind;
 use symphony_memory::{MemoryFactory, Script, ScriptedAgent, ScriptedFactory};
 use symphony_runtime::Registry;
@@ -11,6 +12,7 @@ use symphony_runtime::Registry;
 pub(crate) fn registry() -> Registry {
     let mut registry = Registry::default();
     registry.add_tracker(Arc::new(MemoryFactory::new()));
+    registry.add_agent(Arc::new(CodexFactory::new()));
     registry.add_agent(Arc::new(ScriptedFactory::new(stand_in())));
     registry
 }

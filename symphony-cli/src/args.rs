@@ -27,10 +27,13 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Run a workflow file until Ctrl-C (what `symphony` alone does)
     Run(RunArgs),
-    /// Say everything that is wrong or doubtful in a workflow file
+    /// Say everything that is wrong or doubtful in a workflow file, and ask its tracker and agent
     Check(CheckArgs),
     /// See it work: eight issues, scripted agents, real workspaces and hooks
     Demo(DemoArgs),
+    /// Speak Codex's protocol without a model: the demo's agent
+    #[command(hide = true)]
+    DemoAgent,
     /// Write a commented WORKFLOW.md to begin with
     Init(InitArgs),
     /// Show what an agent would be told about an issue
@@ -81,6 +84,14 @@ pub(crate) struct CheckArgs {
     /// secrets are masked
     #[arg(long)]
     pub(crate) show: bool,
+    /// Look at the file alone: ask no tracker and run no agent's command. For a file that you do
+    /// not trust yet, or without a network
+    #[arg(long)]
+    pub(crate) offline: bool,
+    /// Also forecast the requests to the tracker with so many agents at work: as many as may run at
+    /// a time unless a number is given
+    #[arg(long, value_name = "AGENTS", num_args = 0..=1, require_equals = true)]
+    pub(crate) budget: Option<Option<u32>>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -6,8 +6,10 @@ use async_trait::async_trait;
 use symphony_core::Settings;
 use symphony_core::agent::{AgentBackend, AgentError, AgentFactory, AgentSession, SessionRequest};
 use symphony_core::env::Env;
+use symphony_core::finding::Finding;
 use symphony_host::{Host, Local};
 
+use crate::examine::examine;
 use crate::process::Process;
 use crate::session::CodexSession;
 
@@ -30,6 +32,10 @@ impl AgentBackend for CodexAgent {
     async fn open(&self, request: SessionRequest) -> Result<Box<dyn AgentSession>, AgentError> {
         let (process, output, input) = Process::launch(&self.host, &request).await?;
         Ok(Box::new(CodexSession::open(output, input, Some(process), request).await?))
+    }
+
+    async fn examine(&self, settings: &Arc<Settings>, hidden_env: &Arc<[String]>) -> Vec<Finding> {
+        examine(&self.host, settings, hidden_env).await
     }
 }
 

@@ -11,6 +11,7 @@
 mod answers;
 mod backend;
 mod connection;
+mod examine;
 mod failure;
 mod lines;
 mod news;

@@ -17,7 +17,7 @@ use crate::process::Process;
 use crate::text::one_line;
 use crate::wire::{ThreadOpened, TurnStarted};
 
-/// How much longer than other requests those may take that make Codex read files and start servers.
+/// How much longer than other requests those of the handshake may take.
 const SLOW: u32 = 10;
 /// How long an ended process's last lines may take to be read.
 const DRAIN: Duration = Duration::from_secs(1);
@@ -57,6 +57,25 @@ impl CodexSession {
         process: Option<Process>,
         request: SessionRequest,
     ) -> Result<Self, AgentError> {
+        let mut session = Self::begin(output, input, process, request)?;
+        match session.handshake().await {
+            Ok(()) => Ok(session),
+            Err(error) => {
+                // Not by way of the reader: it may be over.
+                session.request.updates.send(event("startup_failed", &error.message));
+                session.end().await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// A session in which nothing has been said yet.
+    pub(crate) fn begin(
+        output: impl AsyncRead + Send + Unpin + 'static,
+        input: impl AsyncWrite + Send + Unpin + 'static,
+        process: Option<Process>,
+        request: SessionRequest,
+    ) -> Result<Self, AgentError> {
         let Some(cwd) = request.workspace.to_str().map(str::to_owned) else {
             let message = format!("{} is no UTF-8", request.workspace.display());
             return Err(AgentError::new(AgentErrorKind::InvalidWorkspace, message));
@@ -70,30 +89,31 @@ impl CodexSession {
         };
         let connection = Connection::new(output, input, parts);
         let thread = String::new();
-        let mut session = Self { connection, process, request, cwd, thread };
-        session.connection.tell(AgentUpdate::Alive); // it runs, and is being greeted
-        match session.handshake().await {
-            Ok(()) => Ok(session),
-            Err(error) => {
-                // Not by way of the reader: it may be over.
-                session.request.updates.send(event("startup_failed", &error.message));
-                session.end().await?;
-                Err(error)
-            }
-        }
+        connection.tell(AgentUpdate::Alive); // it runs, and is about to be greeted
+        Ok(Self { connection, process, request, cwd, thread })
     }
 
     async fn handshake(&mut self) -> Result<(), AgentError> {
-        let slow = self.request.settings.codex.read_timeout.saturating_mul(SLOW);
-        let _: Value = self.ask("initialize", greeting(), slow).await?;
-        self.connection.notify("initialized");
+        self.greet().await?;
         let (method, params) = self.thread_request();
-        let opened: ThreadOpened = self.ask(method, params, slow).await?;
+        let opened: ThreadOpened = self.ask(method, params, self.patience()).await?;
         self.thread = opened.thread.id;
         self.connection.set_thread(self.thread.clone());
         let summary = format!("conversation {}", self.thread);
         self.connection.tell(event("session_started", &summary));
         self.name_thread().await
+    }
+
+    /// Says hello, and what the server answered.
+    pub(crate) async fn greet(&mut self) -> Result<Value, AgentError> {
+        let greeted = self.ask("initialize", greeting(), self.patience()).await?;
+        self.connection.notify("initialized");
+        Ok(greeted)
+    }
+
+    /// How long a request may take that makes Codex read files and start servers.
+    pub(crate) fn patience(&self) -> Duration {
+        self.request.settings.codex.read_timeout.saturating_mul(SLOW)
     }
 
     /// Policies are sent again with a resumed conversation: it does not keep them.
@@ -158,7 +178,7 @@ impl CodexSession {
         }
     }
 
-    fn sandbox_policy(&self) -> Value {
+    pub(crate) fn sandbox_policy(&self) -> Value {
         self.request.settings.codex.turn_sandbox_policy.clone().unwrap_or_else(|| {
             json!({
                 "type": "workspaceWrite",
@@ -168,7 +188,7 @@ impl CodexSession {
         })
     }
 
-    async fn ask<T: DeserializeOwned>(
+    pub(crate) async fn ask<T: DeserializeOwned>(
         &mut self,
         method: &'static str,
         params: Value,
@@ -224,7 +244,7 @@ impl CodexSession {
     }
 
     /// `turn/interrupt`, the end of input, SIGTERM, SIGKILL (contract 10.9).
-    async fn end(self) -> Result<(), AgentError> {
+    pub(crate) async fn end(self) -> Result<(), AgentError> {
         let grace = self.request.settings.agent.stop_grace;
         self.connection.close(INTERRUPT.min(grace)).await;
         match self.process {

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::env::Env;
 use crate::failure::{Failure, FailureKind, chain};
+use crate::finding::Finding;
 use crate::issue::Issue;
 use crate::orchestrator::RunId;
 use crate::settings::Settings;
@@ -36,6 +37,14 @@ pub trait AgentBackend: fmt::Debug + Send + Sync {
     /// # Errors
     /// The kind says what the scheduler does next.
     async fn open(&self, request: SessionRequest) -> Result<Box<dyn AgentSession>, AgentError>;
+
+    /// Looks whether sessions with these settings could be opened: is the program there, which
+    /// version is it, does it know the policies. It costs no tokens, and leaves nothing running.
+    ///
+    /// The variables are those that the agent must not see.
+    async fn examine(&self, _: &Arc<Settings>, _hidden_env: &Arc<[String]>) -> Vec<Finding> {
+        Vec::new()
+    }
 }
 
 /// A live conversation with one agent.

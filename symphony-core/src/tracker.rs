@@ -16,9 +16,10 @@ use serde_json::Value;
 use crate::budget::BudgetView;
 use crate::env::Env;
 use crate::failure::{Failure, FailureKind, chain};
+use crate::finding::Finding;
 use crate::issue::{Issue, IssueId};
 use crate::orchestrator::{Purpose, Spent};
-use crate::settings::{BudgetSettings, StateSet, TrackerSettings};
+use crate::settings::{BudgetSettings, Settings, StateSet, TrackerSettings};
 use crate::time::Wall;
 use crate::workspace::Scope;
 
@@ -59,27 +60,13 @@ pub trait Tracker: fmt::Debug + Send + Sync {
     /// Takes in the day's requests of an earlier life, before the first read (12.4).
     ///
     /// An adapter with a [`Budget`](crate::budget::Budget) goes on with them; others need not care.
-    fn resume(&self, _spent: &Spent) {}
+    fn resume(&self, _: &Spent) {}
 
-    /// What people want to know before they start: who we are there, whether the scope exists, how
-    /// much work waits. `symphony check` shows it. Not every tracker has something to tell.
-    ///
-    /// # Errors
-    /// The tracker could not be asked.
-    async fn survey(&self) -> Result<Vec<Finding>, TrackerError> {
-        Ok(Vec::new())
+    /// Looks whether it could work with these settings: whose credential it is, whether the
+    /// project and the states exist, how many issues would be candidates now. A few reads.
+    async fn examine(&self, _: &Settings) -> Vec<Finding> {
+        Vec::new()
     }
-}
-
-/// One thing that a survey found.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finding {
-    /// What it is about, in a word or two.
-    pub topic: String,
-    /// What was found. It may hold foreign text: what shows it makes it [`plain`](crate::plain).
-    pub text: String,
-    /// Whether something is wrong that a person should look at.
-    pub doubtful: bool,
 }
 
 /// What one poll asks for.

@@ -12,7 +12,7 @@
 //! | `transport.rs`, `client.rs`, `answer.rs`, `error.rs` | how it is asked, and what comes back |
 //! | `reading.rs`, `order.rs`, `scope.rs`, `board.rs` | one read, page by page, of what is ours |
 //! | `normal.rs` | from Linear's record to an issue |
-//! | `tracker.rs`, `tool.rs`, `survey.rs` | what Symphony, its agents and its operators see |
+//! | `tracker.rs`, `tool.rs`, `examine.rs` | what Symphony, its agents and its operators see |
 
 mod answer;
 mod board;
@@ -20,6 +20,7 @@ mod client;
 mod complexity;
 mod config;
 mod error;
+mod examine;
 mod factory;
 mod key;
 mod normal;
@@ -27,7 +28,6 @@ mod order;
 mod queries;
 mod reading;
 mod scope;
-mod survey;
 mod tool;
 mod tracker;
 mod transport;

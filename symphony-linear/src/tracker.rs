@@ -6,25 +6,26 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use symphony_core::finding::Finding;
 use symphony_core::orchestrator::{Purpose, Spent};
 use symphony_core::time::Mono;
 use symphony_core::tracker::{
-    AgentTools, ById, CandidateQuery, Candidates, Finding, Poll, Polled, Tracker, TrackerError,
+    AgentTools, ById, CandidateQuery, Candidates, Poll, Polled, Tracker, TrackerError,
 };
-use symphony_core::{Issue, IssueId, StateName, StateSet, plain};
+use symphony_core::{Issue, IssueId, Settings, StateName, StateSet, plain};
 use tracing::warn;
 
 use crate::client::Client;
 use crate::complexity::CANDIDATES;
 use crate::config::{Config, ToolMode};
 use crate::error::LinearError;
+use crate::examine::examine;
 use crate::factory::default_states;
 use crate::normal::Flaw;
 use crate::order::Order;
 use crate::queries;
 use crate::reading::Reading;
 use crate::scope::Surroundings;
-use crate::survey;
 use crate::tool::LinearGraphql;
 
 /// How often project, team and states are looked at again. They travel with a poll.
@@ -200,7 +201,7 @@ impl Tracker for LinearTracker {
         self.client.resume(self.config.budget.clone(), spent);
     }
 
-    async fn survey(&self) -> Result<Vec<Finding>, TrackerError> {
-        Ok(survey::survey(self).await?)
+    async fn examine(&self, _: &Settings) -> Vec<Finding> {
+        examine(self).await
     }
 }

@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use symphony_core::Settings;
 use symphony_core::agent::AgentBackend;
+use symphony_core::budget::BudgetView;
 use symphony_core::env::Env;
+use symphony_core::finding::Finding;
+use symphony_core::orchestrator::Purpose;
 use symphony_core::problem::Problem;
-use symphony_core::tracker::Tracker;
+use symphony_core::tracker::{CandidateQuery, Poll, Tracker};
 use symphony_core::workflow::Workflow;
 
 use crate::loader::{self, ProcessEnv};
@@ -35,6 +38,8 @@ pub struct Usable {
     pub tracker: Arc<dyn Tracker>,
     /// Its agent.
     pub agent: Arc<dyn AgentBackend>,
+    /// Environment variables that the agent must not see.
+    pub hidden_env: Arc<[String]>,
 }
 
 impl Usable {
@@ -42,6 +47,26 @@ impl Usable {
     #[must_use]
     pub fn settings(&self) -> &Arc<Settings> {
         &self.workflow.settings
+    }
+
+    /// Asks the tracker and the agent whether they would work. The tracker is read and the agent's
+    /// command is run: only for a file that is trusted.
+    pub async fn examine(&self) -> Vec<Finding> {
+        let settings = self.settings();
+        let tracker = self.tracker.examine(settings);
+        let agent = self.agent.examine(settings, &self.hidden_env);
+        let (mut findings, of_agent) = tokio::join!(tracker, agent);
+        findings.extend(of_agent);
+        findings
+    }
+
+    /// What the tracker lets us ask, by asking it once for candidates. `None` where there is no
+    /// limit, or it could not be asked.
+    pub async fn budget(&self) -> Option<BudgetView> {
+        let states = self.settings().tracker.active_states.clone();
+        let candidates = Some(CandidateQuery { states, enough: 1 });
+        let poll = Poll { purpose: Purpose::Candidates, candidates, ids: Vec::new() };
+        self.tracker.poll(&poll).await.budget
     }
 }
 
@@ -64,8 +89,9 @@ fn inspect_with(path: &Path, registry: &Registry, env: &dyn Env) -> Inspection {
     };
     let warnings = workflow.warnings.clone();
     match loader::build(&workflow.settings, Some(path), registry, env) {
-        Ok((tracker, agent)) => {
-            let usable = Some(Usable { workflow, tracker, agent });
+        Ok((built, agent)) => {
+            let (tracker, hidden_env) = (built.tracker, built.secret_names.into());
+            let usable = Some(Usable { workflow, tracker, agent, hidden_env });
             Inspection { text, problems: warnings, usable }
         }
         Err(mut problems) => {

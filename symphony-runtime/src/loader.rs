@@ -277,21 +277,18 @@ fn backend(
     built.map_err(|error| setting("agent", error.to_failure(wall_now()).message))
 }
 
-/// What a workflow file names.
-type Adapters = (Arc<dyn Tracker>, Arc<dyn AgentBackend>);
-
 /// Builds the adapters that settings name, or says all that is wrong with them.
 pub(crate) fn build(
     settings: &Settings,
     path: Option<&Path>,
     registry: &Registry,
     env: &dyn Env,
-) -> Result<Adapters, Vec<Problem>> {
+) -> Result<(Built, Arc<dyn AgentBackend>), Vec<Problem>> {
     let mut problems: Vec<Problem> = unknown_zone(settings).into_iter().collect();
     let tracker = tracker(settings, path, registry, env).map_err(|error| problems.push(error));
     let agent = backend(settings, registry, env).map_err(|error| problems.push(error));
     match (tracker, agent) {
-        (Ok((_, built)), Ok(agent)) if problems.is_empty() => Ok((built.tracker, agent)),
+        (Ok((_, built)), Ok(agent)) if problems.is_empty() => Ok((built, agent)),
         _ => Err(problems),
     }
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "these are tests")]
 
+mod examine;
 mod schema;
 #[path = "../../../symphony-codex/tests/protocol/server.rs"]
 #[expect(dead_code, reason = "the schema needs only a part of it")]

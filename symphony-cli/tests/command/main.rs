@@ -84,6 +84,50 @@ fn rule_2_2_check_shows_every_problem_with_its_place() {
 }
 
 #[test]
+fn rule_14_1_check_asks_the_agent_unless_it_is_offline() {
+    let mut stage = Stage::new();
+    let file =
+        "---\ntracker:\n  kind: memory\ncodex:\n  command: touch ran; no-such-codex\n---\nHi\n";
+    stage.write("WORKFLOW.md", file);
+    let offline = stage.run(&["check", "--offline"]);
+    assert_eq!(offline.code, Some(0), "{offline:#?}");
+    let asked = stage.run(&["check"]);
+    assert_eq!(asked.code, Some(1), "{asked:#?}");
+    for wanted in ["codex      error: ", "was not found; install Codex", "would not work"] {
+        assert!(asked.stdout.contains(wanted), "no {wanted:?} in {asked:#?}");
+    }
+    stage.wait_until_nothing_is_left();
+}
+
+#[test]
+fn rule_12_7_check_forecasts_what_polling_will_cost() {
+    let stage = Stage::new();
+    let file = "---\ntracker:\n  kind: memory\npolling:\n  budget: {per_hour: 250}\n---\nHi\n";
+    stage.write("WORKFLOW.md", file);
+    for (option, warning) in [
+        ("--budget=2", "2 agents would take 138\n"),
+        ("--budget", "warning: polling.budget.per_hour is 250 requests an hour; 10 agents"),
+        ("--budget=20", "20 agents would take 300: polling will be slower"),
+    ] {
+        let shown = stage.run(&["check", "--offline", option]);
+        assert_eq!(shown.code, Some(0), "{shown:#?}");
+        assert!(shown.stdout.contains(warning), "no {warning:?} in {shown:#?}");
+    }
+}
+
+#[test]
+fn rule_12_2_a_persons_command_is_activity() {
+    let stage = Stage::new();
+    let file = "---\ntracker:\n  kind: memory\nagent: {kind: scripted}\npolling:\n  \
+        activity_file: at-work\n---\nHi\n";
+    stage.write("WORKFLOW.md", file);
+    assert_eq!(stage.run(&["check", "--offline"]).code, Some(0));
+    assert!(!stage.path("at-work").exists(), "a file that is not trusted names no file to touch");
+    assert_eq!(stage.run(&["check"]).code, Some(0));
+    assert!(stage.path("at-work").exists());
+}
+
+#[test]
 fn rule_4_1_a_bad_file_is_a_startup_failure() {
     let stage = Stage::new();
     let missing = stage.run(&[]);

@@ -1,9 +1,9 @@
 //! `symphony demo`: the whole service on a small board, with agents that follow a script.
 //!
 //! Everything but the agents' wits is real: the workflow file, the scheduler, workspaces on disk,
-//! hooks as processes, retries, the removal at the end.
+//! hooks and agents as processes, the agents' protocol, retries, the removal at the end.
 
-mod agents;
+pub(crate) mod agent;
 mod view;
 
 use std::path::Path;
@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use symphony_codex::CodexFactory;
 use symphony_core::snapshot::Snapshot;
-use symphony_memory::{MemoryFactory, MemoryTracker, ScriptedFactory};
+use symphony_memory::{MemoryFactory, MemoryTracker};
 use symphony_runtime::{Handle, Registry, Service};
 use tokio::sync::broadcast::error::RecvError;
 
@@ -39,11 +40,11 @@ pub(crate) fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
 
 async fn play(folder: &Path) -> anyhow::Result<ExitCode> {
     let workflow = folder.join("WORKFLOW.md");
-    std::fs::write(&workflow, WORKFLOW)?;
+    std::fs::write(&workflow, text()?)?;
     let board = MemoryTracker::new();
     let mut registry = Registry::default();
     registry.add_tracker(Arc::new(MemoryFactory::serving(board.clone())));
-    registry.add_agent(Arc::new(ScriptedFactory::new(agents::agents())));
+    registry.add_agent(Arc::new(CodexFactory::new()));
     let service = Service::builder().workflow(workflow).registry(registry).build().await?;
     let handle = service.handle();
     let mut view = View::new(board.issues());
@@ -63,6 +64,15 @@ async fn play(folder: &Path) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The workflow file, with this program as its agent.
+fn text() -> anyhow::Result<String> {
+    let program = std::env::current_exe().context("this program cannot find itself")?;
+    let program = program.to_str().context("this program's path is no UTF-8")?;
+    // Once for the shell, and once for the YAML that holds it.
+    let command = format!("'{}' demo-agent", program.replace('\'', r"'\''"));
+    Ok(WORKFLOW.replace("symphony demo-agent", &serde_json::to_string(&command)?))
+}
+
 /// Shows what happens until nothing is left to do.
 async fn watch(handle: &Handle, board: &MemoryTracker, view: &mut View) {
     let mut snapshots = handle.snapshots();
@@ -72,13 +82,13 @@ async fn watch(handle: &Handle, board: &MemoryTracker, view: &mut View) {
     loop {
         tokio::select! {
             notice = notices.recv() => match notice {
-                Ok(notice) => view.tell(&notice),
+                Ok(notice) => view.tell(&notice, handle),
                 Err(RecvError::Lagged(_)) => {}
                 Err(RecvError::Closed) => return,
             },
             changed = snapshots.changed() => {
                 let snapshot = Arc::clone(&snapshots.borrow_and_update());
-                view.show(&snapshot);
+                view.show(&snapshot, handle);
                 if changed.is_err() || is_over(&snapshot, board) {
                     return;
                 }

@@ -8,7 +8,7 @@ use anstyle::{AnsiColor, Style};
 use symphony_core::orchestrator::{BlockReason, Happened, Notice, RunEnd, RunId};
 use symphony_core::snapshot::{Reason, Snapshot};
 use symphony_core::{Identifier, Issue, Settings};
-use symphony_runtime::plain;
+use symphony_runtime::{Handle, plain};
 
 const GOOD: Style = AnsiColor::Green.on_default();
 const BAD: Style = AnsiColor::Yellow.on_default();
@@ -22,8 +22,8 @@ const SAID: &str = "notification";
 pub(super) struct View {
     began: Instant,
     titles: BTreeMap<Identifier, String>,
-    /// The last thing each agent was heard to say.
-    said: BTreeMap<RunId, String>,
+    /// How many of its events each run has shown.
+    shown: BTreeMap<RunId, usize>,
     /// Why each issue was last seen waiting.
     reasons: BTreeMap<Identifier, Reason>,
     runs: BTreeMap<Identifier, u32>,
@@ -35,7 +35,7 @@ impl View {
         Self {
             began: Instant::now(),
             titles,
-            said: BTreeMap::new(),
+            shown: BTreeMap::new(),
             reasons: BTreeMap::new(),
             runs: BTreeMap::new(),
         }
@@ -46,7 +46,9 @@ impl View {
         println!(
             "{BOLD}Symphony demo{BOLD:#}: {issues} issues, at most {agents} agents at a time."
         );
-        println!("Workspaces, hooks and the scheduler are real; the agents follow a script.\n");
+        println!(
+            "Workspaces, hooks, agents' processes and the scheduler are real; the agents follow a script.\n"
+        );
     }
 
     fn line(&self, who: Option<&Identifier>, style: Style, what: &str) {
@@ -56,8 +58,11 @@ impl View {
     }
 
     /// Something happened.
-    pub(super) fn tell(&mut self, notice: &Notice) {
+    pub(super) fn tell(&mut self, notice: &Notice, handle: &Handle) {
         let who = notice.issue.as_ref().map(|issue| issue.identifier.clone());
+        if let (Some(who), Some(run)) = (&who, notice.run) {
+            self.quote(who, run, handle);
+        }
         let (style, what) = match &notice.what {
             Happened::Started { attempt, .. } => {
                 let title = who.as_ref().and_then(|who| self.titles.get(who));
@@ -92,16 +97,9 @@ impl View {
     }
 
     /// Things are like this now.
-    pub(super) fn show(&mut self, snapshot: &Snapshot) {
+    pub(super) fn show(&mut self, snapshot: &Snapshot, handle: &Handle) {
         for row in &snapshot.running {
-            let Some(event) = row.last_event.as_ref().filter(|event| event.name == SAID) else {
-                continue;
-            };
-            if self.said.get(&row.run) != Some(&event.summary) {
-                self.said.insert(row.run, event.summary.clone());
-                let said = format!("  \"{}\"", plain(&event.summary, 200));
-                self.line(Some(&row.issue.identifier), DIM, &said);
-            }
+            self.quote(&row.issue.identifier, row.run, handle);
         }
         for row in &snapshot.candidates.first {
             let worth_telling = matches!(row.reason, Reason::BlockedBy(_) | Reason::NoSlot);
@@ -110,6 +108,16 @@ impl View {
                 let why = format!("waits: {}", plain(&row.reason.to_string(), 200));
                 self.line(Some(&row.identifier), DIM, &why);
             }
+        }
+    }
+
+    /// What an agent has said since it was last looked at.
+    fn quote(&mut self, who: &Identifier, run: RunId, handle: &Handle) {
+        let events = handle.events(run);
+        let shown = self.shown.insert(run, events.len()).unwrap_or_default();
+        for event in events.iter().skip(shown).filter(|event| event.name == SAID) {
+            let said = format!("  \"{}\"", plain(&event.summary, 200));
+            self.line(Some(who), DIM, &said);
         }
     }
 

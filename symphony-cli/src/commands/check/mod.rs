@@ -1,9 +1,13 @@
 //! `symphony check`: everything that is wrong or doubtful in a workflow file.
 
+mod budget;
+
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use anstream::stdout;
+use anstyle::{AnsiColor, Style};
+use symphony_core::finding::{Finding, Verdict};
 use symphony_core::problem::Problem;
 use symphony_runtime::{Usable, inspect, plain};
 
@@ -25,8 +29,22 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         Some(usable) => {
             writeln!(out, "{name} can be used{}", and(warnings, "warning"))?;
             tell(&mut out, usable)?;
+            out.flush()?; // what follows takes a moment
+            let mut findings = Vec::new();
+            if !args.offline {
+                super::touch_activity_file(usable.settings());
+                findings = super::tokio()?.block_on(usable.examine());
+            }
+            findings.iter().try_for_each(|finding| tell_finding(&mut out, finding))?;
+            if let Some(agents) = args.budget {
+                forecast(&mut out, usable, agents, args.offline)?;
+            }
             if args.show {
                 writeln!(out, "\n{}", serde_yaml::to_string(usable.settings().as_ref())?)?;
+            }
+            if findings.iter().any(|finding| finding.verdict == Verdict::Wrong) {
+                writeln!(out, "\nIt would not work as things are: see the errors above")?;
+                return Ok(ExitCode::FAILURE);
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -53,6 +71,35 @@ fn tell(out: &mut impl std::io::Write, usable: &Usable) -> std::io::Result<()> {
     let root = settings.workspace.root.display().to_string();
     writeln!(out, "  folders    {}", plain(&root, LONGEST))?;
     writeln!(out, "  prompt     {}", usable.workflow.prompt.choice())
+}
+
+/// What polling will cost with so many agents, or with as many as may run.
+fn forecast(
+    out: &mut impl std::io::Write,
+    usable: &Usable,
+    agents: Option<u32>,
+    offline: bool,
+) -> anyhow::Result<()> {
+    let settings = usable.settings();
+    let agents = agents.unwrap_or(settings.agent.max_concurrent_agents);
+    let known = match offline {
+        true => None,
+        false => super::tokio()?.block_on(usable.budget()),
+    };
+    budget::tell(out, &settings.polling, agents)?;
+    let findings = budget::judge(&settings.polling, agents, known.as_ref());
+    Ok(findings.iter().try_for_each(|finding| tell_finding(out, finding))?)
+}
+
+/// What was found outside the file.
+fn tell_finding(out: &mut impl std::io::Write, finding: &Finding) -> std::io::Result<()> {
+    let (style, word) = match finding.verdict {
+        Verdict::Fine => (Style::new(), ""),
+        Verdict::Doubtful => (AnsiColor::Yellow.on_default().bold(), "warning: "),
+        Verdict::Wrong => (AnsiColor::Red.on_default().bold(), "error: "),
+    };
+    let (subject, text) = (plain(&finding.subject, LONGEST), plain(&finding.text, LONGEST));
+    writeln!(out, "  {subject:<10} {style}{word}{style:#}{text}")
 }
 
 fn count(number: usize, what: &str) -> String {

@@ -2,9 +2,9 @@
 
 use cynic::QueryBuilder;
 use symphony_core::budget::Spender;
+use symphony_core::finding::Finding;
 use symphony_core::orchestrator::Purpose;
 use symphony_core::policy::{missing_label, open_blocker};
-use symphony_core::tracker::Finding;
 use symphony_core::{Issue, Label, StateName};
 
 use crate::complexity;
@@ -12,38 +12,34 @@ use crate::error::LinearError;
 use crate::queries::{self, IssueLabelFilter, StringComparator, SurveyVariables};
 use crate::tracker::LinearTracker;
 
-/// Asks Linear, in two requests where the issues fit on a page.
-pub(crate) async fn survey(tracker: &LinearTracker) -> Result<Vec<Finding>, LinearError> {
+/// Asks Linear, in two requests where the issues fit on a page. What could not be asked is told,
+/// and what was is told all the same.
+pub(crate) async fn examine(tracker: &LinearTracker) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Err(error) = ask(tracker, &mut findings).await {
+        findings.push(match error {
+            LinearError::Unauthorized { .. } => Finding::wrong("key", error.to_string()),
+            LinearError::Scope(_) => Finding::wrong("scope", error.to_string()),
+            _ => Finding::doubtful("linear", error.to_string()),
+        });
+    }
+    findings
+}
+
+async fn ask(tracker: &LinearTracker, findings: &mut Vec<Finding>) -> Result<(), LinearError> {
     let settings = &tracker.config.tracker;
     let variables = SurveyVariables { labels: named(&settings.required_labels) };
     let operation = queries::Survey::build(variables);
     let spender = Spender::Read(Purpose::Check);
-    let points = complexity::SURVEY;
-    let answer: queries::Survey =
-        tracker.client.run(&spender, points, settings.timeout, &operation).await?;
-    let mut findings = vec![finding("key of", owner(&answer))];
-    match tracker.list(&settings.active_states).await {
-        Ok(issues) => {
-            findings.extend(surroundings(tracker));
-            findings.extend(labels(&settings.required_labels, &answer));
-            findings.push(finding("issues", count(tracker, &issues)));
-        }
-        Err(problem @ LinearError::Scope(_)) => {
-            findings.push(doubt("scope", problem.to_string()));
-            findings.extend(labels(&settings.required_labels, &answer));
-        }
-        Err(error) => return Err(error),
-    }
-    findings.push(finding("budget", budget(tracker)));
-    Ok(findings)
-}
-
-fn finding(topic: &str, text: String) -> Finding {
-    Finding { topic: topic.to_owned(), text, doubtful: false }
-}
-
-fn doubt(topic: &str, text: String) -> Finding {
-    Finding { doubtful: true, ..finding(topic, text) }
+    let (points, time) = (complexity::SURVEY, settings.timeout);
+    let answer: queries::Survey = tracker.client.run(&spender, points, time, &operation).await?;
+    findings.push(Finding::fine("key of", owner(&answer)));
+    findings.extend(labels(&settings.required_labels, &answer));
+    let issues = tracker.list(&settings.active_states).await?;
+    findings.extend(surroundings(tracker));
+    findings.push(Finding::fine("issues", count(tracker, &issues)));
+    findings.push(Finding::fine("left", budget(tracker)));
+    Ok(())
 }
 
 /// No names match no label.
@@ -73,12 +69,12 @@ fn owner(answer: &queries::Survey) -> String {
 fn surroundings(tracker: &LinearTracker) -> Vec<Finding> {
     let found = tracker.surroundings();
     let mut findings = Vec::new();
-    findings.extend(found.project.clone().map(|name| finding("project", name)));
-    findings.extend(found.team.clone().map(|name| finding("team", name)));
-    findings.push(finding("states", found.known()));
+    findings.extend(found.project.clone().map(|name| Finding::fine("project", name)));
+    findings.extend(found.team.clone().map(|name| Finding::fine("team", name)));
+    findings.push(Finding::fine("states", found.known()));
     let unknown = tracker.doubtful_states(&found);
     findings.extend(unknown.into_iter().map(|name: &StateName| {
-        doubt("states", format!("no workflow state is called {:?}", name.as_str()))
+        Finding::doubtful("states", format!("no workflow state is called {:?}", name.as_str()))
     }));
     findings
 }
@@ -87,8 +83,8 @@ fn labels(required: &[Label], answer: &queries::Survey) -> Vec<Finding> {
     let names = answer.issue_labels.nodes.iter().filter_map(|label| label.name.as_deref());
     let known = Label::list(names);
     let judge = |label: &Label| match known.contains(label) {
-        true => finding("label", label.to_string()),
-        false => doubt("label", format!("no label is called {:?}", label.as_str())),
+        true => Finding::fine("label", label.as_str()),
+        false => Finding::doubtful("label", format!("no label is called {:?}", label.as_str())),
     };
     required.iter().map(judge).collect()
 }
@@ -135,6 +131,6 @@ fn budget(tracker: &LinearTracker) -> String {
     if parts.is_empty() {
         "Linear did not say what is left".to_owned()
     } else {
-        format!("{} left for the next hour", parts.join(" and "))
+        format!("{} left in this hour", parts.join(" and "))
     }
 }

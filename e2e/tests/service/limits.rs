@@ -1,0 +1,53 @@
+//! A model that fails, and one whose share is used up.
+
+use serde_json::json;
+use symphony_core::orchestrator::Happened;
+use symphony_e2e::{Does, Model};
+
+use crate::stage::{Stage, now};
+use crate::work::move_to;
+
+#[tokio::test]
+async fn rule_7_1_a_failed_turn_is_a_retry_with_the_models_message() {
+    let error = json!({"error": {"message": "the oracle is silent"}});
+    let script =
+        [Does::Refuse(400, error), Does::run("echo again"), move_to("Done"), Does::Say("Done.")];
+    let stage = Stage::new(Model::following(script).await);
+    let live = stage.start().await;
+    live.until_done().await;
+    let failures = live.happened(|what| match what {
+        Happened::Waiting { attempt, failure: Some(failure), .. } => {
+            Some((*attempt, failure.message.clone()))
+        }
+        _ => None,
+    });
+    let [(1, message)] = &failures[..] else { panic!("{failures:?}") };
+    assert!(message.contains("the oracle is silent"), "{message}");
+    let last = live.shut_down().await;
+    assert_eq!((last.totals.failed, last.totals.succeeded), (1, 1));
+    assert_eq!(last.totals.tokens.total, stage.model.cost());
+}
+
+#[tokio::test]
+async fn rule_7_6_a_used_up_share_holds_all_starts_and_recovers() {
+    let script = [Does::used_up(now() + 3), move_to("Done"), Does::Say("Done.")];
+    let stage = Stage::new(Model::following(script).await);
+    let live = stage.start().await;
+    live.until_done().await;
+    let holds = live.happened(|what| match what {
+        Happened::HoldBegan { agent, failure, .. } => Some((agent.clone(), failure.clone())),
+        _ => None,
+    });
+    let [(agent, failure)] = &holds[..] else { panic!("{holds:?}") };
+    assert_eq!(agent, "codex");
+    assert!(failure.message.contains("limit"), "{failure:?}");
+    let ended = live.happened(|what| matches!(what, Happened::HoldEnded { .. }).then_some(()));
+    assert_eq!(ended.len(), 1);
+    // It burns no attempt: the next run is a first one too.
+    let attempts = live.happened(|what| match what {
+        Happened::Started { attempt, .. } => Some(*attempt),
+        _ => None,
+    });
+    assert_eq!(attempts, [None, None]);
+    live.shut_down().await;
+}

@@ -1,0 +1,10 @@
+//! A whole service with the real Codex: issues on a board in memory, a model that follows a script,
+//! real workspaces, real processes.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
+
+mod limits;
+mod people;
+mod stage;
+mod stops;
+mod work;

@@ -1,0 +1,75 @@
+//! What needs a person: approvals and questions.
+
+use serde_json::json;
+use symphony_core::orchestrator::{BlockReason, Happened};
+use symphony_e2e::{Does, Model};
+
+use crate::stage::{ISSUE, Stage};
+use crate::work::move_to;
+
+/// Codex asks before it runs this.
+const ASKING: &str = "  approval_policy: untrusted\n";
+
+async fn with_approvals(approvals: &str) -> (Stage, String) {
+    let script = [Does::run("touch made && echo made it"), move_to("Done"), Does::Say("Done.")];
+    let stage = Stage::new(Model::following(script).await);
+    let live = stage.start_with(&format!("{ASKING}  approvals: {approvals}\n")).await;
+    live.until_done().await;
+    live.shut_down().await;
+    let heard = stage.model.heard(1);
+    (stage, heard)
+}
+
+#[tokio::test]
+async fn rule_10_6_an_approval_that_is_accepted_lets_the_command_run() {
+    let (_stage, heard) = with_approvals("accept").await;
+    assert!(heard.contains("made it"), "{heard}");
+}
+
+#[tokio::test]
+async fn rule_10_6_an_approval_that_is_declined_is_told_to_the_model() {
+    let (_stage, heard) = with_approvals("decline").await;
+    assert!(heard.contains("rejected"), "{heard}");
+}
+
+#[tokio::test]
+async fn rule_10_6_an_approval_that_needs_a_person_blocks_until_the_issue_moves() {
+    let script = [Does::run("touch made"), move_to("Done"), Does::Say("Done.")];
+    let stage = Stage::new(Model::following(script).await);
+    let live = stage.start_with(&format!("{ASKING}  approvals: block\n")).await;
+    let why =
+        live.until("a question", |seen| seen.blocked.first().map(|row| row.why.clone())).await;
+    let BlockReason::Question(question) = why else { panic!("{why:?}") };
+    assert!(question.contains("touch made"), "{question}");
+    let seen = live.handle.snapshot().unwrap();
+    assert!(seen.running.is_empty() && seen.slots.used == 0, "no slot is held");
+    assert!(!stage.workspace().join("made").exists());
+    // A person moves the issue: it is worked on again, and nobody asks for the command any more.
+    stage.board.set_state(ISSUE, "In Progress");
+    live.handle.poll_now().unwrap();
+    live.until_done().await;
+    live.shut_down().await;
+}
+
+#[tokio::test]
+async fn rule_10_6_a_question_blocks_the_issue_and_is_kept() {
+    let question = json!({"questions": [{
+        "id": "colour", "header": "Colour", "question": "Which colour shall the door be?",
+        "options": [
+            {"label": "Red", "description": "As it was."},
+            {"label": "Green", "description": "As the fence."},
+        ],
+    }]});
+    let script = [Does::Call("request_user_input", question), Does::Hang];
+    let stage = Stage::new(Model::following(script).await);
+    let live = stage.start().await;
+    let why =
+        live.until("a question", |seen| seen.blocked.first().map(|row| row.why.clone())).await;
+    let BlockReason::Question(question) = why else { panic!("{why:?}") };
+    assert!(question.contains("Which colour shall the door be?"), "{question}");
+    let seen = live.handle.snapshot().unwrap();
+    assert!(seen.running.is_empty() && seen.slots.used == 0, "no slot is held");
+    let starts = live.happened(|what| matches!(what, Happened::Started { .. }).then_some(()));
+    assert_eq!(starts.len(), 1, "it is not tried again");
+    live.shut_down().await;
+}

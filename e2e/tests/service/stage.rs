@@ -1,0 +1,165 @@
+//! A board, a model, a Codex of its own, and a running service.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use symphony_codex::CodexFactory;
+use symphony_core::Issue;
+use symphony_core::orchestrator::{Happened, Notice};
+use symphony_core::snapshot::Snapshot;
+use symphony_e2e::{Model, codex};
+use symphony_host::Local;
+use symphony_memory::{MemoryFactory, MemoryTracker};
+use symphony_runtime::{Ended, Handle, Service};
+use tempfile::TempDir;
+use tokio::task::JoinHandle;
+
+/// Longer than anything here takes.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The state of the one issue that most tests have.
+pub(crate) const ISSUE: &str = "1";
+
+pub(crate) struct Stage {
+    folder: TempDir,
+    pub(crate) board: MemoryTracker,
+    pub(crate) model: Model,
+    pub(crate) max_turns: u32,
+}
+
+impl Stage {
+    /// One issue to do, and a model that will be asked about it.
+    pub(crate) fn new(model: Model) -> Self {
+        let folder = tempfile::Builder::new().prefix("e2e-").tempdir().unwrap();
+        model.furnish(&folder.path().join("home"));
+        let board = MemoryTracker::new();
+        board.add(Issue::new(ISSUE, "MT-1", "Mend the door", "Todo").unwrap());
+        Self { folder, board, model, max_turns: 5 }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.path().join("work/MT-1")
+    }
+
+    /// The settings are the usual ones, with these lines under `codex`, the last section.
+    pub(crate) fn write(&self, more: &str) -> PathBuf {
+        let (home, codex) = (self.path().join("home"), codex());
+        let file = self.path().join("WORKFLOW.md");
+        let text = format!(
+            "---\ntracker:\n  kind: memory\nworkspace:\n  root: work\npolling:\n  interval_ms: 30000\n\
+             agent:\n  max_turns: {}\n  max_retry_backoff_ms: 500\n  stop_grace_ms: 3000\n\
+             codex:\n  read_timeout_ms: 30000\n  \
+             command: CODEX_HOME='{}' '{}' app-server\n{more}---\n\
+             Work on {{{{ issue.identifier }}}}: {{{{ issue.title }}}}.\n",
+            self.max_turns,
+            home.display(),
+            codex.display(),
+        );
+        fs::write(&file, text).unwrap();
+        file
+    }
+
+    pub(crate) async fn start(&self) -> Live {
+        self.start_with("").await
+    }
+
+    pub(crate) async fn start_with(&self, more: &str) -> Live {
+        let host = Arc::new(Local::with_helper(env!("CARGO_BIN_EXE_helper")));
+        let service = Service::builder()
+            .workflow(self.write(more))
+            .tracker(MemoryFactory::serving(self.board.clone()))
+            .agent(CodexFactory::on(host.clone()))
+            .host(host)
+            .build()
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
+        let handle = service.handle();
+        let notices = Arc::new(Mutex::new(Vec::new()));
+        let (heard, mut told) = (Arc::clone(&notices), handle.subscribe().unwrap());
+        tokio::spawn(async move {
+            while let Ok(notice) = told.recv().await {
+                heard.lock().unwrap().push(notice);
+            }
+        });
+        let task = tokio::spawn(service.run());
+        Live { handle, notices, task }
+    }
+}
+
+/// A running service.
+pub(crate) struct Live {
+    pub(crate) handle: Handle,
+    notices: Arc<Mutex<Vec<Arc<Notice>>>>,
+    task: JoinHandle<Ended>,
+}
+
+impl Live {
+    /// Waits for a snapshot with something in it, and gives that.
+    pub(crate) async fn until<T>(
+        &self,
+        what: &str,
+        mut find: impl FnMut(&Snapshot) -> Option<T>,
+    ) -> T {
+        let mut snapshots = self.handle.snapshots();
+        let mut found = None;
+        let wait = snapshots.wait_for(|snapshot| {
+            found = find(snapshot);
+            found.is_some()
+        });
+        let waited = tokio::time::timeout(LIMIT, wait).await;
+        let is_seen = matches!(waited, Ok(Ok(_)));
+        drop(waited);
+        assert!(is_seen, "in vain: {what}; last seen: {:#?}", self.handle.last_snapshot());
+        found.unwrap()
+    }
+
+    /// What has happened, as people are told.
+    pub(crate) fn happened<T>(&self, find: impl Fn(&Happened) -> Option<T>) -> Vec<T> {
+        self.notices.lock().unwrap().iter().filter_map(|notice| find(&notice.what)).collect()
+    }
+
+    /// Waits until the issue is over and its workspace is cleaned.
+    pub(crate) async fn until_done(&self) {
+        let cleaned = || self.happened(|what| matches!(what, Happened::Cleaned).then_some(()));
+        let wait = eventually_so(|| !cleaned().is_empty());
+        let waited = tokio::time::timeout(LIMIT, wait).await;
+        assert!(waited.is_ok(), "not done; last seen: {:#?}", self.handle.last_snapshot());
+    }
+
+    pub(crate) async fn shut_down(self) -> Snapshot {
+        self.handle.shut_down().unwrap();
+        assert_eq!(within("the end of the service", self.task).await.unwrap(), Ended::Drained);
+        Snapshot::clone(&self.handle.last_snapshot())
+    }
+}
+
+/// Waits for it, but not for ever.
+pub(crate) async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(LIMIT, wait).await {
+        Ok(done) => done,
+        Err(_) => panic!("in vain: {what}"),
+    }
+}
+
+/// Waits for a condition that nothing tells of.
+pub(crate) async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+    within(what, eventually_so(&mut is_so)).await;
+}
+
+async fn eventually_so(mut is_so: impl FnMut() -> bool) {
+    while !is_so() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.unwrap().as_secs().try_into().unwrap()
+}

@@ -1,0 +1,90 @@
+//! Runs that end in the middle: nothing of them is left.
+
+use std::fs;
+
+use symphony_core::orchestrator::Happened;
+use symphony_e2e::{Does, Model};
+
+use crate::stage::{ISSUE, Live, Stage, eventually};
+use crate::work::move_to;
+
+/// A command that stays, with a child that left its group and session.
+const STAYS: &str = "setsid sleep 1000 & echo $! > away; echo $$ > here; sleep 1000";
+
+/// Waits until the command runs, and gives its processes and Codex's own.
+async fn in_the_middle(stage: &Stage, live: &Live) -> Vec<u32> {
+    let pid = live.until("an agent", |seen| seen.running.first()?.pid).await;
+    let file = |name: &str| fs::read_to_string(stage.workspace().join(name)).unwrap_or_default();
+    eventually("a command", || file("here").ends_with('\n') && file("away").ends_with('\n')).await;
+    // The numbers in the files are those of the sandbox, if it has its own.
+    let mut all = below(pid);
+    all.extend(["here", "away"].iter().filter_map(|name| file(name).trim().parse::<u32>().ok()));
+    assert!(all.len() >= 4, "the script, the program, the shell and its children: {all:?}");
+    all
+}
+
+/// A process and all below it.
+fn below(pid: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.unwrap_or_default();
+    let below = children.split_whitespace().filter_map(|child| child.parse().ok()).flat_map(below);
+    std::iter::once(pid).chain(below).collect()
+}
+
+/// Those in this workspace that live.
+fn alive(stage: &Stage) -> Vec<String> {
+    let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
+    let here = |path: &std::path::PathBuf| {
+        fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.starts_with(stage.workspace()))
+    };
+    processes.filter(here).map(|path| path.display().to_string()).collect()
+}
+
+#[tokio::test]
+async fn rule_6_2_an_issue_that_is_over_stops_its_agent_in_the_middle_of_a_command() {
+    let stage = Stage::new(Model::following([Does::run(STAYS)]).await);
+    let live = stage.start().await;
+    in_the_middle(&stage, &live).await;
+    assert!(alive(&stage).len() >= 4);
+    stage.board.set_state(ISSUE, "Done");
+    live.handle.poll_now().unwrap();
+    live.until_done().await;
+    assert_eq!(alive(&stage), [""; 0]);
+    assert!(!stage.workspace().exists());
+    assert_eq!(live.shut_down().await.totals.cancelled, 1);
+}
+
+#[tokio::test]
+async fn rule_6_3_an_issue_that_is_no_longer_active_stops_its_agent_and_keeps_its_files() {
+    let stage = Stage::new(Model::following([Does::run(STAYS)]).await);
+    let live = stage.start().await;
+    in_the_middle(&stage, &live).await;
+    stage.board.set_state(ISSUE, "In Review");
+    live.handle.poll_now().unwrap();
+    live.until("a stop", |seen| (seen.totals.cancelled == 1).then_some(())).await;
+    live.shut_down().await;
+    assert_eq!(alive(&stage), [""; 0]);
+    assert!(stage.workspace().join("here").exists());
+}
+
+#[tokio::test]
+async fn rule_10_9_a_killed_wrapper_leaves_nothing_and_is_a_failure_that_is_tried_again() {
+    let script = [Does::run(STAYS), move_to("Done"), Does::Say("Done.")];
+    let stage = Stage::new(Model::following(script).await);
+    let live = stage.start().await;
+    in_the_middle(&stage, &live).await;
+    let wrapper = live.handle.snapshot().unwrap().running[0].pid.unwrap();
+    let before: Vec<_> = alive(&stage);
+    let killed = std::process::Command::new("kill").args(["-9", &wrapper.to_string()]).status();
+    assert!(killed.unwrap().success());
+    // Gone before the claim moves on: when the retry is told, none of them lives.
+    eventually("a retry", || {
+        !live.happened(|what| matches!(what, Happened::Waiting { .. }).then_some(())).is_empty()
+    })
+    .await;
+    let left: Vec<_> = alive(&stage).into_iter().filter(|path| before.contains(path)).collect();
+    assert_eq!(left, [""; 0]);
+    live.until_done().await;
+    let last = live.shut_down().await;
+    assert_eq!((last.totals.failed, last.totals.succeeded), (1, 1));
+}

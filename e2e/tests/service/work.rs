@@ -1,0 +1,83 @@
+//! Issues that get done, in one turn or many, in one process or several.
+
+use serde_json::json;
+use symphony_core::orchestrator::Happened;
+use symphony_e2e::{Does, Model};
+
+use crate::stage::{ISSUE, Stage};
+
+/// The tracker's tool, called by the model.
+pub(crate) fn move_to(state: &str) -> Does {
+    Does::Call("update_issue", json!({"state": state}))
+}
+
+#[tokio::test]
+async fn rule_10_1_an_issue_goes_from_todo_to_done() {
+    let script = [
+        Does::run("pwd > where && cat where"),
+        Does::run("touch ../outside || echo refused"),
+        move_to("Done"),
+        Does::Say("It is done."),
+    ];
+    let stage = Stage::new(Model::following(script).await);
+    let live = stage.start().await;
+    live.until_done().await;
+    let last = live.shut_down().await;
+    assert_eq!(stage.board.issue(ISSUE).unwrap().state.as_str(), "Done");
+    assert!(!stage.workspace().exists(), "the workspace is cleaned");
+    assert_eq!((last.totals.started, last.totals.succeeded), (1, 1));
+    assert_eq!(last.totals.tokens.total, stage.model.cost(), "as the model reported");
+    assert_eq!(stage.model.asked().len(), 4);
+    let heard = stage.model.heard(3);
+    assert!(heard.contains("Work on MT-1: Mend the door."), "the prompt: {heard}");
+    assert!(heard.contains("work/MT-1"), "the command ran in the workspace: {heard}");
+    assert!(heard.contains("refused"), "the sandbox keeps the rest of the disk: {heard}");
+}
+
+#[tokio::test]
+async fn rule_10_1_several_turns_are_one_conversation() {
+    let script = [
+        Does::Say("I have begun."),
+        Does::Say("I go on."),
+        move_to("Done"),
+        Does::Say("It is done."),
+    ];
+    let stage = Stage::new(Model::following(script).await);
+    let live = stage.start().await;
+    live.until_done().await;
+    let turns = live.happened(|what| match what {
+        Happened::Continued { turn, max_turns } => Some((*turn, *max_turns)),
+        _ => None,
+    });
+    assert_eq!(turns, [(2, 5), (3, 5)]);
+    let last = live.shut_down().await;
+    assert_eq!((last.totals.started, last.totals.succeeded), (1, 1));
+    assert_eq!(last.totals.tokens.total, stage.model.cost());
+    let heard = stage.model.heard(3);
+    for said in
+        ["Work on MT-1", "I have begun.", "I go on.", "turn 2 of at most 5", "turn 3 of at most 5"]
+    {
+        assert!(heard.contains(said), "{said}: {heard}");
+    }
+}
+
+#[tokio::test]
+async fn rule_10_3_a_run_after_a_normal_end_resumes_the_conversation_in_a_new_process() {
+    let script = [
+        Does::run("echo first > made"),
+        Does::Say("The first run."),
+        Does::run("cat made"),
+        Does::Say("The second run."),
+        move_to("Done"),
+        Does::Say("It is done."),
+    ];
+    let mut stage = Stage::new(Model::following(script).await);
+    stage.max_turns = 1;
+    let live = stage.start().await;
+    live.until_done().await;
+    let last = live.shut_down().await;
+    assert_eq!((last.totals.started, last.totals.succeeded), (3, 3));
+    assert_eq!(last.totals.tokens.total, stage.model.cost(), "no token is counted twice");
+    let heard = stage.model.heard(5);
+    assert!(heard.contains("The first run.") && heard.contains("The second run."), "{heard}");
+}

@@ -1,0 +1,193 @@
+//! `symphony demo-agent`: an app-server that needs no model, for the demo.
+//!
+//! It speaks the protocol of the real one over its standard streams, as far as Symphony uses it, and
+//! does what the issue's name tells it to do.
+
+use std::fs::OpenOptions;
+use std::io::{BufRead, Lines, StdinLock, Write as _, stdin, stdout};
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use serde_json::{Value, json};
+
+/// The one conversation.
+const THREAD: &str = "demo-thread";
+/// The server's own requests have names, the client's have numbers.
+const CALL: &str = "call";
+
+/// One thing that the agent does.
+enum Does {
+    /// Moves its issue, with the tracker's tool.
+    Move(&'static str),
+    Say(&'static str),
+    /// Writes a line into its report.
+    Write(String),
+    Think(Duration),
+    /// So many tokens of input and output.
+    Spend(u64, u64),
+    Fail(&'static str),
+}
+
+/// Serves until its input ends.
+pub(crate) fn serve() -> anyhow::Result<ExitCode> {
+    let mut agent =
+        Agent { input: stdin().lock().lines(), name: String::new(), turn: 0, spent: (0, 0) };
+    while let Some(message) = agent.next()? {
+        agent.answer(&message)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Agent {
+    input: Lines<StdinLock<'static>>,
+    /// What the client called the conversation: the issue's identifier and title.
+    name: String,
+    turn: u32,
+    spent: (u64, u64),
+}
+
+impl Agent {
+    fn next(&mut self) -> anyhow::Result<Option<Value>> {
+        let Some(line) = self.input.next() else { return Ok(None) };
+        let line = line.context("cannot read a message")?;
+        serde_json::from_str(&line).map(Some).context("that is no message")
+    }
+
+    fn answer(&mut self, message: &Value) -> anyhow::Result<()> {
+        let id = &message["id"];
+        let params = &message["params"];
+        let result = match message["method"].as_str() {
+            Some("initialize") => json!({"userAgent": "symphony/0.166.0 (demo)"}),
+            Some("thread/start") => json!({"thread": {"id": THREAD}}),
+            Some("thread/name/set") => {
+                self.name = params["name"].as_str().unwrap_or_default().to_owned();
+                json!({})
+            }
+            Some("turn/start") if params["threadId"] == THREAD => {
+                self.turn += 1;
+                let turn = json!({"id": self.turn.to_string(), "status": "inProgress"});
+                send(&json!({"id": id, "result": {"turn": turn}}))?;
+                return self.work();
+            }
+            _ if id.is_null() => return Ok(()), // told, not asked
+            _ => {
+                let error = json!({"code": -32600, "message": "not in a demo"});
+                return send(&json!({"id": id, "error": error}));
+            }
+        };
+        send(&json!({"id": id, "result": result}))
+    }
+
+    /// One turn, from its start to its end.
+    fn work(&mut self) -> anyhow::Result<()> {
+        let mut error = None;
+        for does in self.script()? {
+            match does {
+                Does::Move(state) => self.call("update_issue", &json!({"state": state}))?,
+                Does::Say(text) => {
+                    let item = json!({"type": "agentMessage", "id": "said", "text": text});
+                    let turn = self.turn.to_string();
+                    let said = json!({"threadId": THREAD, "turnId": turn, "item": item});
+                    tell("item/completed", &said)?;
+                }
+                Does::Write(line) => writeln!(report()?, "{line}")?,
+                Does::Think(time) => thread::sleep(time),
+                Does::Spend(input, output) => self.spend(input, output)?,
+                Does::Fail(why) => error = Some(json!({"message": why})),
+            }
+        }
+        let status = if error.is_some() { "failed" } else { "completed" };
+        let turn = json!({"id": self.turn.to_string(), "status": status, "error": error});
+        tell("turn/completed", &json!({"threadId": THREAD, "turn": turn}))
+    }
+
+    /// What this turn is to do.
+    fn script(&self) -> anyhow::Result<Vec<Does>> {
+        let (issue, title) = self.name.split_once(": ").unwrap_or((&self.name, ""));
+        let a_moment = || Does::Think(Duration::from_millis(250));
+        let write = |line: &str| Does::Write(line.to_owned());
+        let nobody = "Nobody answers.";
+        Ok(match (issue, self.turn) {
+            ("DEMO-4", _) if !std::fs::read_to_string("report.md")?.contains(nobody) => vec![
+                Does::Move("In Progress"),
+                Does::Say("calling the shop"),
+                a_moment(),
+                write(nobody),
+                Does::Spend(900, 60),
+                Does::Fail("the line went dead"),
+            ],
+            ("DEMO-5", 1) => vec![
+                Does::Move("In Progress"),
+                Does::Say("first coat"),
+                a_moment(),
+                write("The first coat is on."),
+                Does::Spend(1_200, 300),
+            ],
+            ("DEMO-5", _) => vec![
+                Does::Say("second coat"),
+                a_moment(),
+                write("The second coat is on."),
+                Does::Spend(1_500, 280),
+                Does::Move("Done"),
+            ],
+            _ => vec![
+                Does::Move("In Progress"),
+                Does::Say("at work"),
+                a_moment(),
+                Does::Write(format!("{title}: done.")),
+                Does::Spend(1_000, 200),
+                Does::Say("finished"),
+                Does::Move("Done"),
+            ],
+        })
+    }
+
+    /// Calls a tool of the tracker and waits for its result.
+    fn call(&mut self, tool: &str, arguments: &Value) -> anyhow::Result<()> {
+        let turn = self.turn.to_string();
+        send(&json!({"id": CALL, "method": "item/tool/call", "params": {
+            "threadId": THREAD, "turnId": turn, "callId": CALL, "namespace": null,
+            "tool": tool, "arguments": arguments,
+        }}))?;
+        while let Some(message) = self.next()? {
+            if message["id"] == CALL {
+                if message["result"]["success"] == true {
+                    return Ok(());
+                }
+                bail!("the tool {tool} said: {}", message["result"]);
+            }
+            self.answer(&message)?;
+        }
+        bail!("the input ended in the middle of a call");
+    }
+
+    fn spend(&mut self, input: u64, output: u64) -> anyhow::Result<()> {
+        self.spent = (self.spent.0 + input, self.spent.1 + output);
+        let (input, output) = self.spent;
+        let total = json!({
+            "inputTokens": input, "cachedInputTokens": 0, "outputTokens": output,
+            "reasoningOutputTokens": 0, "totalTokens": input + output,
+        });
+        let usage = json!({"total": total, "last": total});
+        let turn = self.turn.to_string();
+        let params = json!({"threadId": THREAD, "turnId": turn, "tokenUsage": usage});
+        tell("thread/tokenUsage/updated", &params)
+    }
+}
+
+fn report() -> anyhow::Result<std::fs::File> {
+    let file = OpenOptions::new().append(true).create(true).open("report.md");
+    file.context("the report cannot be written")
+}
+
+fn tell(method: &str, params: &Value) -> anyhow::Result<()> {
+    send(&json!({"method": method, "params": params}))
+}
+
+fn send(message: &Value) -> anyhow::Result<()> {
+    let mut out = stdout().lock();
+    writeln!(out, "{message}")?;
+    Ok(out.flush()?)
+}

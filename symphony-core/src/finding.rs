@@ -1,0 +1,42 @@
+//! What an adapter finds when it looks at the world it is to work with, for a person who wants to
+//! know before anything is started.
+
+/// One thing that was found. The text may be a stranger's: whoever prints it makes it plain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// How bad it is.
+    pub verdict: Verdict,
+    /// What it is about, in a word or two: `project`, `codex`.
+    pub subject: String,
+    /// What was found and, where it is bad, what to do.
+    pub text: String,
+}
+
+/// Whether the service could work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// As it should be.
+    Fine,
+    /// It could not be seen, or it is probably not what is meant.
+    Doubtful,
+    /// It will not work.
+    Wrong,
+}
+
+impl Finding {
+    /// As it should be.
+    pub fn fine(subject: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Fine, subject: subject.into(), text: text.into() }
+    }
+
+    /// It could not be seen, or it is probably not what is meant.
+    pub fn doubtful(subject: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Doubtful, ..Self::fine(subject, text) }
+    }
+
+    /// It will not work.
+    pub fn wrong(subject: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { verdict: Verdict::Wrong, ..Self::fine(subject, text) }
+    }
+}
