@@ -13,8 +13,8 @@ use std::time::Duration;
 use symphony_core::agent::AgentUpdate;
 use symphony_core::hooks::{Hook, HookContext};
 use symphony_core::orchestrator::{
-    Command, Effect, Event, Generation, Notice, Query, ReadId, Removal, RemovalId, RunId, RunNews,
-    Step,
+    Command, Effect, Event, Generation, Notice, Purpose, Query, ReadId, Removal, RemovalId, RunId,
+    RunNews, Step,
 };
 use symphony_core::snapshot::{Explanation, Snapshot};
 use symphony_core::{Failure, FailureKind, Issue, Orchestrator, Settings};
@@ -263,7 +263,9 @@ impl Driver {
     /// Begins an effect.
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Read { read, generation, query } => self.read(read, generation, query),
+            Effect::Read { read, generation, purpose, query } => {
+                self.read(read, generation, purpose, query);
+            }
             Effect::Start(start) => {
                 let run = start.run;
                 let reins = worker::spawn(Attempt {
@@ -291,13 +293,13 @@ impl Driver {
         }
     }
 
-    fn read(&mut self, read: ReadId, generation: Generation, query: Query) {
+    fn read(&mut self, read: ReadId, generation: Generation, purpose: Purpose, query: Query) {
         debug_assert_eq!(generation, self.loaded.configuration.generation);
         let tracker = Arc::clone(&self.loaded.tracker);
         let limit = self.loaded.settings().tracker.timeout;
         let inbox = self.inbox.clone();
         self.tasks.spawn(async move {
-            let answer = reader::read(tracker, query, limit).await;
+            let answer = reader::read(tracker, purpose, query, limit).await;
             inbox.send(Event::Answered { read, answer });
         });
     }

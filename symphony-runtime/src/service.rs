@@ -179,6 +179,7 @@ impl ServiceBuilder {
             None => Hooks::Shell { host, service },
         };
         let state = blocking(move || State::begin(&root, wall_now())).await??;
+        loaded.tracker.resume(&state.spent());
         let clock = Clock::start();
         let now = clock.now();
         let restored = Restored {

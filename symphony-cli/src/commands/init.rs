@@ -12,6 +12,7 @@ use crate::args::{InitArgs, TrackerKind};
 pub(crate) fn init(args: &InitArgs) -> anyhow::Result<ExitCode> {
     let text = match args.tracker {
         TrackerKind::Memory => include_str!("../../templates/memory.md"),
+        TrackerKind::Linear => include_str!("../../templates/linear.md"),
     };
     let path = args.workflow.display();
     let mut options = OpenOptions::new();
