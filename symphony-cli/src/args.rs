@@ -88,6 +88,10 @@ pub(crate) struct CheckArgs {
     /// not trust yet, or without a network
     #[arg(long)]
     pub(crate) offline: bool,
+    /// Also forecast the requests to the tracker with so many agents at work: as many as may run at
+    /// a time unless a number is given
+    #[arg(long, value_name = "AGENTS", num_args = 0..=1, require_equals = true)]
+    pub(crate) budget: Option<Option<u32>>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -12,6 +12,7 @@ pub mod conformance;
 pub mod env;
 pub mod failure;
 pub mod finding;
+pub mod forecast;
 mod front_matter;
 pub mod hooks;
 pub mod issue;

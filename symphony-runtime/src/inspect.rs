@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use symphony_core::Settings;
 use symphony_core::agent::AgentBackend;
+use symphony_core::budget::BudgetView;
 use symphony_core::env::Env;
 use symphony_core::finding::Finding;
 use symphony_core::problem::Problem;
-use symphony_core::tracker::Tracker;
+use symphony_core::tracker::{CandidateQuery, Poll, Tracker};
 use symphony_core::workflow::Workflow;
 
 use crate::loader::{self, ProcessEnv};
@@ -56,6 +57,14 @@ impl Usable {
         let (mut findings, of_agent) = tokio::join!(tracker, agent);
         findings.extend(of_agent);
         findings
+    }
+
+    /// What the tracker lets us ask, by asking it once for candidates. `None` where there is no
+    /// limit, or it could not be asked.
+    pub async fn budget(&self) -> Option<BudgetView> {
+        let states = self.settings().tracker.active_states.clone();
+        let candidates = Some(CandidateQuery { states, enough: 1 });
+        self.tracker.poll(&Poll { candidates, ids: Vec::new() }).await.budget
     }
 }
 

@@ -6,7 +6,11 @@ pub(crate) mod init;
 pub(crate) mod prompt;
 pub(crate) mod run;
 
+use std::fs::OpenOptions;
+use std::time::SystemTime;
+
 use anyhow::Context as _;
+use symphony_core::Settings;
 
 /// The tokio runtime of a command. Two threads are enough: what is heavy is done by agents.
 fn tokio() -> anyhow::Result<tokio::runtime::Runtime> {
@@ -15,4 +19,14 @@ fn tokio() -> anyhow::Result<tokio::runtime::Runtime> {
         .enable_all()
         .build()
         .context("the async runtime cannot be started")
+}
+
+/// Whoever types a command is at work: a service that watches the file polls faster again
+/// (contract 12.2). A file that cannot be touched is no reason to refuse the command.
+fn touch_activity_file(settings: &Settings) {
+    if let Some(path) = &settings.polling.activity_file
+        && let Ok(file) = OpenOptions::new().append(true).create(true).open(path)
+    {
+        let _ = file.set_modified(SystemTime::now());
+    }
 }

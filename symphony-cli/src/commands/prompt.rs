@@ -18,6 +18,7 @@ pub(crate) fn prompt(args: &PromptArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     };
     let settings = usable.settings();
+    super::touch_activity_file(settings);
     let tracker = usable.tracker.as_ref();
     let found = super::tokio()?.block_on(find(tracker, settings, &args.issue))?;
     let Some(issue) = found else {

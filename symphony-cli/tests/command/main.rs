@@ -100,6 +100,34 @@ fn rule_14_1_check_asks_the_agent_unless_it_is_offline() {
 }
 
 #[test]
+fn rule_12_7_check_forecasts_what_polling_will_cost() {
+    let stage = Stage::new();
+    let file = "---\ntracker:\n  kind: memory\npolling:\n  budget: {per_hour: 250}\n---\nHi\n";
+    stage.write("WORKFLOW.md", file);
+    for (option, warning) in [
+        ("--budget=2", "2 agents would take 138\n"),
+        ("--budget", "warning: polling.budget.per_hour is 250 requests an hour; 10 agents"),
+        ("--budget=20", "20 agents would take 300: polling will be slower"),
+    ] {
+        let shown = stage.run(&["check", "--offline", option]);
+        assert_eq!(shown.code, Some(0), "{shown:#?}");
+        assert!(shown.stdout.contains(warning), "no {warning:?} in {shown:#?}");
+    }
+}
+
+#[test]
+fn rule_12_2_a_persons_command_is_activity() {
+    let stage = Stage::new();
+    let file = "---\ntracker:\n  kind: memory\nagent: {kind: scripted}\npolling:\n  \
+        activity_file: at-work\n---\nHi\n";
+    stage.write("WORKFLOW.md", file);
+    assert_eq!(stage.run(&["check", "--offline"]).code, Some(0));
+    assert!(!stage.path("at-work").exists(), "a file that is not trusted names no file to touch");
+    assert_eq!(stage.run(&["check"]).code, Some(0));
+    assert!(stage.path("at-work").exists());
+}
+
+#[test]
 fn rule_4_1_a_bad_file_is_a_startup_failure() {
     let stage = Stage::new();
     let missing = stage.run(&[]);

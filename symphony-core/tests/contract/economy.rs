@@ -277,6 +277,31 @@ fn rule_12_3_live_runs_are_refreshed_all_the_same() {
     assert_eq!((refreshes, polls), (20, 2), "{asked:?}");
 }
 
+#[test]
+fn rule_12_3_a_clock_that_jumps_neither_misses_nor_doubles_work() {
+    const HOUR: i64 = 3_600_000;
+    let reads_after = |jump: i64| {
+        let mut desk = with_activity();
+        desk.works_on([issue("MT-1"), issue("MT-2")]);
+        desk.run("MT-1").fails();
+        desk.live(5_000);
+        desk.asked();
+        desk.wall_jumps(jump);
+        desk.live(4_999);
+        assert_eq!(desk.starts(), NONE, "a retry is not due earlier: {jump}");
+        desk.live(1);
+        assert_eq!(desk.starts(), ["MT-1 attempt 1"], "nor later: {jump}");
+        desk.live(30 * MINUTE);
+        assert_eq!(desk.starts(), NONE, "{jump}");
+        assert_eq!(desk.place("MT-2"), Place::Running, "{jump}");
+        desk.asked()
+    };
+    let expected = reads_after(0);
+    for jump in [-7 * 24 * HOUR, -HOUR, HOUR, 7 * 24 * HOUR] {
+        assert_eq!(reads_after(jump), expected, "{jump}");
+    }
+}
+
 // 12.4
 
 #[test]

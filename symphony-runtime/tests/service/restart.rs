@@ -74,7 +74,7 @@ async fn rule_12_4_last_runs_survive_a_restart_so_that_a_restart_loop_is_no_stor
     live.until("a poll", |s| s.candidates.read_at.is_some()).await;
     assert_eq!(live.shut_down().await, Ended::Drained);
     let before = stage.board.requests();
-    for _ in 0..5 {
+    for _ in 0..100 {
         let live = stage.start().await;
         let snapshot = live.handle.snapshot().unwrap();
         assert!(snapshot.polling.requests_today.values().sum::<u64>() > 0, "the day's counts");

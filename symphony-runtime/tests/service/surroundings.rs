@@ -24,6 +24,42 @@ async fn rule_12_2_a_touched_file_and_a_webhook_are_activity() {
     assert_eq!(live.shut_down().await, Ended::Drained);
 }
 
+/// Dormant after two seconds of silence, and then asks for new work once a day.
+const SLEEPY: &str = "polling:\n  activity: {idle_after_ms: 1000, idle_ms: 86400000, \
+    dormant_after_ms: 2000, dormant_ms: 86400000}\n  quiet_hours: {from: '00:00', to: '23:59'}\n";
+
+#[tokio::test(start_paused = true)]
+async fn rule_12_1_what_is_local_is_acted_on_at_once_also_when_polling_sleeps() {
+    // It works for five minutes, and then its process ends.
+    let stage = Stage::new(Script::new().wait(Duration::from_secs(300)).exit("boom"));
+    stage.issue("1", "MT-1");
+    stage.write(&format!("{SLEEPY}codex: {{stall_timeout_ms: 0}}"));
+    let live = stage.start().await;
+    live.until("asleep", |s| s.running.len() == 1 && s.polling.mode == Mode::Dormant).await;
+    live.until("a retry", |s| s.waiting.len() == 1).await;
+    let ended = live.handle.snapshot().unwrap().now.mono;
+    live.until("the next run", |s| s.running.len() == 1).await;
+    let waited = live.handle.snapshot().unwrap().now.mono.since(ended);
+    assert!(waited < Duration::from_secs(60), "after its backoff, not after a poll: {waited:?}");
+    assert_eq!(live.shut_down().await, Ended::Drained);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_12_2_a_cancel_is_noticed_within_the_active_interval_also_in_quiet_hours() {
+    let stage = Stage::new(Script::new().hang());
+    stage.issue("1", "MT-1");
+    stage.write(&format!("{SLEEPY}codex: {{stall_timeout_ms: 0}}"));
+    let live = stage.start().await;
+    live.until("asleep", |s| s.running.len() == 1 && s.polling.mode == Mode::Dormant).await;
+    tokio::time::sleep(Duration::from_secs(7200)).await;
+    let cancelled = live.handle.snapshot().unwrap().now.mono;
+    stage.board.set_state("1", "Cancelled");
+    live.until("a stop", |s| s.totals.cancelled == 1).await;
+    let noticed = live.handle.snapshot().unwrap().now.mono.since(cancelled);
+    assert!(noticed < Duration::from_secs(40), "{noticed:?}");
+    assert_eq!(live.shut_down().await, Ended::Drained);
+}
+
 #[tokio::test(start_paused = true)]
 async fn rule_12_3_quiet_hours_are_told_when_they_begin_and_end() {
     let stage = Stage::new(Script::new());

@@ -160,6 +160,11 @@ impl Desk {
         self.now = Now { mono: self.now.mono + passed, wall: self.now.wall + passed };
     }
 
+    /// Somebody sets the clock on the wall.
+    pub(crate) fn wall_jumps(&mut self, millis: i64) {
+        self.now.wall = Wall::from_unix_millis(self.now.wall.as_unix_millis() + millis);
+    }
+
     pub(crate) fn now(&self) -> Now {
         self.now
     }

@@ -1,5 +1,7 @@
 //! `symphony check`: everything that is wrong or doubtful in a workflow file.
 
+mod budget;
+
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -28,11 +30,15 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             writeln!(out, "{name} can be used{}", and(warnings, "warning"))?;
             tell(&mut out, usable)?;
             out.flush()?; // what follows takes a moment
-            let findings = match args.offline {
-                true => Vec::new(),
-                false => super::tokio()?.block_on(usable.examine()),
-            };
+            let mut findings = Vec::new();
+            if !args.offline {
+                super::touch_activity_file(usable.settings());
+                findings = super::tokio()?.block_on(usable.examine());
+            }
             findings.iter().try_for_each(|finding| tell_finding(&mut out, finding))?;
+            if let Some(agents) = args.budget {
+                forecast(&mut out, usable, agents, args.offline)?;
+            }
             if args.show {
                 writeln!(out, "\n{}", serde_yaml::to_string(usable.settings().as_ref())?)?;
             }
@@ -65,6 +71,24 @@ fn tell(out: &mut impl std::io::Write, usable: &Usable) -> std::io::Result<()> {
     let root = settings.workspace.root.display().to_string();
     writeln!(out, "  folders    {}", plain(&root, LONGEST))?;
     writeln!(out, "  prompt     {}", usable.workflow.prompt.choice())
+}
+
+/// What polling will cost with so many agents, or with as many as may run.
+fn forecast(
+    out: &mut impl std::io::Write,
+    usable: &Usable,
+    agents: Option<u32>,
+    offline: bool,
+) -> anyhow::Result<()> {
+    let settings = usable.settings();
+    let agents = agents.unwrap_or(settings.agent.max_concurrent_agents);
+    let known = match offline {
+        true => None,
+        false => super::tokio()?.block_on(usable.budget()),
+    };
+    budget::tell(out, &settings.polling, agents)?;
+    let findings = budget::judge(&settings.polling, agents, known.as_ref());
+    Ok(findings.iter().try_for_each(|finding| tell_finding(out, finding))?)
 }
 
 /// What was found outside the file.
