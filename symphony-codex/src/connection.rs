@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 use symphony_core::agent::AgentUpdate;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
@@ -17,7 +18,7 @@ use crate::turn::End;
 use crate::wire::{Id, RpcError};
 
 /// The response to a request.
-pub(crate) type Reply = Result<Value, RpcError>;
+pub(crate) type Reply = Result<Box<RawValue>, RpcError>;
 
 /// The session's side of the conversation. Dropped, it ends it.
 #[derive(Debug)]

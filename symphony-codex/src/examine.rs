@@ -31,7 +31,7 @@ pub(crate) async fn examine(
     settings: &Arc<Settings>,
     hidden_env: &Arc<[String]>,
 ) -> Vec<Finding> {
-    let mut findings = vec![login(host).await];
+    let mut findings = vec![login_shell(host).await];
     if let Err(error) = look(host, settings, hidden_env, &mut findings).await {
         findings.push(Finding::wrong("codex", error.to_string()));
     }
@@ -85,8 +85,9 @@ impl CodexSession {
     }
 }
 
-/// What the person's login profile costs every agent before it starts.
-async fn login(host: &Arc<dyn Host>) -> Finding {
+/// How long `bash -lc` takes to start on this host: what the person's login profile costs every agent
+/// before it runs. Doubtful from a second on.
+pub async fn login_shell(host: &Arc<dyn Host>) -> Finding {
     let scope = Scope::new(Arc::clone(host), Mark::new("check", "login"));
     let measured = scope.login_time(Shell::Bash).await;
     match measured {
@@ -142,6 +143,6 @@ mod tests {
     #[tokio::test]
     async fn the_login_shell_is_measured() {
         let host: Arc<dyn Host> = Arc::new(symphony_host::Local::without_helper());
-        assert!(login(&host).await.text.starts_with("`bash -lc` starts in "));
+        assert!(login_shell(&host).await.text.starts_with("`bash -lc` starts in "));
     }
 }

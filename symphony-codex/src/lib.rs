@@ -27,6 +27,7 @@ mod turn;
 mod wire;
 
 pub use backend::{CodexAgent, CodexFactory};
+pub use examine::login_shell;
 pub use session::CodexSession;
 
 #[cfg(doc)]

@@ -124,7 +124,7 @@ impl Reader {
                 self.last_error = None;
                 if let Some(question) = self.question.take() {
                     let _ = end.send(Ok(TurnEnd::InputRequired { question }));
-                    let _ = reply.send(Ok(Value::Null)); // no turn was started
+                    let _ = reply.send(Ok(RawValue::NULL.to_owned())); // no turn was started
                     return;
                 }
                 self.pending = Some((id, reply));
@@ -239,8 +239,7 @@ impl Reader {
                 None => self.turn = None,
             }
         }
-        let result = result.map(|result| result.read().unwrap_or_default());
-        let _ = reply.send(result); // who gave up waiting does not want it
+        let _ = reply.send(result.map(Payload::to_owned)); // who gave up waiting does not want it
     }
 
     fn told(&mut self, method: &str, params: Payload<'_>) {

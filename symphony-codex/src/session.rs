@@ -244,7 +244,7 @@ impl CodexSession {
             let message = format!("Codex refused {method}: {said} ({})", error.code);
             AgentError::new(AgentErrorKind::ResponseError, message)
         })?;
-        serde_json::from_value(result).map_err(|error| {
+        serde_json::from_str(result.get()).map_err(|error| {
             let message = format!("Codex answered {method} with something else");
             AgentError::new(AgentErrorKind::ResponseError, message).caused_by(error)
         })

@@ -16,7 +16,7 @@ use crate::wire::ToolCalled;
 
 /// How long a tool may take.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The longest result that is passed on.
+/// The longest arguments, and the longest result, that are passed on.
 const LONGEST: usize = 1024 * 1024;
 /// At most so many calls at once.
 const AT_ONCE: usize = 16;
@@ -52,8 +52,15 @@ impl Tools {
         if self.calls.len() >= AT_ONCE {
             return Err(format!("{AT_ONCE} calls are running; call {name} again later"));
         }
+        let arguments = called.arguments.as_deref().unwrap_or(RawValue::NULL).get();
+        if arguments.len() > LONGEST {
+            return Err(format!("the arguments of {name} have more than {LONGEST} bytes"));
+        }
+        let Ok(arguments) = serde_json::from_str(arguments) else {
+            return Err(format!("the arguments of {name} are nested too deeply"));
+        };
         let (tools, issue) = (Arc::clone(tools), Arc::clone(&self.issue));
-        let call = ToolCall { name: called.tool, arguments: called.arguments, issue };
+        let call = ToolCall { name: called.tool, arguments, issue };
         // In a task of its own: a tool that panics is a tool that failed.
         let task = AbortOnDropHandle::new(tokio::spawn(async move { tools.call(call).await }));
         self.calls.spawn(async move {

@@ -1,5 +1,6 @@
 //! The turn that was asked for, and what counts as its end (contract 10.5).
 
+use serde_json::Value;
 use symphony_core::agent::{AgentError, AgentErrorKind, TurnEnd};
 use tokio::sync::oneshot;
 
@@ -74,10 +75,7 @@ pub(crate) fn read_end(
 ) -> (&'static str, Option<Id>, End) {
     let turn = over.turn.unwrap_or_default();
     let error = turn.error.or(over.error).and_then(TurnError::read);
-    let error = error.or_else(|| {
-        let message = over.message?;
-        Some(TurnError { message, ..TurnError::default() })
-    });
+    let error = error.or_else(|| TurnError::read(Value::String(over.message?)));
     let error = error.or(last_error);
     let (name, end) = match (method, turn.status.as_deref()) {
         ("turn/cancelled", _) | ("turn/completed", Some("interrupted")) => {

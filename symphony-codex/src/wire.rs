@@ -13,6 +13,8 @@ use serde_json::value::RawValue;
 use symphony_core::agent::{RateLimitWindow, RateLimits, Tokens};
 use symphony_core::time::Wall;
 
+use crate::text::one_line;
+
 /// A request that could not be read.
 pub(crate) const INVALID_REQUEST: i64 = -32600;
 /// A method that the server asked for and nobody here has.
@@ -36,12 +38,12 @@ pub(crate) struct Payload<'a>(Option<&'a RawValue>);
 impl<'a> Payload<'a> {
     /// Reads it as what its method says it is; `None` when it is something else.
     pub(crate) fn read<T: Deserialize<'a>>(self) -> Option<T> {
-        self.reply().ok()
+        serde_json::from_str(self.0?.get()).ok()
     }
 
-    /// Reads it as the result of a request, for which nothing is null.
-    pub(crate) fn reply<T: Deserialize<'a>>(self) -> serde_json::Result<T> {
-        serde_json::from_str(self.0.map_or("null", RawValue::get))
+    /// A copy for whoever reads it later.
+    pub(crate) fn to_owned(self) -> Box<RawValue> {
+        self.0.unwrap_or(RawValue::NULL).to_owned()
     }
 }
 
@@ -250,6 +252,9 @@ pub(crate) struct TurnState {
     pub(crate) error: Option<Value>,
 }
 
+/// The length of Codex's own words in an error.
+const WORDS: usize = 1000;
+
 /// What Codex says about a failure.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -263,10 +268,17 @@ pub(crate) struct TurnError {
 impl TurnError {
     /// Reads it from an object, or from the text that older versions send.
     pub(crate) fn read(value: Value) -> Option<Self> {
-        match value {
-            Value::String(message) => Some(Self { message, ..Self::default() }),
-            value => serde_json::from_value(value).ok(),
-        }
+        let error: Self = match value {
+            Value::String(message) => Self { message, ..Self::default() },
+            value => serde_json::from_value(value).ok()?,
+        };
+        // It may be kept until the end of the turn, so no more of it than is shown.
+        let words = |text: String| one_line(&text, WORDS);
+        Some(Self {
+            message: words(error.message),
+            codex_error_info: error.codex_error_info.filter(|it| it.to_string().len() <= WORDS),
+            additional_details: error.additional_details.map(words),
+        })
     }
 }
 
@@ -381,8 +393,8 @@ impl Limits {
 pub(crate) struct ToolCalled {
     pub(crate) tool: String,
     pub(crate) namespace: Option<String>,
-    #[serde(default)]
-    pub(crate) arguments: Value,
+    /// Unread: they may be long.
+    pub(crate) arguments: Option<Box<RawValue>>,
 }
 
 /// `item/started`, `item/completed`
@@ -472,6 +484,16 @@ mod tests {
             assert!(!read(json!(id)), "{id:?}");
         }
         assert!(!read(json!(7)) && !read(json!(null)));
+    }
+
+    #[test]
+    fn of_an_error_no_more_is_kept_than_is_shown() {
+        let long = "x y\n".repeat(10_000);
+        let info = json!({"long": long.clone()});
+        let value = json!({"message": long, "additionalDetails": long, "codexErrorInfo": info});
+        let error = TurnError::read(value).unwrap();
+        assert!(error.message.len() < 1100 && error.additional_details.unwrap().len() < 1100);
+        assert_eq!(error.codex_error_info, None);
     }
 
     #[test]

@@ -155,11 +155,14 @@ async fn rule_10_3_silence_at_every_point_of_the_handshake_is_a_response_timeout
 async fn rule_10_3_other_traffic_does_not_move_a_deadline() {
     let (session, (), ..) = World::new()
         .open(async |server| {
-            server.expect("initialize").await;
+            let hello = server.expect("initialize").await;
             for _ in 0..60 {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 server.tell("configWarning", json!({"summary": "hm"})).await;
             }
+            // Too late: nobody listens, and the input has ended.
+            server.answer(&hello, json!({})).await;
+            assert_eq!(server.next().await, None);
         })
         .await;
     assert_eq!(session.unwrap_err().kind, AgentErrorKind::ResponseTimeout);

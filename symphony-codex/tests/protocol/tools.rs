@@ -153,6 +153,20 @@ async fn rule_10_7_a_result_has_a_longest_length() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rule_10_7_arguments_have_a_longest_length_and_a_deepest_depth() {
+    let (_session, mut server, _) = world().opened().await;
+    server.send(call(1, "obey", &json!({"text": "x".repeat(1 << 20)}))).await;
+    let answer = server.next().await.unwrap();
+    let text = &answer["result"]["contentItems"][0]["text"];
+    assert_eq!(text, "the arguments of obey have more than 1048576 bytes");
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let line = call(2, "obey", &json!("DEEP")).to_string().replace("\"DEEP\"", &deep);
+    server.raw(format!("{line}\n").as_bytes()).await;
+    let answer = server.next().await.unwrap();
+    assert_eq!((&answer["id"], &answer["result"]["success"]), (&json!(2), &json!(false)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn rule_10_7_calls_at_once_are_bounded() {
     let (_session, mut server, _) = world().opened().await;
     for id in 0..20 {
