@@ -10,6 +10,7 @@
 //! | `state.json` | what survives a restart ([`state`](crate::state)) |
 //! | `records/` | whose folder each workspace is, and whether it is ready |
 //! | `runs/` | the processes of live runs, for the next life to end |
+//! | `home` | where the service began that uses this root since a reload |
 //! | `trash/` | folders that are being removed |
 //! | `aside/` | what stood in a workspace's place and was no folder |
 

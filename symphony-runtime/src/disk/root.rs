@@ -1,7 +1,8 @@
 //! A workspace root: resolved once, opened once, ours alone.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +20,9 @@ use super::{DiskError, Opened, folder, processes, record};
 
 /// The name of Symphony's own folder under a root: no key contains its first character.
 const OWN: &str = "~symphony";
+
+/// The file that leads to where the service began.
+const HOME: &str = "home";
 
 pub(super) const FOLDER: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
@@ -251,6 +255,22 @@ impl Root {
     /// The processes that an earlier life has recorded.
     pub(crate) fn recorded_processes(&self) -> Result<Vec<ProcessId>, DiskError> {
         processes::all(&self.runs, &self.own_path("runs"))
+    }
+
+    /// Where the service that last used this root began, if that was elsewhere.
+    pub(crate) fn read_home(&self) -> Result<Option<PathBuf>, DiskError> {
+        let home = self.read_own(HOME)?.map(|path| PathBuf::from(OsString::from_vec(path)));
+        Ok(home.filter(|home| home.is_absolute()))
+    }
+
+    /// Notes where the service began that uses this root now.
+    pub(crate) fn write_home(&self, home: &Path) -> Result<(), DiskError> {
+        self.write_own(HOME, home.as_os_str().as_bytes())
+    }
+
+    /// Nothing of that service is left.
+    pub(crate) fn forget_home(&self) -> Result<(), DiskError> {
+        file::remove(&self.own, HOME).map_err(DiskError::io("cannot remove", self.own_path(HOME)))
     }
 
     /// They are gone.
