@@ -21,7 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, info_span, warn};
 
 use crate::clock::wall_now;
-use crate::disk::{Disk, DiskError, Opened, Place};
+use crate::disk::{Disk, DiskError, Made, Opened, Place};
 use crate::driver::Inbox;
 use crate::home::Home;
 use crate::loader::Loaded;
@@ -151,7 +151,10 @@ impl Attempt {
             path: self.loaded.root.path().join(start.key.as_str()),
         });
         let place = self.disk.place(&record)?;
-        let opened = place.open(record.clone()).await?;
+        let hooks = self.hooks.of(&start.run.to_string());
+        let follows = hooks.has(Hook::AfterCreate, self.loaded.settings());
+        let made = if follows { Made::Half } else { Made::Whole };
+        let opened = place.open(record.clone(), made).await?;
         let issue = Arc::clone(&start.issue);
         let settings = Arc::clone(self.loaded.settings());
         let mut context = HookContext::new(issue, record.path.clone(), settings);
@@ -159,7 +162,6 @@ impl Attempt {
         context.attempt = start.attempt;
         context.folder = Some(Arc::clone(&opened.folder));
         context.hidden_env = Arc::clone(&self.loaded.hidden_env);
-        let hooks = self.hooks.of(&start.run.to_string());
         Ok(Site { place, opened, record, hooks, context })
     }
 

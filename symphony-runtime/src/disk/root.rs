@@ -16,7 +16,7 @@ use symphony_host::ProcessId;
 
 use super::file::{self, errno};
 use super::lock::Lock;
-use super::{DiskError, Opened, folder, processes, record};
+use super::{DiskError, Made, Opened, folder, processes, record};
 
 /// The name of Symphony's own folder under a root: no key contains its first character.
 const OWN: &str = "~symphony";
@@ -121,8 +121,12 @@ impl Root {
     }
 
     /// Creates or reuses a workspace. The record is written first: a folder without one would be
-    /// nobody's after a crash.
-    pub(super) fn open_workspace(&self, record: &WorkspaceRecord) -> Result<Opened, DiskError> {
+    /// nobody's after a crash. It is written once where that is enough: each time waits for the disk.
+    pub(super) fn open_workspace(
+        &self,
+        record: &WorkspaceRecord,
+        made: Made,
+    ) -> Result<Opened, DiskError> {
         let key = record.key.as_str();
         let path = self.path.join(key);
         for _ in 0..TRIES {
@@ -131,7 +135,9 @@ impl Root {
                 Some(FileType::Symlink) => return Err(DiskError::Symlink { path }),
                 Some(FileType::Directory) => {
                     if known.as_ref().is_none_or(|known| known.ready) {
-                        self.write_record(record, true)?;
+                        if known.is_none_or(|known| known.record != *record) {
+                            self.write_record(record, true)?;
+                        }
                         if let Some(folder) = self.folder(&record.key)? {
                             return Ok(Opened { folder, is_new: false });
                         }
@@ -141,11 +147,12 @@ impl Root {
                     }
                 }
                 None => {
-                    self.write_record(record, false)?;
+                    let is_new = made == Made::Half;
+                    self.write_record(record, !is_new)?;
                     match rustix::fs::mkdirat(&self.handle, key, Mode::RWXU) {
                         Ok(()) => {
                             if let Some(folder) = self.folder(&record.key)? {
-                                return Ok(Opened { folder, is_new: true });
+                                return Ok(Opened { folder, is_new });
                             }
                         }
                         // Somebody else was faster: what they made is not half-made by us.
