@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use symphony_runtime::{Ended, Handle, Service, StartError};
+use symphony_runtime::{Ended, Handle, Service, StartError, inspect};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{info, warn};
 
@@ -27,7 +27,7 @@ async fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let service = match builder.build().await {
         Ok(service) => service,
         Err(StartError::Workflow(problems)) => {
-            let text = std::fs::read_to_string(&args.workflow).unwrap_or_default();
+            let text = inspect(&args.workflow, &adapters::registry()).text;
             report::to_stderr(&args.workflow, &text, &problems);
             anyhow::bail!("{} cannot be used; see above", args.workflow.display());
         }

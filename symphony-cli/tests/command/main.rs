@@ -115,6 +115,14 @@ fn rule_4_1_a_bad_file_is_a_startup_failure() {
 }
 
 #[test]
+fn rule_4_1_what_is_no_file_is_a_startup_failure_and_not_a_hang() {
+    let stage = Stage::new();
+    let shown = stage.run(&["run", "home/pipe"]);
+    assert_eq!(shown.code, Some(1), "{shown:#?}");
+    assert!(shown.stderr.contains("it is not a file"), "{shown:#?}");
+}
+
+#[test]
 fn rule_14_1_the_flag_of_other_implementations_is_accepted() {
     let stage = Stage::new();
     let flag = "--i-understand-that-this-will-be-running-without-the-usual-guardrails";
