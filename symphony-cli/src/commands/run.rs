@@ -11,7 +11,7 @@ use crate::args::RunArgs;
 use crate::{adapters, logging, report};
 
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    logging::start(&args.logging)?;
+    let _log = logging::start(&args.logging)?;
     symphony_host::harden().context("this process cannot be closed to its agents")?;
     let runtime = super::tokio()?;
     let done = runtime.block_on(serve(args));

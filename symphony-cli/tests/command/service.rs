@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::program::{Stage, files};
+use crate::program::{Stage, files, wait_for};
 
 /// A hook that says that it was there.
 const NOTE: &str = "echo ran >> ../../after_run.txt";
@@ -103,6 +103,27 @@ fn rule_13_1_the_log_also_goes_to_a_file() {
     assert!(log.contains("run started") && log.contains("service ended"), "{log}");
     assert!(!log.contains('\u{1b}'), "no colours in a file");
     assert_eq!(files(&stage.path("logs")).len(), 1);
+}
+
+#[test]
+fn rule_13_1_a_log_that_nobody_reads_stops_no_service() {
+    const ISSUES: usize = 30;
+    let mut stage = Stage::new();
+    let issue = |number| format!("      - {{identifier: MT-{number}, title: Fail, state: Todo}}\n");
+    // Each says more than a pipe holds for all of them together.
+    let file = format!(
+        "---\ntracker:\n  kind: memory\n  provider:\n    issues:\n{}workspace:\n  root: ./work\n\
+         hooks:\n  before_run: head -c 4000 /dev/zero | tr '\\0' x; exit 1\n  after_run: {NOTE}\n\
+         agent:\n  kind: scripted\n  max_concurrent_agents: {ISSUES}\n---\nFail.\n",
+        (0..ISSUES).map(issue).collect::<String>(),
+    );
+    stage.write("WORKFLOW.md", &file);
+    let service = stage.start(&["--log", "debug"]);
+    stage.wait_for_file("after_run.txt");
+    wait_for("every run's end", || stage.read("after_run.txt").lines().count() >= ISSUES);
+    service.signal(Signal::TERM);
+    assert_eq!(service.end_unread(), Some(0));
+    stage.wait_until_nothing_is_left();
 }
 
 #[test]
