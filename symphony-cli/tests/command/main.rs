@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails loudly")]
 
 mod corpus;
+mod demo;
 mod endurance;
 mod kills;
 mod program;

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::program::{Stage, files, wait_for};
+use crate::program::{Service, Stage, files, wait_for};
 
 /// A hook that says that it was there.
 const NOTE: &str = "echo ran >> ../../after_run.txt";
@@ -22,6 +22,33 @@ fn rule_14_2_a_signal_stops_everything_runs_after_run_and_exits_with_0() {
     assert!(rest.contains("service ended"), "{rest}");
     assert_eq!(stage.read("after_run.txt"), "ran\n");
     stage.wait_until_nothing_is_left();
+}
+
+#[test]
+fn rule_14_2_a_signal_during_the_start_is_heard() {
+    let stage = Stage::new();
+    stage.endless(NOTE);
+    // The lock of a service that was killed just now: the next one waits for it a while.
+    let mut gone = std::process::Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    std::fs::create_dir_all(stage.path("work/~symphony")).unwrap();
+    stage.write("work/~symphony/lock", &format!("{{\"pid\": {}}}", gone.id()));
+    let lock = std::fs::File::open(stage.path("work/~symphony/lock")).unwrap();
+    lock.lock().unwrap();
+    let service = stage.start(&[]);
+    wait_for("an ear for signals", || hears(&service, Signal::TERM));
+    service.signal(Signal::TERM);
+    let (code, log) = service.end();
+    assert_eq!(code, Some(0), "{log}");
+}
+
+/// Whether it would not simply be ended by a signal.
+fn hears(service: &Service, signal: Signal) -> bool {
+    let status = format!("/proc/{}/status", service.id());
+    let status = std::fs::read_to_string(status).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+    let caught = u64::from_str_radix(caught.trim(), 16).unwrap();
+    caught & 1 << (signal.as_raw() - 1) != 0
 }
 
 #[test]
