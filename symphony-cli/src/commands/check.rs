@@ -22,7 +22,7 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let warnings = inspection.problems.iter().filter(is_warning).count();
     let errors = inspection.problems.len() - warnings;
     let mut out = stdout().lock();
-    let name = args.workflow.display();
+    let name = plain(&args.workflow.display().to_string(), LONGEST);
     match &inspection.usable {
         Some(usable) => {
             writeln!(out, "{name} can be used{}", and(warnings, "warning"))?;
@@ -34,7 +34,8 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             };
             findings.iter().try_for_each(|finding| tell_finding(&mut out, finding))?;
             if args.show {
-                writeln!(out, "\n{}", serde_yaml::to_string(usable.settings().as_ref())?)?;
+                let settings = serde_yaml::to_string(usable.settings().as_ref())?;
+                writeln!(out, "\n{}", report::for_a_screen(&settings))?;
             }
             if findings.iter().any(|finding| finding.verdict == Verdict::Wrong) {
                 writeln!(out, "\nIt would not work as things are: see the errors above")?;

@@ -124,6 +124,20 @@ fn rule_4_1_what_is_no_file_is_a_startup_failure_and_not_a_hang() {
 }
 
 #[test]
+fn rule_13_1_check_shows_a_strangers_file_and_its_name_and_steers_no_screen() {
+    let stage = Stage::new();
+    let file = "---\ntracker:\n  kind: memory\n  active_states: [\"To\u{202e}do\"]\n\
+        hooks: {after_run: \"a\u{2066}b\\e[2J\"}\n\"ke\\e[31my\": 1\nagent: {kind: scripted}\n---\nHi\n";
+    let name = "a\u{1b}[31mb.md";
+    stage.write(name, file);
+    let checked = stage.run(&["check", "--offline", "--show", name]);
+    assert_eq!(checked.code, Some(0), "{checked:#?}");
+    for mark in ['\u{202e}', '\u{2066}', '\u{1b}'] {
+        assert!(!checked.stdout.contains(mark), "{mark:?} is in {checked:#?}");
+    }
+}
+
+#[test]
 fn rule_14_1_the_flag_of_other_implementations_is_accepted() {
     let stage = Stage::new();
     let flag = "--i-understand-that-this-will-be-running-without-the-usual-guardrails";
