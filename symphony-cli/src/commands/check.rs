@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anstream::stdout;
 use anstyle::{AnsiColor, Style};
+use anyhow::Context as _;
 use symphony_core::finding::{Finding, Verdict};
 use symphony_core::problem::Problem;
 use symphony_runtime::{Usable, inspect, plain};
@@ -16,6 +17,7 @@ use crate::{adapters, report};
 const LONGEST: usize = 1024;
 
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    symphony_host::harden().context("this process cannot be closed to its agents")?;
     let inspection = inspect(&args.workflow, &adapters::registry());
     report::to_stdout(&args.workflow, &inspection.text, &inspection.problems)?;
     let is_warning = |problem: &&Problem| problem.kind.is_warning();

@@ -138,6 +138,19 @@ fn rule_13_1_check_shows_a_strangers_file_and_its_name_and_steers_no_screen() {
 }
 
 #[test]
+fn rule_14_4_an_agent_that_is_only_checked_does_not_read_the_environment_either() {
+    let stage = Stage::new().without_root();
+    let look = "service=$(cut -d' ' -f4 /proc/$PPID/stat); head -c 1 /proc/$service/environ";
+    let file = format!(
+        "---\ntracker:\n  kind: memory\ncodex:\n  command: exec 2> \"$HOME/../seen.txt\"; {look}\n---\nHi\n"
+    );
+    stage.write("WORKFLOW.md", &file);
+    assert_eq!(stage.run(&["check"]).code, Some(1), "it is no Codex");
+    let seen = stage.read("seen.txt");
+    assert!(seen.contains("Permission denied"), "{seen}");
+}
+
+#[test]
 fn rule_14_1_the_flag_of_other_implementations_is_accepted() {
     let stage = Stage::new();
     let flag = "--i-understand-that-this-will-be-running-without-the-usual-guardrails";
