@@ -124,6 +124,24 @@ fn rule_4_1_what_is_no_file_is_a_startup_failure_and_not_a_hang() {
 }
 
 #[test]
+fn rule_14_1_init_replaces_a_file_as_a_whole_or_not_at_all() {
+    let stage = Stage::new();
+    stage.write("WORKFLOW.md", "mine\n");
+    let program = env!("CARGO_BIN_EXE_symphony");
+    // As on a full disk: nothing can be written.
+    let script =
+        format!("cd '{}'; ulimit -f 0; '{program}' init --force", stage.path("").display());
+    let status = std::process::Command::new("sh").args(["-c", &script]).status().unwrap();
+    assert!(!status.success());
+    assert_eq!(stage.read("WORKFLOW.md"), "mine\n");
+    std::os::unix::fs::symlink("WORKFLOW.md", stage.path("link.md")).unwrap();
+    assert_eq!(stage.run(&["init", "link.md"]).code, Some(1));
+    assert_eq!(stage.run(&["init", "--force", "link.md"]).code, Some(0));
+    assert!(stage.path("link.md").is_symlink(), "a link stays a link");
+    assert!(stage.read("WORKFLOW.md").contains("kind: memory"), "what it leads to is replaced");
+}
+
+#[test]
 fn rule_13_1_check_shows_a_strangers_file_and_its_name_and_steers_no_screen() {
     let stage = Stage::new();
     let file = "---\ntracker:\n  kind: memory\n  active_states: [\"To\u{202e}do\"]\n\
