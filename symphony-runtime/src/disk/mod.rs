@@ -54,6 +54,15 @@ pub enum DiskError {
         /// What is wrong with it.
         why: String,
     },
+    /// The root is not there any more.
+    #[error(
+        "the workspace root {} was removed while it was in use: start the service again",
+        path.display()
+    )]
+    RootRemoved {
+        /// The root.
+        path: PathBuf,
+    },
     /// A symlink stands in a workspace's place.
     #[error("{} is a symlink, and workspaces are never reached through one: remove it", path.display())]
     Symlink {

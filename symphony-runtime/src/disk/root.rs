@@ -129,6 +129,9 @@ impl Root {
     ) -> Result<Opened, DiskError> {
         let key = record.key.as_str();
         let path = self.path.join(key);
+        if rustix::fs::fstat(&self.handle).is_ok_and(|stat| stat.st_nlink == 0) {
+            return Err(DiskError::RootRemoved { path: self.path.clone() });
+        }
         for _ in 0..TRIES {
             let known = record::read(&self.records, key);
             match file_type(&self.handle, key) {

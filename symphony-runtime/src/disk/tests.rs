@@ -358,6 +358,15 @@ fn a_root_is_closed_to_others_and_must_be_ours() {
 }
 
 #[test]
+fn rule_9_2_a_root_that_was_removed_is_told_as_such_also_when_it_was_made_anew() {
+    let yard = yard();
+    fs::remove_dir_all(yard.root.path()).unwrap();
+    fs::create_dir(yard.root.path()).unwrap();
+    assert!(matches!(yard.open("MT-1"), Err(DiskError::RootRemoved { .. })));
+    assert_eq!(fs::read_dir(yard.root.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn rule_14_3_a_lock_that_outlives_its_holder_for_a_moment_is_waited_for() {
     let dir = tempfile::Builder::new().prefix("runtime-").tempdir().unwrap();
     let path = Root::resolve(dir.path()).unwrap();

@@ -32,6 +32,24 @@ async fn rule_14_3_a_second_service_on_the_same_root_is_refused_and_told_who_hol
     assert_eq!(live.shut_down().await, Ended::Drained);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rule_14_3_a_service_that_has_ended_lets_another_one_have_its_root() {
+    let stage = Stage::new(Script::new().hang());
+    stage.issue("1", "MT-1");
+    stage.write("");
+    for round in 0..30 {
+        let service = stage.builder().build().await.unwrap();
+        if round % 2 == 0 {
+            service.handle().shut_down().unwrap();
+            assert_eq!(service.run().await, Ended::Drained);
+        } else {
+            // Dropped in the middle of its work.
+            let a_moment = std::time::Duration::from_millis(5);
+            assert!(tokio::time::timeout(a_moment, service.run()).await.is_err());
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn rule_4_1_a_bad_file_is_a_startup_failure_with_every_problem() {
     let stage = Stage::new(Script::new());
