@@ -1,9 +1,10 @@
-//! A whole service with the real Codex: issues on a board in memory, a model that follows a script,
-//! real workspaces, real processes.
+//! A whole service with the real Codex: issues on a board in memory or on a fake Linear, a model that
+//! follows a script, real workspaces, real processes.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
 mod limits;
+mod linear;
 mod people;
 mod stage;
 mod stops;

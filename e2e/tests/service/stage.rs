@@ -1,5 +1,6 @@
 //! A board, a model, a Codex of its own, and a running service.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -11,6 +12,8 @@ use symphony_core::orchestrator::{Happened, Notice};
 use symphony_core::snapshot::Snapshot;
 use symphony_e2e::{Model, codex};
 use symphony_host::Local;
+use symphony_linear::LinearFactory;
+use symphony_linear_fake::{Fake, KEY, Server};
 use symphony_memory::{MemoryFactory, MemoryTracker};
 use symphony_runtime::{Ended, Handle, Service};
 use tempfile::TempDir;
@@ -25,6 +28,7 @@ pub(crate) const ISSUE: &str = "1";
 pub(crate) struct Stage {
     folder: TempDir,
     pub(crate) board: MemoryTracker,
+    linear: Option<(Fake, Server)>,
     pub(crate) model: Model,
     pub(crate) max_turns: u32,
 }
@@ -36,7 +40,32 @@ impl Stage {
         model.furnish(&folder.path().join("home"));
         let board = MemoryTracker::new();
         board.add(Issue::new(ISSUE, "MT-1", "Mend the door", "Todo").unwrap());
-        Self { folder, board, model, max_turns: 5 }
+        Self { folder, board, linear: None, model, max_turns: 5 }
+    }
+
+    /// The same with Linear for a tracker, and these issues there.
+    pub(crate) async fn on_linear(
+        model: Model,
+        issues: impl IntoIterator<Item = symphony_linear_fake::Issue>,
+    ) -> Self {
+        let fake = Fake::new();
+        fake.put(issues);
+        let server = Server::start(fake.clone()).await.unwrap();
+        Self { linear: Some((fake, server)), ..Self::new(model) }
+    }
+
+    pub(crate) fn linear(&self) -> &Fake {
+        &self.linear.as_ref().unwrap().0
+    }
+
+    fn tracker(&self) -> String {
+        match &self.linear {
+            None => "kind: memory".to_owned(),
+            Some((_, server)) => format!(
+                "kind: linear\n  provider: {{project_slug: abc123, endpoint: '{}'}}",
+                server.endpoint()
+            ),
+        }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -52,11 +81,12 @@ impl Stage {
         let (home, codex) = (self.path().join("home"), codex());
         let file = self.path().join("WORKFLOW.md");
         let text = format!(
-            "---\ntracker:\n  kind: memory\nworkspace:\n  root: work\npolling:\n  interval_ms: 30000\n\
+            "---\ntracker:\n  {}\nworkspace:\n  root: work\npolling:\n  interval_ms: 30000\n\
              agent:\n  max_turns: {}\n  max_retry_backoff_ms: 500\n  stop_grace_ms: 3000\n\
              codex:\n  read_timeout_ms: 30000\n  \
              command: CODEX_HOME='{}' '{}' app-server\n{more}---\n\
              Work on {{{{ issue.identifier }}}}: {{{{ issue.title }}}}.\n",
+            self.tracker(),
             self.max_turns,
             home.display(),
             codex.display(),
@@ -74,6 +104,8 @@ impl Stage {
         let service = Service::builder()
             .workflow(self.write(more))
             .tracker(MemoryFactory::serving(self.board.clone()))
+            .tracker(LinearFactory::new())
+            .env(BTreeMap::from([("LINEAR_API_KEY".to_owned(), KEY.to_owned())]))
             .agent(CodexFactory::on(host.clone()))
             .host(host)
             .build()
@@ -126,10 +158,22 @@ impl Live {
 
     /// Waits until the issue is over and its workspace is cleaned.
     pub(crate) async fn until_done(&self) {
+        self.until_cleaned(1).await;
+    }
+
+    /// Waits until so many workspaces are cleaned.
+    pub(crate) async fn until_cleaned(&self, count: usize) {
         let cleaned = || self.happened(|what| matches!(what, Happened::Cleaned).then_some(()));
-        let wait = eventually_so(|| !cleaned().is_empty());
+        let wait = eventually_so(|| cleaned().len() >= count);
         let waited = tokio::time::timeout(LIMIT, wait).await;
         assert!(waited.is_ok(), "not done; last seen: {:#?}", self.handle.last_snapshot());
+    }
+
+    /// Which issues were started, in this order.
+    pub(crate) fn starts(&self) -> Vec<String> {
+        let notices = self.notices.lock().unwrap();
+        let starts = notices.iter().filter(|told| matches!(told.what, Happened::Started { .. }));
+        starts.map(|told| told.issue.as_ref().unwrap().identifier.to_string()).collect()
     }
 
     pub(crate) async fn shut_down(self) -> Snapshot {
