@@ -4,13 +4,15 @@
 //! their own tools. [`Service`] runs a workflow, [`Handle`] watches and steers
 //! it. [`core`] holds the domain, the scheduler as a pure state machine, and
 //! the traits that adapters implement; [`host`] is where commands run,
-//! [`codex`] runs Codex as the agent, and [`memory`] is a tracker and an agent
-//! without network or keys.
+//! [`codex`] runs Codex as the agent, [`linear`] reads Linear, and [`memory`] is a
+//! tracker and an agent without network or keys.
 
 #[cfg(feature = "codex")]
 pub use symphony_codex as codex;
 pub use symphony_core as core;
 pub use symphony_host as host;
+#[cfg(feature = "linear")]
+pub use symphony_linear as linear;
 #[cfg(feature = "memory")]
 pub use symphony_memory as memory;
 pub use symphony_runtime::{

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use symphony_codex::CodexFactory;
 use symphony_core::agent::AgentErrorKind;
+use symphony_linear::LinearFactory;
 use symphony_memory::{MemoryFactory, Script, ScriptedAgent, ScriptedFactory};
 use symphony_runtime::Registry;
 
 /// Every kind of tracker and agent that a workflow file may name.
 pub(crate) fn registry() -> Registry {
     let mut registry = Registry::default();
+    registry.add_tracker(Arc::new(LinearFactory::new()));
     registry.add_tracker(Arc::new(MemoryFactory::new()));
     registry.add_agent(Arc::new(CodexFactory::new()));
     registry.add_agent(Arc::new(ScriptedFactory::new(stand_in())));

@@ -119,6 +119,8 @@ pub(crate) enum TrackerKind {
     /// Issues in the file itself, or in a board file beside it
     #[default]
     Memory,
+    /// A project or a team of Linear
+    Linear,
 }
 
 #[derive(Debug, clap::Args)]

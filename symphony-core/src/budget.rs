@@ -32,6 +32,7 @@ use meter::Meter;
 pub use quota::{Quota, Reported};
 use spender::Rank;
 pub use spender::Spender;
+pub(crate) use spender::TOOL;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);

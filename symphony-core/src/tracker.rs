@@ -18,6 +18,7 @@ use crate::env::Env;
 use crate::failure::{Failure, FailureKind, chain};
 use crate::finding::Finding;
 use crate::issue::{Issue, IssueId};
+use crate::orchestrator::{Purpose, Spent};
 use crate::settings::{BudgetSettings, Settings, StateSet, TrackerSettings};
 use crate::time::Wall;
 use crate::workspace::Scope;
@@ -56,6 +57,11 @@ pub trait Tracker: fmt::Debug + Send + Sync {
     /// The tools that an agent gets for this tracker. A session keeps the ones it began with.
     fn tools(&self) -> Option<Arc<dyn AgentTools>>;
 
+    /// Takes in the day's requests of an earlier life, before the first read (12.4).
+    ///
+    /// An adapter with a [`Budget`](crate::budget::Budget) goes on with them; others need not care.
+    fn resume(&self, _: &Spent) {}
+
     /// Looks whether it could work with these settings: whose credential it is, whether the
     /// project and the states exist, how many issues would be candidates now. A few reads.
     async fn examine(&self, _: &Settings) -> Vec<Finding> {
@@ -66,6 +72,8 @@ pub trait Tracker: fmt::Debug + Send + Sync {
 /// What one poll asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Poll {
+    /// What it is for: the tracker's budget ranks its requests by it (12.6).
+    pub purpose: Purpose,
     /// Candidates, unless no slot is free or nothing may start.
     pub candidates: Option<CandidateQuery>,
     /// Issues to read by id.

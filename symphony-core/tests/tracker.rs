@@ -12,6 +12,7 @@ use mockall::mock;
 use mockall::predicate::eq;
 use symphony_core::agent::{AgentError, AgentErrorKind};
 use symphony_core::hooks::{Hook, HookError};
+use symphony_core::orchestrator::Purpose;
 use symphony_core::time::Wall;
 use symphony_core::tracker::{
     AgentTools, ById, CandidateQuery, Candidates, Poll, Polled, Tracker, TrackerError,
@@ -64,7 +65,11 @@ async fn rule_11_1_a_poll_of_both_makes_each_read_once_and_keeps_the_results_apa
         .withf(|ids| ids == ["b".into(), "c".into()])
         .times(1)
         .returning(|_| Ok(found("b")));
-    let poll = Poll { candidates: query(todo()), ids: vec!["b".into(), "c".into()] };
+    let poll = Poll {
+        purpose: Purpose::Candidates,
+        candidates: query(todo()),
+        ids: vec!["b".into(), "c".into()],
+    };
     let polled = poll_with_two_reads(&board, &poll).await;
     let expected = Candidates { issues: vec![issue("a"), issue("b")], more: false };
     assert_eq!(polled.candidates.unwrap().unwrap(), expected);
@@ -77,7 +82,7 @@ async fn rule_11_1_a_poll_without_candidates_does_not_read_them() {
     let mut board = MockBoard::new();
     board.expect_fetch_issues_by_states().never();
     board.expect_fetch_issues_by_ids().times(1).returning(|_| Ok(found("a")));
-    let poll = Poll { candidates: None, ids: vec!["a".into()] };
+    let poll = Poll { purpose: Purpose::Refresh, candidates: None, ids: vec!["a".into()] };
     let polled = poll_with_two_reads(&board, &poll).await;
     assert!(polled.candidates.is_none());
     assert_eq!((polled.by_id.unwrap(), polled.requests), (found("a"), 1));
@@ -91,7 +96,9 @@ async fn rule_11_1_a_poll_counts_no_request_for_what_is_empty() {
     let none = StateSet::default();
     for (candidates, requests) in [(None, 0), (query(none), 0), (query(todo()), 1)] {
         let ids = Vec::new();
-        let polled = poll_with_two_reads(&board, &Poll { candidates, ids }).await;
+        let polled =
+            poll_with_two_reads(&board, &Poll { purpose: Purpose::Candidates, candidates, ids })
+                .await;
         assert_eq!(polled.requests, requests);
     }
 }
@@ -102,7 +109,8 @@ async fn rule_11_1_a_failure_of_one_part_leaves_the_other() {
     let refused = |_: &StateSet| Err(TrackerError::new(TrackerErrorKind::RateLimited, "wait"));
     board.expect_fetch_issues_by_states().returning(refused);
     board.expect_fetch_issues_by_ids().returning(|_| Ok(found("a")));
-    let poll = Poll { candidates: query(todo()), ids: vec!["a".into()] };
+    let poll =
+        Poll { purpose: Purpose::Candidates, candidates: query(todo()), ids: vec!["a".into()] };
     let polled = poll_with_two_reads(&board, &poll).await;
     let error = polled.candidates.unwrap().unwrap_err();
     assert_eq!(error.kind, TrackerErrorKind::RateLimited);

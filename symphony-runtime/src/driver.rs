@@ -13,8 +13,8 @@ use std::time::Duration;
 use symphony_core::agent::AgentUpdate;
 use symphony_core::hooks::{Hook, HookContext};
 use symphony_core::orchestrator::{
-    Command, Effect, Event, Generation, Notice, Query, ReadId, Removal, RemovalId, RunId, RunNews,
-    Step,
+    Command, Effect, Event, Generation, Notice, Purpose, Query, ReadId, Removal, RemovalId, RunId,
+    RunNews, Step,
 };
 use symphony_core::snapshot::{Explanation, Snapshot};
 use symphony_core::{Failure, FailureKind, Issue, Orchestrator, Settings};
@@ -25,6 +25,7 @@ use tracing::warn;
 
 use crate::clock::Clock;
 use crate::disk::{Disk, Place};
+use crate::home::Home;
 use crate::loader::Loaded;
 use crate::news;
 use crate::panics::isolated;
@@ -83,6 +84,7 @@ pub(crate) type JobTask =
 pub(crate) struct Tools {
     pub(crate) clock: Clock,
     pub(crate) disk: Arc<Disk>,
+    pub(crate) home: Home,
     pub(crate) hooks: Hooks,
     pub(crate) jobs: BTreeMap<Arc<str>, JobTask>,
     pub(crate) recheck: Arc<Notify>,
@@ -233,7 +235,6 @@ impl Driver {
 
     fn reload(&mut self, mut loaded: Loaded) {
         let workspaces = loaded.workspaces.take();
-        self.tools.disk.hold(&loaded.root);
         news::warn_of(&loaded.warnings);
         self.outlets.settings.send_replace(Arc::clone(loaded.settings()));
         let configuration = loaded.configuration.clone();
@@ -263,12 +264,15 @@ impl Driver {
     /// Begins an effect.
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Read { read, generation, query } => self.read(read, generation, query),
+            Effect::Read { read, generation, purpose, query } => {
+                self.read(read, generation, purpose, query);
+            }
             Effect::Start(start) => {
                 let run = start.run;
                 let reins = worker::spawn(Attempt {
                     start,
                     loaded: self.loaded.clone(),
+                    home: self.tools.home.clone(),
                     hooks: self.tools.hooks.clone(),
                     disk: Arc::clone(&self.tools.disk),
                     inbox: self.inbox.clone(),
@@ -291,13 +295,13 @@ impl Driver {
         }
     }
 
-    fn read(&mut self, read: ReadId, generation: Generation, query: Query) {
+    fn read(&mut self, read: ReadId, generation: Generation, purpose: Purpose, query: Query) {
         debug_assert_eq!(generation, self.loaded.configuration.generation);
         let tracker = Arc::clone(&self.loaded.tracker);
         let limit = self.loaded.settings().tracker.timeout;
         let inbox = self.inbox.clone();
         self.tasks.spawn(async move {
-            let answer = reader::read(tracker, query, limit).await;
+            let answer = reader::read(tracker, purpose, query, limit).await;
             inbox.send(Event::Answered { read, answer });
         });
     }

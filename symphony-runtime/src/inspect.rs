@@ -8,6 +8,7 @@ use symphony_core::agent::AgentBackend;
 use symphony_core::budget::BudgetView;
 use symphony_core::env::Env;
 use symphony_core::finding::Finding;
+use symphony_core::orchestrator::Purpose;
 use symphony_core::problem::Problem;
 use symphony_core::tracker::{CandidateQuery, Poll, Tracker};
 use symphony_core::workflow::Workflow;
@@ -64,7 +65,8 @@ impl Usable {
     pub async fn budget(&self) -> Option<BudgetView> {
         let states = self.settings().tracker.active_states.clone();
         let candidates = Some(CandidateQuery { states, enough: 1 });
-        self.tracker.poll(&Poll { candidates, ids: Vec::new() }).await.budget
+        let poll = Poll { purpose: Purpose::Candidates, candidates, ids: Vec::new() };
+        self.tracker.poll(&poll).await.budget
     }
 }
 

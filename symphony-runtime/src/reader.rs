@@ -3,19 +3,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use symphony_core::orchestrator::{Answer, Query};
+use symphony_core::orchestrator::{Answer, Purpose, Query};
 use symphony_core::time::Wall;
-use symphony_core::tracker::{Candidates, Poll, Tracker, TrackerError, TrackerErrorKind};
+use symphony_core::tracker::{CandidateQuery, Poll, Tracker, TrackerError, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind};
 
 use crate::clock::wall_now;
 use crate::panics::isolated;
 
 /// Asks the tracker, within the limit.
-pub(crate) async fn read(tracker: Arc<dyn Tracker>, query: Query, limit: Duration) -> Answer {
+pub(crate) async fn read(
+    tracker: Arc<dyn Tracker>,
+    purpose: Purpose,
+    query: Query,
+    limit: Duration,
+) -> Answer {
     let asked = query.clone();
     // In a task of its own: a tracker that does not give way is left behind all the same.
-    match tokio::time::timeout(limit, isolated(ask(tracker, query))).await {
+    match tokio::time::timeout(limit, isolated(ask(tracker, purpose, query))).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(panic)) => failed(&asked, &panic),
         Err(_) => {
@@ -26,21 +31,18 @@ pub(crate) async fn read(tracker: Arc<dyn Tracker>, query: Query, limit: Duratio
     }
 }
 
-async fn ask(tracker: Arc<dyn Tracker>, query: Query) -> Answer {
-    match query {
-        Query::Poll(poll) => ask_poll(tracker.as_ref(), &poll).await,
-        // As a poll, because that also tells what it cost.
-        Query::ByIds(ids) => ask_poll(tracker.as_ref(), &Poll { candidates: None, ids }).await,
+/// Every read is a poll, because that also tells what it cost.
+async fn ask(tracker: Arc<dyn Tracker>, purpose: Purpose, query: Query) -> Answer {
+    let poll = match query {
+        Query::Poll(poll) => poll,
+        Query::ByIds(ids) => Poll { purpose, candidates: None, ids },
         Query::ByStates(states) => {
-            let result = tracker.fetch_issues_by_states(&states).await;
-            let list = result.map(|issues| Candidates { issues, more: false });
-            Answer { candidates: Some(told(list, wall_now())), requests: 1, ..Answer::default() }
+            // All of them: a folder of any could be there.
+            let query = CandidateQuery { states, enough: usize::MAX };
+            Poll { purpose, candidates: Some(query), ids: Vec::new() }
         }
-    }
-}
-
-async fn ask_poll(tracker: &dyn Tracker, poll: &Poll) -> Answer {
-    let polled = tracker.poll(poll).await;
+    };
+    let polled = tracker.poll(&poll).await;
     let now = wall_now();
     Answer {
         candidates: polled.candidates.map(|result| told(result, now)),

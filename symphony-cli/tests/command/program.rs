@@ -126,7 +126,7 @@ impl Stage {
 
     /// Starts it as a service that may take longer than others.
     pub(crate) fn start_for(&self, limit: Duration, arguments: &[&str]) -> Service {
-        let mut child = self.command(arguments).spawn().unwrap();
+        let mut child = self.command(arguments).stdout(Stdio::null()).spawn().unwrap();
         let watchdog = Watchdog::of(&child, limit);
         let log = BufReader::new(child.stderr.take().unwrap());
         Service { child, log, _watchdog: watchdog }
@@ -211,6 +211,11 @@ impl Service {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(pid(&self.child), signal).unwrap();
+    }
+
+    /// Waits for its end without reading its log.
+    pub(crate) fn end_unread(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
     }
 
     /// Waits for its end: its exit code, and the rest of its log.

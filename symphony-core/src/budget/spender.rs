@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::issue::IssueId;
 use crate::orchestrator::Purpose;
 
+/// What the calls of agents' tools are counted as.
+pub(crate) const TOOL: &str = "tool";
+
 /// Who wants to make a request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -21,7 +24,7 @@ impl Spender {
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Read(purpose) => purpose.as_str(),
-            Self::Tool(_) => "tool",
+            Self::Tool(_) => TOOL,
         }
     }
 

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::{Able, Deviation, Rule, Verdict, broken};
 use crate::issue::{Issue, IssueId, StateName};
+use crate::orchestrator::Purpose;
 use crate::settings::StateSet;
 use crate::time::Wall;
 use crate::tracker::{ById, CandidateQuery, Candidates, Poll, Polled, Tracker, TrackerError};
@@ -158,7 +159,8 @@ impl<'f, F: TrackerFixture> Trial<'f, F> {
     }
 
     fn poll(&self, candidates: Option<CandidateQuery>, ids: Vec<IssueId>) -> Polled {
-        let poll = Poll { candidates, ids };
+        let purpose = if candidates.is_some() { Purpose::Candidates } else { Purpose::Refresh };
+        let poll = Poll { purpose, candidates, ids };
         self.fixture.block_on(self.tracker.poll(&poll))
     }
 

@@ -142,7 +142,7 @@ pub struct Restored {
 pub struct Spent {
     /// The day, as [`Wall::day`] counts.
     pub day: i64,
-    /// Requests by purpose: `candidates`, `refresh`, `sweep`, `check`, `turn`.
+    /// Requests by purpose: `candidates`, `refresh`, `sweep`, `check`, `turn`; and `tool`.
     pub requests: BTreeMap<String, u64>,
 }
 
@@ -304,6 +304,8 @@ pub enum Effect {
         read: ReadId,
         /// Which tracker instance to ask.
         generation: Generation,
+        /// What for: the tracker's budget ranks requests by it.
+        purpose: Purpose,
         /// What to ask.
         query: Query,
     },

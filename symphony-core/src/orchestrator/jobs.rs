@@ -239,7 +239,8 @@ impl Orchestrator {
             }
         }
         if asks {
-            self.ask(Query::Poll(Poll { candidates: query, ids }), Asked::Poll(parts));
+            let poll = Poll { purpose: parts.purpose(), candidates: query, ids };
+            self.ask(Query::Poll(poll), Asked::Poll(parts));
         }
         if sweep {
             self.read_strays();

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::budget::TOOL;
 use crate::settings::ActivitySettings;
 use crate::snapshot::Mode;
 use crate::time::{Mono, Now, millis};
@@ -85,7 +86,7 @@ impl Orchestrator {
     }
 
     /// How many requests the day will take: what is spent, polls at this pace for the rest of it,
-    /// and reads before starts and after turns as often as so far (contract 12.7).
+    /// and reads before starts and after turns and tool calls as often as so far (contract 12.7).
     pub(super) fn projected_day(&self, now: Now) -> u64 {
         const DAY: u64 = 86_400_000;
         const HOUR: u64 = 3_600_000;
@@ -96,6 +97,7 @@ impl Orchestrator {
         let spent = today.values().fold(0, |sum: u64, n| sum.saturating_add(*n));
         let reads = count(Purpose::Check).unwrap_or(0);
         let reads = reads.saturating_add(count(Purpose::Turn).unwrap_or(0));
+        let reads = reads.saturating_add(today.get(TOOL).copied().unwrap_or(0));
         let mut pace = self.interval(&Job::Candidates);
         if !self.claims.is_empty() {
             pace = pace.min(self.interval(&Job::Refresh));

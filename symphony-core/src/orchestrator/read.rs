@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::budget::{BudgetView, TOOL};
 use crate::failure::{Failure, FailureKind};
 use crate::issue::{Issue, IssueId};
 use crate::tracker::{ById, TrackerErrorKind};
@@ -89,9 +90,9 @@ impl Orchestrator {
     /// Asks the tracker something.
     pub(super) fn ask(&mut self, query: Query, asked: Asked) -> ReadId {
         let read = ReadId(self.next_id());
-        let generation = self.configuration.generation;
+        let (generation, purpose) = (self.configuration.generation, asked.purpose());
         self.reads.insert(read, OpenRead { generation, asked });
-        self.effect(Effect::Read { read, generation, query });
+        self.effect(Effect::Read { read, generation, purpose, query });
         read
     }
 
@@ -104,8 +105,9 @@ impl Orchestrator {
         if matches!(asked, Asked::Abandoned(_)) {
             return;
         }
-        if answer.budget.is_some() {
-            self.budget = answer.budget;
+        if let Some(budget) = answer.budget {
+            self.note_tools(&budget);
+            self.budget = Some(budget);
         }
         match asked {
             Asked::Poll(parts) => {
@@ -175,6 +177,14 @@ impl Orchestrator {
         if requests > 0 {
             let count = self.spent.requests.entry(purpose.as_str().to_owned()).or_default();
             *count = count.saturating_add(u64::from(requests));
+        }
+    }
+
+    /// The agents' tool calls are no reads of ours: only the tracker's budget knows of them.
+    fn note_tools(&mut self, budget: &BudgetView) {
+        if let Some(calls) = budget.today.get(TOOL) {
+            let count = self.spent.requests.entry(TOOL.to_owned()).or_default();
+            *count = (*count).max(*calls);
         }
     }
 

@@ -464,7 +464,7 @@ impl Books {
     pub(crate) fn did(&mut self, effect: &Effect) -> Check {
         ensure!(!self.step.nothing, "old news changes nothing", "it led to {effect:?}");
         match effect {
-            Effect::Read { read, generation, query } => {
+            Effect::Read { read, generation, query, .. } => {
                 self.check_read_id(*read, *generation)?;
                 self.asked(*read, *generation, query)
             }

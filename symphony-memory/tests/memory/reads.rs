@@ -1,5 +1,6 @@
 //! What a read asks and answers.
 
+use symphony_core::orchestrator::Purpose;
 use symphony_core::tracker::{ById, CandidateQuery, Candidates, Poll, Tracker};
 use symphony_core::{IssueId, StateSet};
 
@@ -66,5 +67,10 @@ pub(crate) fn poll(states: Option<&[&str]>, ids: &[&str]) -> Poll {
         states: StateSet::new(states.iter().copied()),
         enough: 5,
     };
-    Poll { candidates: states.map(query), ids: ids.iter().map(|id| IssueId::from(*id)).collect() }
+    let purpose = Purpose::Candidates;
+    Poll {
+        purpose,
+        candidates: states.map(query),
+        ids: ids.iter().map(|id| IssueId::from(*id)).collect(),
+    }
 }

@@ -15,7 +15,7 @@ impl Desk {
             assert!(self.runs.contains_key(&run), "not a live run: {effect:?}");
         }
         match effect {
-            Effect::Read { read, generation, query } => {
+            Effect::Read { read, generation, query, .. } => {
                 assert!(Some(*read) > self.last_read, "{read:?} is not new");
                 assert_eq!(*generation, self.configuration.generation);
                 assert_asks_something_once(query);

@@ -1,0 +1,45 @@
+//! Foreign text, made safe for a line that people read (contract 13.1).
+
+use std::fmt::Write as _;
+
+use crate::text::is_plain;
+
+/// The text on one line, without anything that moves a cursor or turns the reading direction, cut
+/// to about this many bytes. Of a longer text the end is kept: that is where errors are.
+#[must_use]
+pub fn plain(text: &str, limit: usize) -> String {
+    let cut = text.len().saturating_sub(limit);
+    let start = (cut..text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(text.len());
+    let mut line = String::with_capacity(text.len() - start);
+    if start > 0 {
+        line.push('…');
+    }
+    for c in text[start..].trim_end().chars() {
+        if is_plain(c) {
+            line.push(c);
+        } else {
+            let _ = write!(line, "{}", c.escape_default());
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rule_13_1_escapes_controls_and_bidirectional_marks_do_not_reach_a_log() {
+        let foreign = "a\u{1b}[2Jb\nc\u{202e}d\u{9b}e\u{200b}";
+        let line = plain(foreign, 100);
+        assert_eq!(line, "a\\u{1b}[2Jb\\nc\\u{202e}d\\u{9b}e\\u{200b}");
+        assert!(plain("Ünïcödé is fine", 100) == "Ünïcödé is fine");
+    }
+
+    #[test]
+    fn the_end_of_a_long_text_is_kept_and_no_character_is_split() {
+        assert_eq!(plain("ööö", 3), "…ö");
+        assert_eq!(plain("abc", 3), "abc");
+        assert_eq!(plain("", 0), "");
+    }
+}

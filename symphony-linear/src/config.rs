@@ -1,0 +1,166 @@
+//! `tracker.provider` of a workflow file, resolved and checked.
+
+use reqwest::Url;
+use serde_json::{Map, Value};
+use symphony_core::env::Env;
+use symphony_core::settings::{BudgetSettings, Provider, TrackerSettings, env_reference};
+use symphony_core::tracker::{TrackerContext, TrackerError, TrackerErrorKind};
+
+use crate::board::Board;
+use crate::key::ApiKey;
+use crate::normal::Assignee;
+
+/// The variable that holds the key where the file does not say.
+pub(crate) const KEY_VARIABLE: &str = "LINEAR_API_KEY";
+
+/// Where Linear answers.
+pub(crate) const ENDPOINT: &str = "https://api.linear.app/graphql";
+
+/// The keys that are read.
+pub(crate) const KEYS: [&str; 6] =
+    ["api_key", "assignee", "endpoint", "project_slug", "team_key", "tool"];
+
+/// What agents may do with the tool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ToolMode {
+    ReadWrite,
+    ReadOnly,
+    Off,
+}
+
+/// Everything that a tracker is built from.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) endpoint: Url,
+    pub(crate) key: ApiKey,
+    /// Variables that hold secrets.
+    pub(crate) secret_names: Vec<String>,
+    pub(crate) board: Board,
+    pub(crate) assignee: Option<Assignee>,
+    pub(crate) tool: ToolMode,
+    /// `tracker.*`, without the adapter's own keys.
+    pub(crate) tracker: TrackerSettings,
+    pub(crate) budget: BudgetSettings,
+}
+
+impl Config {
+    pub(crate) fn read(cx: &TrackerContext<'_>) -> Result<Self, TrackerError> {
+        let keys = Keys { raw: cx.tracker.provider.raw(), env: cx.env };
+        let board = Board { project: keys.text("project_slug")?, team: keys.text("team_key")? };
+        if board.project.is_none() && board.team.is_none() {
+            return Err(refused(
+                "project_slug",
+                "is missing: name a project by the end of its address, or a team by team_key",
+            ));
+        }
+        let (key, variable) = keys.api_key()?;
+        let mut secret_names = vec![KEY_VARIABLE.to_owned()];
+        secret_names.extend(variable.filter(|name| name != KEY_VARIABLE));
+        Ok(Self {
+            endpoint: keys.endpoint()?,
+            key,
+            secret_names,
+            board,
+            assignee: keys.text("assignee")?.map(|text| match text.as_str() {
+                "me" | "@me" => Assignee::Me,
+                text if text.contains('@') => Assignee::Email(text.to_owned()),
+                text => Assignee::Id(text.to_owned()),
+            }),
+            tool: keys.tool()?,
+            tracker: TrackerSettings { provider: Provider::default(), ..cx.tracker.clone() },
+            budget: cx.budget.clone(),
+        })
+    }
+}
+
+struct Keys<'a> {
+    raw: &'a Map<String, Value>,
+    env: &'a dyn Env,
+}
+
+impl Keys<'_> {
+    /// A text, from the environment where it is a whole `$NAME` (contract 2.4). Blank is absent.
+    fn text(&self, key: &str) -> Result<Option<String>, TrackerError> {
+        let text = match self.raw.get(key) {
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::String(text)) => text.trim().to_owned(),
+            Some(Value::Number(number)) => number.to_string(),
+            Some(_) => return Err(refused(key, "must be a text")),
+        };
+        let Some(name) = env_reference(&text) else {
+            return Ok(Some(text).filter(|text| !text.is_empty()));
+        };
+        let value = self.env.var(name).map(|value| value.trim().to_owned());
+        match value.filter(|value| !value.is_empty()) {
+            Some(value) => Ok(Some(value)),
+            None => Err(refused(key, &format!("the environment variable {name} is not set"))),
+        }
+    }
+
+    /// The key, and the variable it came from. Its text is in no message.
+    fn api_key(&self) -> Result<(ApiKey, Option<String>), TrackerError> {
+        let given = match self.raw.get("api_key") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(text)) => Some(text.trim()).filter(|text| !text.is_empty()),
+            Some(_) => return Err(refused("api_key", "must be a text")),
+        };
+        let name = match given {
+            None => KEY_VARIABLE,
+            Some(text) => match env_reference(text) {
+                None => return Ok((ApiKey::new(text), None)),
+                Some(name) => name,
+            },
+        };
+        let value = self.env.var(name).filter(|value| !value.trim().is_empty());
+        let Some(value) = value else {
+            let message = format!(
+                "tracker.provider.api_key: the environment variable {name} is not set; \
+                 make a key in Linear under Settings, Security & access"
+            );
+            return Err(TrackerError::new(TrackerErrorKind::MissingSecret, message));
+        };
+        Ok((ApiKey::new(&value), Some(name.to_owned())))
+    }
+
+    /// The address of the API. A key travels in the open only within this machine.
+    fn endpoint(&self) -> Result<Url, TrackerError> {
+        let text = self.text("endpoint")?.unwrap_or_else(|| ENDPOINT.to_owned());
+        let url = Url::parse(&text).map_err(|error| {
+            refused("endpoint", &format!("must be the address of a GraphQL API: {error}"))
+        })?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(refused("endpoint", "must have no user or password in it"));
+        }
+        let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+        let is_here = host == "localhost"
+            || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback());
+        match url.scheme() {
+            "https" => Ok(url),
+            "http" if is_here => Ok(url),
+            _ => Err(refused(
+                "endpoint",
+                "must begin with https://, because the key is sent there (http:// is for this \
+                 machine only)",
+            )),
+        }
+    }
+
+    fn tool(&self) -> Result<ToolMode, TrackerError> {
+        let word = match self.raw.get("tool") {
+            // `off` is a word to YAML 1.1 and false to some writers.
+            Some(Value::Bool(false)) => "off".to_owned(),
+            _ => self.text("tool")?.unwrap_or_else(|| "read_write".to_owned()),
+        };
+        match word.as_str() {
+            "read_write" => Ok(ToolMode::ReadWrite),
+            "read_only" => Ok(ToolMode::ReadOnly),
+            "off" => Ok(ToolMode::Off),
+            _ => Err(refused("tool", "must be read_write, read_only or off")),
+        }
+    }
+}
+
+fn refused(key: &str, message: &str) -> TrackerError {
+    let message = format!("tracker.provider.{key}: {message}");
+    TrackerError::new(TrackerErrorKind::InvalidConfig, message)
+}

@@ -1,0 +1,84 @@
+//! Whether Linear's pages come best first (contract 5.3), so that later ones need not be read.
+//!
+//! Which of its two directions puts urgent issues first is not documented. So it is not assumed
+//! but read off the pages: a list is cut short only when it has been seen to be in order.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use symphony_core::time::Wall;
+
+use crate::queries::{CreatedAtSort, Issue, IssueSortInput, PaginationSortOrder, PrioritySort};
+
+/// What the order of dispatch looks at, as far as the server sorts by it.
+type Place = (u8, bool, Option<Wall>);
+
+/// The direction to ask for, and whether it is known to be right.
+#[derive(Debug)]
+pub(crate) struct Order(Mutex<Learned>);
+
+#[derive(Debug)]
+struct Learned {
+    direction: PaginationSortOrder,
+    proven: bool,
+}
+
+impl Default for Order {
+    fn default() -> Self {
+        Self(Mutex::new(Learned { direction: PaginationSortOrder::Ascending, proven: false }))
+    }
+}
+
+impl Order {
+    /// By priority, then oldest first.
+    pub(crate) fn sort(&self) -> Vec<IssueSortInput> {
+        let priority = PrioritySort {
+            no_priority_first: Some(false),
+            order: Some(self.learned().direction),
+            use_priority_sort_order_tiebreaker: Some(false),
+        };
+        let created_at = CreatedAtSort { order: Some(PaginationSortOrder::Ascending) };
+        vec![
+            IssueSortInput { priority: Some(priority), ..IssueSortInput::default() },
+            IssueSortInput { created_at: Some(created_at), ..IssueSortInput::default() },
+        ]
+    }
+
+    /// How many of these, the first of a longer list, are sure to come before all that follow.
+    pub(crate) fn settled(&self, issues: &[Issue]) -> usize {
+        let places: Vec<Place> = issues.iter().map(place).collect();
+        let mut learned = self.learned();
+        let ranks = || places.windows(2).map(|pair| (pair[0].0, pair[1].0));
+        let rises = ranks().any(|(before, after)| before < after);
+        if !places.is_sorted() {
+            if !rises && ranks().any(|(before, after)| before > after) {
+                learned.turn();
+            }
+            learned.proven = false;
+            return 0;
+        }
+        // Issues of one priority look the same either way, unless nothing can come before them.
+        learned.proven |= rises || places.first().is_some_and(|(rank, ..)| *rank == 1);
+        let last = places.last().filter(|_| learned.proven);
+        // Of equal ones, the rest may follow.
+        last.map_or(0, |last| places.partition_point(|place| place < last))
+    }
+
+    fn learned(&self) -> MutexGuard<'_, Learned> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Learned {
+    fn turn(&mut self) {
+        self.direction = match self.direction {
+            PaginationSortOrder::Ascending => PaginationSortOrder::Descending,
+            PaginationSortOrder::Descending => PaginationSortOrder::Ascending,
+        };
+    }
+}
+
+fn place(issue: &Issue) -> Place {
+    let rank = (1..=4_u8).find(|rank| issue.priority == Some(f64::from(*rank))).unwrap_or(5);
+    let created = issue.created_at.as_ref().and_then(|at| Wall::parse(&at.0));
+    (rank, created.is_none(), created)
+}

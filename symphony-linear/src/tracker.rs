@@ -1,0 +1,207 @@
+//! The tracker: what Symphony asks of Linear, and what is remembered between two reads.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use symphony_core::finding::Finding;
+use symphony_core::orchestrator::{Purpose, Spent};
+use symphony_core::time::Mono;
+use symphony_core::tracker::{
+    AgentTools, ById, CandidateQuery, Candidates, Poll, Polled, Tracker, TrackerError,
+};
+use symphony_core::{Issue, IssueId, Settings, StateName, StateSet, plain};
+use tracing::warn;
+
+use crate::client::Client;
+use crate::complexity::CANDIDATES;
+use crate::config::{Config, ToolMode};
+use crate::error::LinearError;
+use crate::examine::examine;
+use crate::factory::default_states;
+use crate::normal::Flaw;
+use crate::order::Order;
+use crate::queries;
+use crate::reading::Reading;
+use crate::scope::Surroundings;
+use crate::tool::LinearGraphql;
+
+/// How often project, team and states are looked at again. They travel with a poll.
+const LOOK_AGAIN: Duration = Duration::from_secs(3600);
+
+/// The smallest page that is tried when answers are too large.
+const SMALLEST_PAGE: i32 = 5;
+
+/// How many different complaints are remembered, so that each is logged once.
+const TOLD: usize = 1000;
+
+/// How much of a foreign text goes into a log line.
+const LONGEST: usize = 500;
+
+/// One project or team of Linear.
+#[derive(Debug)]
+pub struct LinearTracker {
+    pub(crate) client: Arc<Client>,
+    pub(crate) config: Arc<Config>,
+    pub(crate) order: Order,
+    page: AtomicI32,
+    scope: Mutex<Scope>,
+    told: Mutex<BTreeSet<String>>,
+}
+
+/// What is known of the surroundings.
+#[derive(Debug, Default)]
+struct Scope {
+    seen: Option<Mono>,
+    found: Surroundings,
+    problem: Option<LinearError>,
+}
+
+impl LinearTracker {
+    pub(crate) fn new(client: Arc<Client>, config: Arc<Config>) -> Self {
+        Self {
+            client,
+            config,
+            order: Order::default(),
+            page: AtomicI32::new(CANDIDATES),
+            scope: Mutex::default(),
+            told: Mutex::default(),
+        }
+    }
+
+    /// How many candidates are asked for at once.
+    pub(crate) fn page_size(&self) -> i32 {
+        self.page.load(Ordering::Relaxed)
+    }
+
+    /// An answer was too large to be read: the next ones are smaller.
+    pub(crate) fn shrink_pages(&self) {
+        let smaller = (self.page_size() / 2).max(SMALLEST_PAGE);
+        self.page.store(smaller, Ordering::Relaxed);
+        warn!(page = smaller, "Linear's answer was too large; pages are smaller from now on");
+    }
+
+    /// Whether the next poll is to look at project, team and states.
+    pub(crate) fn surroundings_are_due(&self) -> bool {
+        let scope = self.scope();
+        let age = scope.seen.map(|at| self.client.now().mono.since(at));
+        scope.problem.is_some() || age.is_none_or(|age| age >= LOOK_AGAIN)
+    }
+
+    /// What makes every candidate read wrong.
+    pub(crate) fn scope_problem(&self) -> Option<LinearError> {
+        self.scope().problem.clone()
+    }
+
+    /// What was last seen of project, team and states.
+    pub(crate) fn surroundings(&self) -> Surroundings {
+        self.scope().found.clone()
+    }
+
+    /// Takes in what a poll saw of the surroundings, and tells of states that do not exist.
+    pub(crate) fn look_around(&self, answer: &queries::Poll) {
+        let seen = Some(self.client.now().mono);
+        match Surroundings::read(&self.config.board, answer) {
+            Ok(found) => {
+                for name in self.doubtful_states(&found) {
+                    if self.is_news(&format!("state {}", name.key())) {
+                        let state = plain(name.as_str(), LONGEST);
+                        let known = plain(&found.known(), LONGEST);
+                        warn!(state, known, "no workflow state in Linear has this name");
+                    }
+                }
+                *self.scope() = Scope { seen, found, problem: None };
+            }
+            Err(problem) => {
+                *self.scope() =
+                    Scope { seen, found: Surroundings::default(), problem: Some(problem) };
+            }
+        }
+    }
+
+    /// States that the file names and Linear does not have. Of the terminal ones that stand where
+    /// the file names none, most are always missing.
+    pub(crate) fn doubtful_states<'c>(&'c self, found: &Surroundings) -> Vec<&'c StateName> {
+        let tracker = &self.config.tracker;
+        let (active, terminal) = (&tracker.active_states, &tracker.terminal_states);
+        let mut names = found.unknown(active);
+        if *terminal != default_states().1 {
+            names.extend(found.unknown(terminal));
+        }
+        names
+    }
+
+    /// Logs that a record is no issue, once for each.
+    pub(crate) fn tell_of_flaw(&self, flaw: &Flaw) {
+        if self.is_news(&format!("flaw {} {}", flaw.id, flaw.message)) {
+            let (issue_id, error) = (plain(flaw.id.as_str(), 100), plain(&flaw.message, LONGEST));
+            warn!(issue_id, error, "a record of Linear is no issue; it is left out");
+        }
+    }
+
+    fn is_news(&self, what: &str) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.len() < TOLD && told.insert(what.to_owned())
+    }
+
+    fn scope(&self) -> MutexGuard<'_, Scope> {
+        self.scope.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All issues in these states.
+    pub(crate) async fn list(&self, states: &StateSet) -> Result<Vec<Issue>, LinearError> {
+        let query = CandidateQuery { states: states.clone(), enough: usize::MAX };
+        let mut reading = Reading::new(self, Purpose::Sweep);
+        let (candidates, _) = reading.both(Some(&query), &[]).await;
+        candidates.unwrap_or_else(|| Ok(Candidates::default())).map(|list| list.issues)
+    }
+}
+
+#[async_trait]
+impl Tracker for LinearTracker {
+    async fn fetch_issues_by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError> {
+        Ok(self.list(states).await?)
+    }
+
+    async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
+        let mut reading = Reading::new(self, Purpose::Check);
+        Ok(reading.both(None, ids).await.1?)
+    }
+
+    async fn poll(&self, poll: &Poll) -> Polled {
+        let mut reading = Reading::new(self, poll.purpose);
+        let (candidates, by_id) = reading.both(poll.candidates.as_ref(), &poll.ids).await;
+        let asked = poll.candidates.as_ref();
+        let candidates = asked.map(|_| candidates.unwrap_or_else(|| Ok(Candidates::default())));
+        Polled {
+            candidates: candidates.map(|result| result.map_err(TrackerError::from)),
+            by_id: by_id.map_err(TrackerError::from),
+            next_poll: None,
+            requests: reading.made,
+            budget: Some(self.client.view()),
+        }
+    }
+
+    fn tools(&self) -> Option<Arc<dyn AgentTools>> {
+        let read_only = match self.config.tool {
+            ToolMode::Off => return None,
+            ToolMode::ReadOnly => true,
+            ToolMode::ReadWrite => false,
+        };
+        Some(Arc::new(LinearGraphql::new(
+            Arc::clone(&self.client),
+            read_only,
+            self.config.tracker.timeout,
+        )))
+    }
+
+    fn resume(&self, spent: &Spent) {
+        self.client.resume(self.config.budget.clone(), spent);
+    }
+
+    async fn examine(&self, _: &Settings) -> Vec<Finding> {
+        examine(self).await
+    }
+}

@@ -1,0 +1,122 @@
+//! The conformance kit on the adapter, over HTTP to the fake.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use symphony_core::conformance::tracker::{Fault as Trouble, Seed};
+use symphony_core::conformance::{Able, TrackerFixture};
+use symphony_core::tracker::Tracker;
+use symphony_core::{IssueId, StateName};
+use symphony_linear::{LinearFactory, PAGE};
+use symphony_linear_fake::{Fake, Fault, Issue, Limits, Server};
+use tokio::runtime::Runtime;
+
+use crate::desk;
+
+/// A project of the fake, read over loopback.
+struct Project {
+    runtime: Runtime,
+    fake: Fake,
+    _server: Server,
+    tracker: Arc<dyn Tracker>,
+}
+
+impl Project {
+    fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let fake = Fake::new();
+        // The kit asks more often within a second than a key would last.
+        fake.set_limits(Limits { requests: 100_000, points: 100_000_000, ..Limits::default() });
+        let server = runtime.block_on(Server::start(fake.clone())).unwrap();
+        let settings = desk::settings(&json!({ "endpoint": server.endpoint(), "assignee": "me" }));
+        let tracker = desk::try_build(&LinearFactory::new(), &settings, &[]).unwrap().tracker;
+        Self { runtime, fake, _server: server, tracker }
+    }
+
+    fn issue(&self, seed: Seed) -> Issue {
+        let issue = Issue::new(self.fake.world().issues.len() + 1);
+        let created_at = seed.created_at.map_or(issue.created_at.clone(), |at| at.to_string());
+        Issue {
+            title: seed.title,
+            state: seed.state.to_string(),
+            labels: seed.labels,
+            priority: u8::try_from(seed.priority.unwrap_or(0)).unwrap(),
+            created_at,
+            blocked_by: seed.blocked_by.iter().map(ToString::to_string).collect(),
+            assignee: seed.dispatchable.then(|| "robot@example.com".to_owned()),
+            ..issue
+        }
+    }
+}
+
+impl TrackerFixture for Project {
+    fn block_on<F: Future>(&self, future: F) -> F::Output {
+        let limit = Duration::from_secs(60);
+        self.runtime.block_on(async { tokio::time::timeout(limit, future).await.unwrap() })
+    }
+
+    fn tracker(&self) -> Arc<dyn Tracker> {
+        Arc::clone(&self.tracker)
+    }
+
+    fn states(&self) -> [StateName; 2] {
+        ["In Progress", "Human Review"].map(StateName::from)
+    }
+
+    fn put(&self, seed: Seed) -> Able<IssueId> {
+        let issue = self.issue(seed);
+        let id = issue.id.clone();
+        self.fake.put([issue]);
+        Ok(id.into())
+    }
+
+    fn move_to(&self, id: &IssueId, state: &StateName) {
+        assert!(self.fake.move_to(id.as_str(), state.as_str()));
+    }
+
+    fn remove(&self, id: &IssueId) {
+        self.fake.change(|world| world.issues.retain(|issue| issue.id != id.as_str()));
+    }
+
+    fn requests(&self) -> u64 {
+        self.fake.requests()
+    }
+
+    fn put_outside(&self, seed: Seed) -> Able<IssueId> {
+        let issue = Issue { project: Some("def456".to_owned()), ..self.issue(seed) };
+        let id = issue.id.clone();
+        self.fake.put([issue]);
+        Ok(id.into())
+    }
+
+    fn spoil(&self, id: &IssueId) -> Able {
+        let spoil = |issue: &mut Issue| issue.spoiled.push("title".to_owned());
+        assert!(self.fake.change(|world| world.edit(id.as_str(), spoil)));
+        Ok(())
+    }
+
+    fn fail(&self, trouble: Option<Trouble>) -> Able {
+        self.fake.fail(trouble.map(|trouble| match trouble {
+            Trouble::Unreachable => Fault::Close,
+            Trouble::Status => Fault::answer(500, "oops"),
+            Trouble::Nonsense => Fault::html(200),
+            Trouble::RateLimited(span) => Fault::RateLimited { retry_after: Some(span.as_secs()) },
+            Trouble::LaterPage => Fault::LaterPage,
+        }));
+        Ok(())
+    }
+
+    fn page_size(&self) -> Able<usize> {
+        Ok(PAGE)
+    }
+}
+
+mod over_http {
+    symphony_core::tracker_conformance!(super::Project::new());
+}

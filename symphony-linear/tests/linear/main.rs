@@ -1,0 +1,17 @@
+//! The Linear adapter over the fake.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot be set up fails")]
+
+mod budget;
+mod config;
+mod conformance;
+mod day;
+mod desk;
+mod documents;
+mod examine;
+mod faults;
+mod hostile;
+mod polls;
+mod scope;
+mod service;
+mod tool;
+mod wire;

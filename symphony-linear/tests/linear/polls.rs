@@ -1,0 +1,210 @@
+//! How many requests reads take, and what they bring (contract 11.1, 11.3, 12.5).
+
+use symphony_core::orchestrator::Purpose;
+use symphony_core::tracker::{CandidateQuery, Candidates, Poll, Polled};
+use symphony_core::{IssueId, Label, StateKind, StateSet};
+use symphony_linear::PAGE;
+use symphony_linear_fake::{Fake, Issue};
+
+use crate::desk::{tracker, tracker_with};
+
+pub(crate) fn poll(enough: usize, ids: &[&str]) -> Poll {
+    let states = StateSet::new(["Todo", "In Progress"]);
+    Poll {
+        purpose: Purpose::Candidates,
+        candidates: Some(CandidateQuery { states, enough }),
+        ids: ids.iter().map(|id| IssueId::from(*id)).collect(),
+    }
+}
+
+pub(crate) fn refresh(ids: &[&str]) -> Poll {
+    Poll { purpose: Purpose::Refresh, candidates: None, ..poll(0, ids) }
+}
+
+pub(crate) fn candidates(polled: Polled) -> Candidates {
+    polled.candidates.unwrap().unwrap()
+}
+
+fn names(list: &Candidates) -> Vec<&str> {
+    list.issues.iter().map(|issue| issue.identifier.as_str()).collect()
+}
+
+#[tokio::test]
+async fn rule_11_1_a_poll_for_candidates_and_claimed_issues_is_one_request() {
+    let fake = Fake::new();
+    fake.put((1..=30).map(Issue::new));
+    let tracker = tracker(&fake);
+    let ids: Vec<String> = (1..=20).map(|n| format!("id-{n}")).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    for round in 1..=3 {
+        let polled = tracker.poll(&poll(15, &ids)).await;
+        assert_eq!((polled.requests, fake.requests()), (1, round));
+        assert_eq!(polled.by_id.as_ref().unwrap().found.len(), 20);
+        assert_eq!(candidates(polled).issues.len(), 30);
+    }
+}
+
+#[tokio::test]
+async fn rule_11_3_an_issue_is_read_in_full() {
+    let fake = Fake::new();
+    fake.put([Issue::new(1)]);
+    let issue = Issue {
+        title: "Mend the gate".to_owned(),
+        description: Some("It squeaks.".to_owned()),
+        priority: 2,
+        state: "In Progress".to_owned(),
+        assignee: Some("ada@example.com".to_owned()),
+        labels: vec!["Bug".to_owned(), "UI ".to_owned()],
+        blocked_by: vec!["id-1".to_owned()],
+        related: vec!["id-1".to_owned()],
+        ..Issue::new(2)
+    };
+    fake.put([issue]);
+    let answer = tracker(&fake).fetch_issues_by_ids(&["id-2".into()]).await.unwrap();
+    let [issue] = &answer.found[..] else { panic!("{answer:?}") };
+    assert_eq!(issue.identifier.as_str(), "MT-2");
+    assert_eq!(issue.title, "Mend the gate");
+    assert_eq!(issue.description.as_deref(), Some("It squeaks."));
+    assert_eq!(issue.priority, Some(2));
+    assert_eq!((issue.state.as_str(), issue.state_kind), ("In Progress", Some(StateKind::Started)));
+    assert_eq!(issue.branch_name.as_deref(), Some("mt-2-branch"));
+    assert_eq!(issue.url.as_deref(), Some("https://linear.app/company/issue/MT-2"));
+    assert_eq!(issue.assignee_id.as_deref(), Some("user-ada"));
+    assert_eq!(issue.labels, Label::list(["bug", "ui"]));
+    assert_eq!(issue.created_at.unwrap().to_string(), "2026-02-18T12:00:00Z");
+    assert!(issue.updated_at.is_some() && issue.dispatchable);
+    assert_eq!(issue.native_ref.as_ref().unwrap()["team_id"], "team-MT");
+    // What is related in another way does not block.
+    let [blocker] = &issue.blocked_by[..] else { panic!("{:?}", issue.blocked_by) };
+    assert_eq!(blocker.identifier.as_ref().unwrap().as_str(), "MT-1");
+    assert_eq!(blocker.state_kind, Some(StateKind::Unstarted));
+}
+
+#[tokio::test]
+async fn rule_5_2_a_blocker_in_the_trash_blocks_nothing() {
+    let fake = Fake::new();
+    fake.put([
+        Issue { trashed: true, ..Issue::new(1) },
+        Issue { blocked_by: vec!["id-1".to_owned()], ..Issue::new(2) },
+    ]);
+    let answer = tracker(&fake).fetch_issues_by_ids(&["id-2".into()]).await.unwrap();
+    assert!(answer.found[0].blocked_by.is_empty());
+}
+
+#[tokio::test]
+async fn rule_11_1_pages_are_read_until_they_cannot_matter() {
+    let fake = Fake::new();
+    let urgent = |n| Issue { priority: if n > 250 { 1 } else { 3 }, ..Issue::new(n) };
+    let created = |n: usize| format!("2026-02-18T{:02}:{:02}:00Z", n / 60, n % 60);
+    fake.put((1..=300).map(|n| Issue { created_at: created(n), ..urgent(n) }));
+    let tracker = tracker(&fake);
+    let few = tracker.poll(&poll(15, &[])).await;
+    assert_eq!(few.requests, 1);
+    let few = candidates(few);
+    assert!(few.more && few.issues.len() >= 15);
+    assert!(names(&few).contains(&"MT-251"), "the urgent ones come first: {:?}", names(&few));
+    // Who wants more gets more, and who wants all gets all.
+    let many = tracker.poll(&poll(150, &[])).await;
+    assert_eq!(many.requests, 2);
+    assert!(candidates(many).issues.len() >= 150);
+    let all = tracker.poll(&poll(usize::MAX, &[])).await;
+    assert_eq!(all.requests, 3);
+    let all = candidates(all);
+    assert_eq!((all.issues.len(), all.more), (300, false));
+}
+
+#[tokio::test]
+async fn rule_11_1_a_server_that_sorts_the_other_way_is_read_to_its_end_and_then_asked_rightly() {
+    let fake = Fake::new();
+    fake.set_urgent_last(true);
+    let priority = |n: usize| u8::try_from(1 + n % 4).unwrap();
+    fake.put((1..=250).map(|n| Issue { priority: priority(n), ..Issue::new(n) }));
+    let tracker = tracker(&fake);
+    let first = tracker.poll(&poll(10, &[])).await;
+    assert_eq!(first.requests, 3);
+    assert!(!candidates(first).more);
+    let second = tracker.poll(&poll(10, &[])).await;
+    assert_eq!(second.requests, 1);
+    let second = candidates(second);
+    assert!(second.more && second.issues.iter().all(|issue| issue.priority <= Some(2)));
+}
+
+#[tokio::test]
+async fn rule_11_1_a_list_of_one_priority_proves_no_order_and_is_read_to_its_end() {
+    let fake = Fake::new();
+    fake.put((1..=PAGE + 1).map(Issue::new));
+    let polled = tracker(&fake).poll(&poll(10, &[])).await;
+    assert_eq!(polled.requests, 2);
+    assert_eq!(candidates(polled).issues.len(), PAGE + 1);
+}
+
+#[tokio::test]
+async fn rule_11_3_labels_and_relations_beyond_one_page_are_read_too() {
+    let fake = Fake::new();
+    let labels: Vec<String> = (0..40).map(|n| format!("label-{n}")).collect();
+    let blockers: Vec<String> = (2..=30).map(|n| format!("id-{n}")).collect();
+    fake.put([Issue { labels, ..Issue::new(1) }]);
+    fake.put((2..=30).map(Issue::new));
+    fake.put([Issue { blocked_by: blockers, ..Issue::new(31) }]);
+    let polled = tracker(&fake).poll(&poll(50, &["id-31"])).await;
+    // One for the poll, one for the rest of each part.
+    assert_eq!(polled.requests, 3);
+    assert_eq!(polled.by_id.as_ref().unwrap().found[0].blocked_by.len(), 29);
+    let list = candidates(polled);
+    let labelled = list.issues.iter().find(|issue| issue.identifier.as_str() == "MT-1").unwrap();
+    assert_eq!(labelled.labels.len(), 40);
+}
+
+#[tokio::test]
+async fn rule_11_3_an_issue_with_more_labels_than_can_be_read_is_unreadable_and_not_cut() {
+    let fake = Fake::new();
+    let labels: Vec<String> = (0..300).map(|n| format!("label-{n}")).collect();
+    fake.put([Issue { labels, ..Issue::new(1) }, Issue::new(2)]);
+    let polled = tracker(&fake).poll(&poll(50, &["id-1", "id-2"])).await;
+    let by_id = polled.by_id.as_ref().unwrap();
+    assert_eq!((by_id.found.len(), by_id.unreadable.len()), (1, 1));
+    assert!(by_id.unreadable[0].message.contains("250 labels"), "{by_id:?}");
+    assert_eq!(names(&candidates(polled)), ["MT-2"]);
+}
+
+#[tokio::test]
+async fn rule_11_1_more_ids_than_fit_into_a_request_are_read_in_several() {
+    let fake = Fake::new();
+    fake.put((1..=400).map(Issue::new));
+    let ids: Vec<String> = (1..=400).map(|n| format!("id-{n}")).collect();
+    let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+    let polled = tracker(&fake).poll(&refresh(&ids)).await;
+    assert_eq!(polled.by_id.unwrap().found.len(), 400);
+    assert_eq!(polled.requests, 3);
+    assert!(fake.made().iter().all(|made| made.points <= 10_000));
+}
+
+#[tokio::test]
+async fn rule_11_3_the_assignee_is_me_an_id_or_an_email_and_costs_no_request() {
+    let fake = Fake::new();
+    let assigned = |n, email: &str| Issue { assignee: Some(email.to_owned()), ..Issue::new(n) };
+    fake.put([assigned(1, "robot@example.com"), assigned(2, "ada@example.com"), Issue::new(3)]);
+    for (who, expected) in
+        [("me", "MT-1"), ("@me", "MT-1"), ("user-ada", "MT-2"), ("ADA@example.com", "MT-2")]
+    {
+        let tracker = tracker_with(&fake, &serde_json::json!({ "assignee": who }));
+        let polled = tracker.poll(&poll(10, &[])).await;
+        assert_eq!(polled.requests, 1, "{who}");
+        let list = candidates(polled);
+        assert_eq!(list.issues.len(), 3, "others are seen, so that people can be told why");
+        let ours: Vec<_> = list.issues.iter().filter(|issue| issue.dispatchable).collect();
+        assert_eq!(ours.len(), 1, "{who}");
+        assert_eq!(ours[0].identifier.as_str(), expected);
+    }
+}
+
+#[tokio::test]
+async fn rule_1_3_a_record_without_an_id_makes_a_read_by_id_fail_and_none_look_gone() {
+    let fake = Fake::new();
+    fake.put([Issue::new(1), Issue::new(2)]);
+    let tracker = tracker(&fake);
+    fake.change(|world| world.issues[0].spoiled.push("identifier".to_owned()));
+    let by_id = tracker.fetch_issues_by_ids(&["id-1".into(), "id-2".into()]).await.unwrap();
+    assert_eq!((by_id.found.len(), by_id.unreadable[0].id.as_str()), (1, "id-1"));
+    assert!(by_id.unreadable[0].message.contains("identifier"), "{by_id:?}");
+}
