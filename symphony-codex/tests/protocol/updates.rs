@@ -52,6 +52,8 @@ async fn rule_10_8_limits_are_told_as_windows() {
     });
     server.tell("account/rateLimits/updated", json!({"rateLimits": limits})).await;
     server.tell("account/rateLimits/updated", json!({"rateLimits": 7})).await;
+    // Only what has changed is sent: the rest stays known.
+    server.tell("account/rateLimits/updated", json!({"rateLimits": {}})).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let limits: Vec<_> = told
         .all()
