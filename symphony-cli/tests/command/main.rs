@@ -4,6 +4,7 @@
 mod corpus;
 mod endurance;
 mod kills;
+mod linear;
 mod program;
 mod restarts;
 mod service;
