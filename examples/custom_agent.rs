@@ -90,8 +90,7 @@ impl ShellAgent {
 impl AgentBackend for ShellAgent {
     async fn open(&self, request: SessionRequest) -> Result<Box<dyn AgentSession>, AgentError> {
         // Everything that a run starts is in one scope, marked as what it is.
-        let root = request.workspace.parent().unwrap_or(&request.workspace).display().to_string();
-        let mark = Mark::new(&root, &request.run.to_string());
+        let mark = Mark::new(&request.service, &request.run.to_string());
         let scope = Scope::new(Arc::clone(&self.host), mark);
         Ok(Box::new(ShellSession { command: self.command.clone(), scope, request }))
     }

@@ -9,7 +9,7 @@
 use std::env;
 use std::fmt::Write as _;
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::{self, Stdio};
 use std::sync::Arc;
@@ -17,11 +17,13 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode};
 use symphony_core::Issue;
-use symphony_core::orchestrator::Happened;
+use symphony_core::orchestrator::{Happened, Notice};
 use symphony_host::{Command, Host, Local, Mark, Scope, Shell};
 use symphony_memory::{MemoryFactory, MemoryTracker, Script, ScriptedAgent, ScriptedFactory};
-use symphony_runtime::Service;
+use symphony_runtime::{Ended, Handle, Service};
+use tokio::sync::broadcast;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::JoinHandle;
 
 fn main() {
     symphony_host::init();
@@ -41,27 +43,15 @@ async fn starts(rounds: usize) {
     let pipe = folder.path().join("pipe");
     let mut moments = moments(&pipe);
     let script = format!("echo > '{}'", pipe.display());
-    let file = format!(
-        "---\ntracker:\n  kind: memory\nworkspace:\n  root: ./work\npolling:\n  \
-         interval_ms: 3600000\nhooks:\n  before_run: |\n    {script}\nagent:\n  kind: scripted\n\
-         ---\nGo.\n"
-    );
-    fs::write(folder.path().join("WORKFLOW.md"), file).unwrap();
-    let board = MemoryTracker::new();
-    let agent = ScriptedAgent::new(Script::new().set_state("Done"));
-    let service = Service::builder()
-        .workflow(folder.path().join("WORKFLOW.md"))
-        .tracker(MemoryFactory::serving(board.clone()))
-        .agent(ScriptedFactory::new(agent))
-        .build()
-        .await
-        .unwrap();
-    let handle = service.handle();
-    let mut notices = handle.subscribe().unwrap();
-    let running = tokio::spawn(service.run());
+    let grouped: Arc<dyn Host> = Arc::new(Local::new());
+    let ungrouped: Arc<dyn Host> = Arc::new(Local::new().without_control_groups());
+    let mut services = [
+        Served::start(folder.path(), "grouped", &grouped, &script).await,
+        Served::start(folder.path(), "ungrouped", &ungrouped, &script).await,
+    ];
 
-    let host: Arc<dyn Host> = Arc::new(Local::new());
-    let (mut bare, mut helped, mut ours) = (Vec::new(), Vec::new(), Vec::new());
+    let mut times: [Vec<Duration>; 6] = Default::default();
+    let [bare, lone, helped, durable, ours_lone, ours] = &mut times;
     for round in 0..rounds {
         let start = Instant::now();
         let mut shell = tokio::process::Command::new("sh");
@@ -70,39 +60,99 @@ async fn starts(rounds: usize) {
         bare.push(moments.recv().await.unwrap() - start);
         child.wait().await.unwrap();
 
-        let scope = Scope::new(Arc::clone(&host), Mark::new("bench", &round.to_string()));
-        let start = Instant::now();
-        let command = Command::script(Shell::Sh, &script, folder.path());
-        let mut command = scope.start(&command).await.unwrap();
-        helped.push(moments.recv().await.unwrap() - start);
-        command.exited().await;
-        scope.close(Duration::ZERO).await.unwrap();
+        for (host, times) in [(&ungrouped, &mut *lone), (&grouped, &mut *helped)] {
+            let scope = Scope::new(Arc::clone(host), Mark::new("bench", &round.to_string()));
+            let start = Instant::now();
+            let command = Command::script(Shell::Sh, &script, folder.path());
+            let mut command = scope.start(&command).await.unwrap();
+            times.push(moments.recv().await.unwrap() - start);
+            command.exited().await;
+            scope.close(Duration::ZERO).await.unwrap();
+        }
 
-        let id = round.to_string();
-        board.add(Issue::new(id.as_str(), &format!("MT-{id}"), "Go", "Todo").unwrap());
         let start = Instant::now();
-        handle.poll_now().unwrap();
-        ours.push(moments.recv().await.unwrap() - start);
-        while notices.recv().await.unwrap().what != Happened::Cleaned {}
+        let mut file = File::create(folder.path().join("durable")).unwrap();
+        file.write_all(&[b'x'; 300]).and_then(|()| file.sync_data()).unwrap();
+        durable.push(start.elapsed());
+
+        let [grouped, ungrouped] = &mut services;
+        ours_lone.push(ungrouped.round(round, &mut moments).await);
+        ours.push(grouped.round(round, &mut moments).await);
     }
-    handle.shut_down().unwrap();
-    running.await.unwrap();
+    for service in services {
+        service.end().await;
+    }
 
     println!("## From a visible issue to a hook that runs\n");
     println!("| what | p50 | p99 |\n| --- | --- | --- |");
-    let [bare, helped, ours] = [bare, helped, ours].map(percentiles);
+    let [bare, lone, helped, durable, ours_lone, ours] = times.map(percentiles);
     for (what, (middle, worst)) in [
         ("a bare spawn of the same shell", bare),
-        ("the same below a helper", helped),
+        ("the same below a helper", lone),
+        ("the same below a helper in a control group", helped),
+        ("a small file made durable, as the record of a workspace is", durable),
+        ("the service without control groups, from `poll_now`", ours_lone),
         ("the service, from `poll_now`", ours),
     ] {
         println!("| {what} | {} ms | {} ms |", millis(middle), millis(worst));
     }
-    for (what, than) in [("more than a bare spawn", bare), ("more than below a helper", helped)] {
-        let more = [ours.0.saturating_sub(than.0), ours.1.saturating_sub(than.1)].map(millis);
-        println!("| {what} (goal 2 ms, 5 ms) | {} ms | {} ms |", more[0], more[1]);
+    for (what, ours) in [("without control groups, ", ours_lone), ("", ours)] {
+        let more = [ours.0.saturating_sub(bare.0), ours.1.saturating_sub(bare.1)].map(millis);
+        println!(
+            "| {what}more than a bare spawn (goal 2, 5 ms) | {} ms | {} ms |",
+            more[0], more[1]
+        );
     }
     println!("\n{rounds} rounds, one after the other.\n");
+}
+
+/// A service with a board of its own, whose `before_run` is a script.
+struct Served {
+    board: MemoryTracker,
+    handle: Handle,
+    notices: broadcast::Receiver<Arc<Notice>>,
+    running: JoinHandle<Ended>,
+}
+
+impl Served {
+    async fn start(folder: &Path, name: &str, host: &Arc<dyn Host>, script: &str) -> Self {
+        let path = folder.join(format!("{name}.md"));
+        let file = format!(
+            "---\ntracker:\n  kind: memory\nworkspace:\n  root: ./{name}\npolling:\n  \
+             interval_ms: 3600000\nhooks:\n  before_run: |\n    {script}\nagent:\n  kind: scripted\n\
+             ---\nGo.\n"
+        );
+        fs::write(&path, file).unwrap();
+        let board = MemoryTracker::new();
+        let agent = ScriptedAgent::new(Script::new().set_state("Done"));
+        let service = Service::builder()
+            .workflow(path)
+            .host(Arc::clone(host))
+            .tracker(MemoryFactory::serving(board.clone()))
+            .agent(ScriptedFactory::new(agent))
+            .build()
+            .await
+            .unwrap();
+        let handle = service.handle();
+        let notices = handle.subscribe().unwrap();
+        Self { board, handle, notices, running: tokio::spawn(service.run()) }
+    }
+
+    /// One issue from the board to its hook, and on until its workspace is gone.
+    async fn round(&mut self, number: usize, moments: &mut UnboundedReceiver<Instant>) -> Duration {
+        let id = number.to_string();
+        self.board.add(Issue::new(id.as_str(), &format!("MT-{id}"), "Go", "Todo").unwrap());
+        let start = Instant::now();
+        self.handle.poll_now().unwrap();
+        let taken = moments.recv().await.unwrap() - start;
+        while self.notices.recv().await.unwrap().what != Happened::Cleaned {}
+        taken
+    }
+
+    async fn end(self) {
+        self.handle.shut_down().unwrap();
+        self.running.await.unwrap();
+    }
 }
 
 /// A pipe with a name, and when each line came out of it.

@@ -37,6 +37,12 @@ pub(crate) fn to_stdout(path: &Path, text: &str, problems: &[Problem]) -> std::i
     Ok(())
 }
 
+/// A stranger's text, line by line, which must not steer a terminal (contract 13.1).
+pub(crate) fn for_a_screen(text: &str) -> String {
+    let lines = text.lines().map(|line| plain(&line.replace('\t', "    "), usize::MAX));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 fn render(path: &Path, text: &str, problem: &Problem) -> String {
     let level = if problem.kind.is_warning() { Level::WARNING } else { Level::ERROR };
     let message = plain(&problem.message, LONGEST);
@@ -85,6 +91,11 @@ mod tests {
         assert_eq!(word(at(2, 7)), Some("drei"));
         assert_eq!(word(at(3, 2)), Some("ier"));
         assert_eq!(word(at(3, 5)), Some(""), "the end of a line has nothing to mark");
+    }
+
+    #[test]
+    fn rule_13_1_a_text_on_a_screen_keeps_its_lines_and_steers_nothing() {
+        assert_eq!(for_a_screen("one\n\n\ttwo \u{1b}[2J"), "one\n\n    two \\u{1b}[2J");
     }
 
     #[test]

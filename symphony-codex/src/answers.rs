@@ -29,7 +29,7 @@ pub(crate) enum Answer {
 }
 
 /// The answer to a request.
-pub(crate) fn answer(method: &str, params: &Payload, approvals: Approvals) -> Answer {
+pub(crate) fn answer(method: &str, params: Payload<'_>, approvals: Approvals) -> Answer {
     let modern = [json!("accept"), json!("decline"), json!("cancel")];
     match method {
         "item/tool/call" => params.read().map_or_else(unreadable_call, Answer::Run),
@@ -67,7 +67,7 @@ fn unreadable_call() -> Answer {
 /// `accept`, `decline` and `block`, each as this method spells it.
 fn approve(
     method: &str,
-    params: &Payload,
+    params: Payload<'_>,
     approvals: Approvals,
     [yes, no, stop]: [Value; 3],
 ) -> Answer {
@@ -87,7 +87,7 @@ fn approve(
 }
 
 /// What is granted is what was asked for, for this turn; nothing is granted by leaving it out.
-fn permissions(params: &Payload, approvals: Approvals) -> Answer {
+fn permissions(params: Payload<'_>, approvals: Approvals) -> Answer {
     #[derive(Deserialize)]
     struct Asked {
         permissions: Value,
@@ -107,7 +107,7 @@ fn permissions(params: &Payload, approvals: Approvals) -> Answer {
 }
 
 /// What an approval is for, in words.
-fn asked(method: &str, params: &Payload) -> String {
+fn asked(method: &str, params: Payload<'_>) -> String {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Asked {
@@ -134,7 +134,7 @@ fn asked(method: &str, params: &Payload) -> String {
     one_line(&reason.map_or(what.clone(), |reason| format!("{what} ({reason})")), QUESTION)
 }
 
-fn questions(params: &Payload) -> String {
+fn questions(params: Payload<'_>) -> String {
     #[derive(Deserialize)]
     struct Asked {
         questions: Vec<Question>,
@@ -167,7 +167,7 @@ fn questions(params: &Payload) -> String {
     one_line(&texts.join(" "), QUESTION)
 }
 
-fn elicitation(params: &Payload) -> String {
+fn elicitation(params: Payload<'_>) -> String {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Asked {

@@ -1,18 +1,19 @@
-//! A look at the Codex of the settings: does it start, which version is it, does it know the
-//! policies.
+//! A look at the Codex of the settings: how long its shell takes, does it start, which version is it,
+//! does it know the policies.
 //!
 //! Codex reads the parameters of a request before it looks for the conversation they are about. So
 //! the policies are sent for a conversation that does not exist: nothing is begun, and no model is
 //! asked.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use symphony_core::agent::{AgentError, AgentErrorKind, SessionRequest, Updates};
 use symphony_core::finding::Finding;
 use symphony_core::orchestrator::RunId;
 use symphony_core::{Issue, Settings};
-use symphony_host::Host;
+use symphony_host::{Host, Mark, Scope, Shell};
 
 use crate::process::Process;
 use crate::session::CodexSession;
@@ -20,6 +21,8 @@ use crate::text::one_line;
 
 /// The version that this crate is tested with.
 const TESTED: &str = "0.166";
+/// A login that takes longer is worth a word.
+const SLOW_LOGIN: Duration = Duration::from_secs(1);
 /// A conversation that does not exist.
 const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
 
@@ -28,7 +31,7 @@ pub(crate) async fn examine(
     settings: &Arc<Settings>,
     hidden_env: &Arc<[String]>,
 ) -> Vec<Finding> {
-    let mut findings = Vec::new();
+    let mut findings = vec![login_shell(host).await];
     if let Err(error) = look(host, settings, hidden_env, &mut findings).await {
         findings.push(Finding::wrong("codex", error.to_string()));
     }
@@ -82,6 +85,26 @@ impl CodexSession {
     }
 }
 
+/// How long `bash -lc` takes to start on this host: what the person's login profile costs every agent
+/// before it runs. Doubtful from a second on.
+pub async fn login_shell(host: &Arc<dyn Host>) -> Finding {
+    let scope = Scope::new(Arc::clone(host), Mark::new("check", "login"));
+    let measured = scope.login_time(Shell::Bash).await;
+    match measured {
+        Ok(took) => login_of(took),
+        Err(error) => Finding::wrong("login shell", format!("`bash -lc` does not run: {error}")),
+    }
+}
+
+fn login_of(took: Duration) -> Finding {
+    let text = format!("`bash -lc` starts in {} ms", took.as_millis());
+    if took <= SLOW_LOGIN {
+        return Finding::fine("login shell", text);
+    }
+    let advice = "every agent waits for it; see what its profile does";
+    Finding::doubtful("login shell", format!("{text}: {advice}"))
+}
+
 /// That the conversation does not exist is as it should be; that the request makes no sense is not.
 fn unknown(setting: &str, message: &str) -> Option<Finding> {
     let (_, reason) = message.split_once("Invalid request: ")?;
@@ -101,5 +124,25 @@ fn version(greeted: &Value) -> Finding {
             Finding::doubtful("codex", text)
         }
         None => Finding::doubtful("codex", "it does not say which version it is"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_login_is_worth_a_word() {
+        let fine = login_of(Duration::from_millis(108));
+        assert_eq!(fine, Finding::fine("login shell", "`bash -lc` starts in 108 ms"));
+        let slow = login_of(Duration::from_millis(1001));
+        assert!(slow.text.starts_with("`bash -lc` starts in 1001 ms: every agent waits for it"));
+        assert_ne!(slow.verdict, fine.verdict);
+    }
+
+    #[tokio::test]
+    async fn the_login_shell_is_measured() {
+        let host: Arc<dyn Host> = Arc::new(symphony_host::Local::without_helper());
+        assert!(login_shell(&host).await.text.starts_with("`bash -lc` starts in "));
     }
 }

@@ -6,17 +6,13 @@ use symphony_core::agent::{AgentError, AgentErrorKind};
 use crate::text::one_line;
 use crate::wire::TurnError;
 
-/// The length of Codex's own words in an error.
-const WORDS: usize = 1000;
-
 /// A turn that failed.
 pub(crate) fn turn_failed(error: Option<TurnError>) -> AgentError {
     let error = error.unwrap_or_default();
     let kind = kind_of(error.codex_error_info.as_ref());
     let mut message = "Codex says the turn failed".to_owned();
-    let words = one_line(&error.message, WORDS);
-    let details = one_line(&error.additional_details.unwrap_or_default(), WORDS);
-    for text in [words, details].iter().filter(|text| !text.is_empty()) {
+    let texts = [error.message, error.additional_details.unwrap_or_default()];
+    for text in texts.iter().filter(|text| !text.is_empty()) {
         message.push_str(": ");
         message.push_str(text);
     }
@@ -31,7 +27,7 @@ pub(crate) fn turn_cancelled(error: Option<TurnError>) -> AgentError {
     let mut message = "Codex says the turn was interrupted".to_owned();
     if let Some(error) = error.filter(|error| !error.message.is_empty()) {
         message.push_str(": ");
-        message.push_str(&one_line(&error.message, WORDS));
+        message.push_str(&error.message);
     }
     AgentError::new(AgentErrorKind::TurnCancelled, message)
 }
@@ -77,13 +73,13 @@ mod tests {
 
     #[test]
     fn rule_10_10_a_failed_turn_has_codexs_own_words() {
-        let error = TurnError {
-            message: "no\nmore".to_owned(),
-            codex_error_info: Some(json!("usageLimitExceeded")),
-            additional_details: Some("try tomorrow".to_owned()),
-        };
+        let error = TurnError::read(json!({
+            "message": "no\nmore",
+            "codexErrorInfo": "usageLimitExceeded",
+            "additionalDetails": "try tomorrow",
+        }));
         assert_eq!(
-            turn_failed(Some(error)).message,
+            turn_failed(error).message,
             "Codex says the turn failed: no more: try tomorrow (usageLimitExceeded)"
         );
     }

@@ -13,16 +13,21 @@ mod backend;
 mod connection;
 mod examine;
 mod failure;
+mod life;
 mod lines;
 mod news;
+mod outbox;
 mod process;
+mod reader;
 mod session;
 mod show;
 mod text;
 mod tools;
+mod turn;
 mod wire;
 
 pub use backend::{CodexAgent, CodexFactory};
+pub use examine::login_shell;
 pub use session::CodexSession;
 
 #[cfg(doc)]

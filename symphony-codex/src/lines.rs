@@ -1,35 +1,55 @@
 //! Lines out of a byte stream, however they are cut, and never more memory than one line.
 
 use std::io;
+use std::ops::Range;
 
-use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// The longest line that is read (contract 10.4), without its end.
 pub(crate) const LONGEST: usize = 10 * 1024 * 1024;
-/// How much is read at once.
-const CHUNK: usize = 64 * 1024;
+/// So much of a longer line is kept: it tells what the line was.
+const HEAD: usize = 1024;
+/// How much is read at once: little while little comes, for there may be many sessions.
+const ROOM: Range<usize> = 4 * 1024..64 * 1024;
 
 /// The lines of a stream.
 #[derive(Debug)]
 pub(crate) struct Lines<R> {
     stream: R,
-    buffer: BytesMut,
-    /// So much of the buffer is known to hold no line end.
+    /// What was read: lines that were taken, lines that were not, and the beginning of one.
+    buffer: Vec<u8>,
+    taken: usize,
+    /// So much of the buffer is known to hold no line end beyond what was taken.
     searched: usize,
-    /// The bytes of a line that is too long and is being skipped.
-    skipped: usize,
+    /// A line that is too long and is being skipped.
+    skipped: Option<TooLong>,
     longest: usize,
+    room: usize,
     ended: bool,
 }
 
 /// One line, without its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum Line<'a> {
     /// As it came.
-    Text(Bytes),
-    /// It was too long and has been skipped; so many bytes.
-    TooLong(usize),
+    Text(&'a [u8]),
+    /// It was too long and has been skipped.
+    TooLong(TooLong),
+}
+
+/// What is left of a line that was too long.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TooLong {
+    pub(crate) length: usize,
+    pub(crate) head: Vec<u8>,
+}
+
+impl TooLong {
+    fn add(&mut self, bytes: &[u8]) {
+        self.length += bytes.len();
+        let missing = HEAD.saturating_sub(self.head.len()).min(bytes.len());
+        self.head.extend_from_slice(&bytes[..missing]);
+    }
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
@@ -38,61 +58,83 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     fn up_to(longest: usize, stream: R) -> Self {
-        let buffer = BytesMut::new();
-        Self { stream, buffer, searched: 0, skipped: 0, longest, ended: false }
-    }
-
-    /// The next line; what is left at the end of the stream is one too. Safe to drop at any await.
-    pub(crate) async fn next(&mut self) -> io::Result<Option<Line>> {
-        loop {
-            if let Some(line) = self.split() {
-                return Ok(Some(line));
-            }
-            if self.ended {
-                return Ok(self.rest());
-            }
-            if self.buffer.is_empty() && self.buffer.capacity() > 4 * CHUNK {
-                self.buffer = BytesMut::new(); // one long line must not be paid for ever after
-            }
-            self.buffer.reserve(CHUNK);
-            self.ended = self.stream.read_buf(&mut self.buffer).await? == 0;
+        Self {
+            stream,
+            buffer: Vec::new(),
+            taken: 0,
+            searched: 0,
+            skipped: None,
+            longest,
+            room: ROOM.start,
+            ended: false,
         }
     }
 
-    /// A line that is wholly in the buffer.
-    fn split(&mut self) -> Option<Line> {
+    /// Waits for more bytes, after which there may be lines to [take](Self::take). `false` at the
+    /// end of the stream. Safe to drop.
+    pub(crate) async fn read(&mut self) -> io::Result<bool> {
+        if self.ended {
+            return Ok(false);
+        }
+        self.make_room();
+        let read = self.stream.read_buf(&mut self.buffer).await?;
+        self.ended = read == 0;
+        self.room = if read < self.room { ROOM.start } else { ROOM.end };
+        Ok(true)
+    }
+
+    /// The next line that is there; what is left at the end of the stream is one too.
+    pub(crate) fn take(&mut self) -> Option<Line<'_>> {
         let unseen = self.buffer.get(self.searched..).unwrap_or_default();
-        let Some(end) = unseen.iter().position(|byte| *byte == b'\n') else {
-            self.searched = self.buffer.len();
-            // One more than the longest may still be a carriage return.
-            if self.skipped > 0 || self.searched > self.longest + 1 {
-                self.skipped += self.searched;
-                self.buffer.clear();
-                self.searched = 0;
+        let (end, next) = match memchr::memchr(b'\n', unseen) {
+            Some(at) => (self.searched + at, self.searched + at + 1),
+            None if self.ended => (self.buffer.len(), self.buffer.len()),
+            None => {
+                self.searched = self.buffer.len();
+                self.skip();
+                return None;
             }
-            return None;
         };
-        let mut line = self.buffer.split_to(self.searched + end + 1);
-        self.searched = 0;
-        line.truncate(line.len() - 1);
-        Some(self.finish(line))
+        let is_rest = end == next;
+        let mut line = self.taken..end;
+        self.taken = next;
+        self.searched = next;
+        if is_rest && line.is_empty() && self.skipped.is_none() {
+            return None;
+        }
+        if self.buffer[line.clone()].last() == Some(&b'\r') {
+            line.end -= 1;
+        }
+        if self.skipped.is_some() || line.len() > self.longest {
+            let mut long = self.skipped.take().unwrap_or_default();
+            long.add(&self.buffer[line]);
+            return Some(Line::TooLong(long));
+        }
+        Some(Line::Text(&self.buffer[line]))
     }
 
-    fn rest(&mut self) -> Option<Line> {
-        let line = self.buffer.split();
-        self.searched = 0;
-        (self.skipped > 0 || !line.is_empty()).then(|| self.finish(line))
+    /// Lets go of the beginning of a line that is already too long.
+    fn skip(&mut self) {
+        let begun = self.buffer.get(self.taken..).unwrap_or_default();
+        // One more than the longest may still be a carriage return.
+        if self.skipped.is_some() || begun.len() > self.longest + 1 {
+            self.skipped.get_or_insert_default().add(begun);
+            self.buffer.clear();
+            (self.taken, self.searched) = (0, 0);
+        }
     }
 
-    fn finish(&mut self, mut line: BytesMut) -> Line {
-        let skipped = std::mem::take(&mut self.skipped);
-        if line.last() == Some(&b'\r') {
-            line.truncate(line.len() - 1);
+    /// Lets go of what was taken, and makes room for the next read.
+    fn make_room(&mut self) {
+        self.searched -= self.taken;
+        self.buffer.drain(..self.taken);
+        self.taken = 0;
+        // One long line, or one flood, must not be paid for ever after.
+        let begun = self.buffer.len();
+        if begun <= ROOM.end && self.buffer.capacity() > begun + 4 * self.room {
+            self.buffer.shrink_to(begun + self.room);
         }
-        if skipped > 0 || line.len() > self.longest {
-            return Line::TooLong(skipped + line.len());
-        }
-        Line::Text(line.freeze())
+        self.buffer.reserve(self.room);
     }
 }
 
@@ -101,8 +143,36 @@ mod tests {
     use super::*;
     use tokio::io::AsyncWriteExt as _;
 
+    const PIPE: usize = 64 * 1024;
+
+    /// A line that is its own.
+    #[derive(Debug, PartialEq, Eq)]
+    enum Kept {
+        Text(String),
+        TooLong(usize),
+    }
+
+    fn text(line: &str) -> Kept {
+        Kept::Text(line.to_owned())
+    }
+
+    async fn next<R: AsyncRead + Unpin>(lines: &mut Lines<R>) -> Option<Kept> {
+        loop {
+            match lines.take() {
+                Some(Line::Text(line)) => {
+                    return Some(Kept::Text(String::from_utf8_lossy(line).into_owned()));
+                }
+                Some(Line::TooLong(long)) => return Some(Kept::TooLong(long.length)),
+                None => {}
+            }
+            if !lines.read().await.unwrap() {
+                return None;
+            }
+        }
+    }
+
     /// What comes out when the pieces are written one by one.
-    async fn lines_of(longest: usize, pieces: &[&[u8]]) -> Vec<Line> {
+    async fn lines_of(longest: usize, pieces: &[&[u8]]) -> Vec<Kept> {
         let (mut ours, theirs) = tokio::io::duplex(1024);
         let mut lines = Lines::up_to(longest, theirs);
         let write = async move {
@@ -113,16 +183,12 @@ mod tests {
         };
         let read = async {
             let mut all = Vec::new();
-            while let Some(line) = lines.next().await.unwrap() {
+            while let Some(line) = next(&mut lines).await {
                 all.push(line);
             }
             all
         };
         tokio::join!(write, read).1
-    }
-
-    fn text(line: &str) -> Line {
-        Line::Text(Bytes::copy_from_slice(line.as_bytes()))
     }
 
     #[tokio::test]
@@ -140,27 +206,59 @@ mod tests {
     #[tokio::test]
     async fn rule_10_4_a_line_that_is_too_long_is_skipped_and_the_next_one_is_read() {
         let lines = lines_of(4, &[b"12345\n1234\r\n", b"123", b"4567", b"89\nend"]).await;
-        assert_eq!(lines, [Line::TooLong(5), text("1234"), Line::TooLong(9), text("end")]);
-        assert_eq!(lines_of(4, &[b"123456"]).await, [Line::TooLong(6)]);
+        assert_eq!(lines, [Kept::TooLong(5), text("1234"), Kept::TooLong(9), text("end")]);
+        assert_eq!(lines_of(4, &[b"123456"]).await, [Kept::TooLong(6)]);
+    }
+
+    #[tokio::test]
+    async fn rule_10_4_of_a_line_that_is_too_long_the_beginning_is_kept() {
+        let long = "0123456789".repeat(1000);
+        let mut lines = Lines::up_to(4, long.as_bytes());
+        while lines.read().await.unwrap() && !lines.ended {
+            assert_eq!(lines.take(), None);
+        }
+        let head = long.as_bytes()[..HEAD].to_vec();
+        assert_eq!(lines.take(), Some(Line::TooLong(TooLong { length: 10_000, head })));
     }
 
     #[tokio::test]
     async fn rule_10_4_ten_mebibytes_are_a_line_and_one_byte_more_is_none() {
         for (length, fits) in [(LONGEST, true), (LONGEST + 1, false), (11 << 20, false)] {
-            let (mut ours, theirs) = tokio::io::duplex(CHUNK);
+            let (mut ours, theirs) = tokio::io::duplex(PIPE);
             let mut lines = Lines::new(theirs);
             let write = async move {
                 ours.write_all(&vec![b'x'; length]).await.unwrap();
                 ours.write_all(b"\nnext\n").await.unwrap();
             };
-            let read = async { [lines.next().await.unwrap(), lines.next().await.unwrap()] };
+            let read = async { [next(&mut lines).await, next(&mut lines).await] };
             let ((), [long, next]) = tokio::join!(write, read);
             match long {
-                Some(Line::Text(line)) => assert!(fits && line.len() == length),
-                other => assert!(!fits && other == Some(Line::TooLong(length))),
+                Some(Kept::Text(line)) => assert!(fits && line.len() == length),
+                other => assert!(!fits && other == Some(Kept::TooLong(length))),
             }
             assert_eq!(next, Some(text("next")));
-            assert!(lines.buffer.capacity() <= LONGEST * 3);
+            assert!(lines.buffer.capacity() <= LONGEST * 2 + PIPE);
+            assert!(lines.read().await.unwrap(), "and now its end is known");
+            assert!(lines.buffer.capacity() <= 4 * PIPE, "{}", lines.buffer.capacity());
         }
+    }
+
+    #[tokio::test]
+    async fn memory_grows_with_what_comes_and_goes_again() {
+        let (mut ours, theirs) = tokio::io::duplex(PIPE);
+        let mut lines = Lines::new(theirs);
+        ours.write_all(&b"12345\n".repeat(PIPE / 6)).await.unwrap();
+        while lines.room < ROOM.end {
+            assert!(lines.read().await.unwrap());
+            while lines.take().is_some() {}
+        }
+        ours.write_all(b"x\n").await.unwrap();
+        while lines.room > ROOM.start {
+            assert!(lines.read().await.unwrap());
+            while lines.take().is_some() {}
+        }
+        ours.write_all(b"y\n").await.unwrap();
+        assert!(lines.read().await.unwrap());
+        assert!(lines.buffer.capacity() <= 4 * ROOM.start, "{}", lines.buffer.capacity());
     }
 }

@@ -9,6 +9,7 @@ use symphony_core::time::Wall;
 use tokio::time::Instant;
 
 use crate::text::one_line;
+use crate::wire::Id;
 
 /// At most one batch of updates in this time (contract 10.4).
 const PACE: Duration = Duration::from_millis(500);
@@ -25,11 +26,14 @@ pub(crate) struct News {
     updates: Updates,
     events: Vec<AgentUpdate>,
     /// Each conversation's count, and whether it is news.
-    usage: BTreeMap<String, (Tokens, bool)>,
+    usage: BTreeMap<Id, (Tokens, bool)>,
     limits: Option<Arc<RateLimits>>,
     /// The last known limits: updates of them are sparse.
     pub(crate) known_limits: Option<Arc<RateLimits>>,
     is_alive: bool,
+    /// Whether the agent waits for us, and whether that was told.
+    owes: bool,
+    told_owes: bool,
     next: Instant,
 }
 
@@ -42,6 +46,8 @@ impl News {
             limits: None,
             known_limits: None,
             is_alive: false,
+            owes: false,
+            told_owes: false,
             next: Instant::now(),
         }
     }
@@ -60,7 +66,7 @@ impl News {
         self.events.push(event(name, summary));
     }
 
-    pub(crate) fn usage(&mut self, thread: String, total: Tokens) {
+    pub(crate) fn usage(&mut self, thread: Id, total: Tokens) {
         self.is_alive = true;
         if self.usage.len() < THREADS || self.usage.contains_key(&thread) {
             self.usage.insert(thread, (total, true));
@@ -74,6 +80,12 @@ impl News {
         self.limits = Some(limits);
     }
 
+    /// Whether the agent waits for a tool.
+    pub(crate) fn owes(&mut self, owes: bool) {
+        self.is_alive = true;
+        self.owes = owes;
+    }
+
     /// Sends one update now.
     pub(crate) fn send(&self, update: AgentUpdate) {
         self.updates.send(update);
@@ -85,8 +97,8 @@ impl News {
     }
 
     /// Sends what waits, if it is time.
-    pub(crate) fn flush_if_due(&mut self) {
-        if self.is_alive && self.next <= Instant::now() {
+    pub(crate) fn flush_if_due(&mut self, now: Instant) {
+        if self.is_alive && self.next <= now {
             self.flush();
         }
     }
@@ -104,6 +116,12 @@ impl News {
                 let thread = ThreadId::from(thread.as_str());
                 self.updates.send(AgentUpdate::Usage { thread, total: *total });
             }
+        }
+        if self.told_owes != self.owes {
+            self.told_owes = self.owes;
+            is_told = true;
+            let change = if self.owes { AgentUpdate::ToolBegan } else { AgentUpdate::ToolEnded };
+            self.updates.send(change);
         }
         if !is_told {
             self.updates.send(AgentUpdate::Alive);

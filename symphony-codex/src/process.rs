@@ -33,9 +33,7 @@ impl Process {
         host: &Arc<dyn Host>,
         request: &SessionRequest,
     ) -> Result<(Self, Output, Input), AgentError> {
-        // Named as the service names itself: by the root of the workspaces.
-        let root = request.workspace.parent().unwrap_or(&request.workspace).display().to_string();
-        let mark = Mark::new(&root, &request.run.to_string());
+        let mark = Mark::new(&request.service, &request.run.to_string());
         let scope = Scope::new(Arc::clone(host), mark);
         let mut running = scope.start(&command(request)).await.map_err(not_started)?;
         let streams = (running.stdout.take(), running.stdin.take(), running.stderr.take());

@@ -9,13 +9,14 @@ use symphony_core::agent::{
     AgentError, AgentErrorKind, AgentSession, AgentUpdate, SessionRequest, Turn, TurnEnd,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::oneshot;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 
-use crate::connection::{Connection, Parts, Reply};
+use crate::connection::{Connection, Reply};
 use crate::news::event;
 use crate::process::Process;
+use crate::reader::Parts;
 use crate::text::one_line;
-use crate::wire::{ThreadOpened, TurnStarted};
+use crate::wire::{Id, ThreadOpened, TurnStarted};
 
 /// How much longer than other requests those of the handshake may take.
 const SLOW: u32 = 10;
@@ -33,7 +34,8 @@ pub struct CodexSession {
     process: Option<Process>,
     request: SessionRequest,
     cwd: String,
-    thread: String,
+    /// None before the handshake.
+    thread: Option<Id>,
 }
 
 impl CodexSession {
@@ -88,20 +90,19 @@ impl CodexSession {
             pid: process.as_ref().and_then(Process::pid),
         };
         let connection = Connection::new(output, input, parts);
-        let thread = String::new();
         connection.tell(AgentUpdate::Alive); // it runs, and is about to be greeted
-        Ok(Self { connection, process, request, cwd, thread })
+        Ok(Self { connection, process, request, cwd, thread: None })
     }
 
     async fn handshake(&mut self) -> Result<(), AgentError> {
         self.greet().await?;
-        let (method, params) = self.thread_request();
-        let opened: ThreadOpened = self.ask(method, params, self.patience()).await?;
-        self.thread = opened.thread.id;
-        self.connection.set_thread(self.thread.clone());
-        let summary = format!("conversation {}", self.thread);
+        let thread = self.thread().await?;
+        self.connection.set_thread(thread.clone());
+        let summary = format!("conversation {}", thread.as_str());
         self.connection.tell(event("session_started", &summary));
-        self.name_thread().await
+        self.name_thread(&thread).await?;
+        self.thread = Some(thread);
+        Ok(())
     }
 
     /// Says hello, and what the server answered.
@@ -116,18 +117,23 @@ impl CodexSession {
         self.request.settings.codex.read_timeout.saturating_mul(SLOW)
     }
 
-    /// Policies are sent again with a resumed conversation: it does not keep them.
-    fn thread_request(&self) -> (&'static str, Value) {
-        let codex = &self.request.settings.codex;
-        let mut params = json!({
-            "cwd": self.cwd,
-            "approvalPolicy": codex.approval_policy,
-            "sandbox": codex.thread_sandbox,
-        });
-        if let Some(thread) = &self.request.resume {
-            params["threadId"] = json!(thread.as_str());
-            return ("thread/resume", params);
+    /// The conversation to go on with, else a new one. An old one that Codex does not have any more
+    /// is no reason to fail: the prompt is the whole one in either case.
+    async fn thread(&mut self) -> Result<Id, AgentError> {
+        let limit = self.patience();
+        if let Some(old) = self.request.resume.clone() {
+            let mut params = self.thread_params();
+            params["threadId"] = json!(old.as_str());
+            params["excludeTurns"] = json!(true); // all that was said would be one long line
+            match self.ask::<ThreadOpened>("thread/resume", params, limit).await {
+                Err(error) if error.kind == AgentErrorKind::ResponseError => {
+                    let summary = format!("a new conversation begins: {}", error.message);
+                    self.connection.tell(event("notification", &summary));
+                }
+                resumed => return Ok(resumed?.thread.id),
+            }
         }
+        let mut params = self.thread_params();
         let tools = self.request.tools.as_ref().map(|tools| tools.specs()).unwrap_or_default();
         if !tools.is_empty() {
             let function = |tool: symphony_core::tracker::ToolSpec| {
@@ -140,14 +146,25 @@ impl CodexSession {
             };
             params["dynamicTools"] = tools.into_iter().map(function).collect();
         }
-        ("thread/start", params)
+        let opened: ThreadOpened = self.ask("thread/start", params, limit).await?;
+        Ok(opened.thread.id)
+    }
+
+    /// Policies are sent with a resumed conversation too: it does not keep them.
+    fn thread_params(&self) -> Value {
+        let codex = &self.request.settings.codex;
+        json!({
+            "cwd": self.cwd,
+            "approvalPolicy": codex.approval_policy,
+            "sandbox": codex.thread_sandbox,
+        })
     }
 
     /// A name is for people who look at Codex's own list: a server that refuses it is no failure.
-    async fn name_thread(&mut self) -> Result<(), AgentError> {
+    async fn name_thread(&mut self, thread: &Id) -> Result<(), AgentError> {
         let issue = &self.request.issue;
         let name = one_line(&format!("{}: {}", issue.identifier, issue.title), NAME);
-        let params = json!({"threadId": self.thread, "name": name});
+        let params = json!({"threadId": thread.as_str(), "name": name});
         let limit = self.request.settings.codex.read_timeout;
         match self.ask::<Value>("thread/name/set", params, limit).await {
             Err(error) if error.kind != AgentErrorKind::ResponseError => Err(error),
@@ -159,14 +176,22 @@ impl CodexSession {
         let codex = &self.request.settings.codex;
         let (limit, silence) = (codex.read_timeout, codex.turn_timeout);
         let params = json!({
-            "threadId": self.thread,
+            "threadId": self.thread.as_ref().map(Id::as_str),
             "input": [{"type": "text", "text": turn.prompt}],
             "cwd": self.cwd,
             "approvalPolicy": codex.approval_policy,
             "sandboxPolicy": self.sandbox_policy(),
         });
-        let (reply, end) = self.connection.turn(params);
-        let _: TurnStarted = self.response("turn/start", reply, limit).await?;
+        let (reply, mut end) = self.connection.turn(params);
+        let started = self.response::<TurnStarted>("turn/start", reply, limit).await;
+        match end.try_recv() {
+            Ok(end) => return end, // also of a turn whose start was never answered
+            Err(TryRecvError::Empty) => drop(started?),
+            Err(TryRecvError::Closed) => {
+                started?;
+                return Err(self.epitaph().await);
+            }
+        }
         let life = self.connection.life();
         tokio::select! {
             biased;
@@ -178,14 +203,19 @@ impl CodexSession {
         }
     }
 
+    /// A turn goes by its own policy and not by the conversation's, so the default must not widen
+    /// what that one forbids.
     pub(crate) fn sandbox_policy(&self) -> Value {
-        self.request.settings.codex.turn_sandbox_policy.clone().unwrap_or_else(|| {
-            json!({
+        let codex = &self.request.settings.codex;
+        match &codex.turn_sandbox_policy {
+            Some(policy) => policy.clone(),
+            None if codex.thread_sandbox == "read-only" => json!({"type": "readOnly"}),
+            None => json!({
                 "type": "workspaceWrite",
                 "writableRoots": [self.cwd],
                 "networkAccess": false,
-            })
-        })
+            }),
+        }
     }
 
     pub(crate) async fn ask<T: DeserializeOwned>(
@@ -214,7 +244,7 @@ impl CodexSession {
             let message = format!("Codex refused {method}: {said} ({})", error.code);
             AgentError::new(AgentErrorKind::ResponseError, message)
         })?;
-        serde_json::from_value(result).map_err(|error| {
+        serde_json::from_str(result.get()).map_err(|error| {
             let message = format!("Codex answered {method} with something else");
             AgentError::new(AgentErrorKind::ResponseError, message).caused_by(error)
         })
@@ -257,12 +287,25 @@ impl CodexSession {
 #[async_trait]
 impl AgentSession for CodexSession {
     async fn run_turn(&mut self, turn: Turn) -> Result<TurnEnd, AgentError> {
-        self.turn(turn).await
+        let end = self.turn(turn).await;
+        if let Err(error) = &end
+            && !is_told(error.kind)
+        {
+            // Not by way of the reader: it may be over.
+            self.request.updates.send(event("turn_ended_with_error", &error.message));
+        }
+        end
     }
 
     async fn close(self: Box<Self>) -> Result<(), AgentError> {
         self.end().await
     }
+}
+
+/// Whether the end of the turn was Codex's own word, and so has been shown.
+fn is_told(kind: AgentErrorKind) -> bool {
+    use AgentErrorKind::{RateLimited, TurnCancelled, TurnFailed, Unauthorized, UsageLimit};
+    matches!(kind, TurnFailed | TurnCancelled | UsageLimit | RateLimited | Unauthorized)
 }
 
 async fn exited(process: Option<&mut Process>) {

@@ -6,7 +6,7 @@ use crate::news::News;
 use crate::wire::{Item, ItemTold, Payload};
 
 /// Shows what is worth it. Most lines only say that the agent lives.
-pub(crate) fn show(news: &mut News, method: &str, params: &Payload) {
+pub(crate) fn show(news: &mut News, method: &str, params: Payload<'_>) {
     match method {
         "item/started" => {
             if let Some(ItemTold { item }) = params.read()

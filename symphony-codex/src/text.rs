@@ -1,10 +1,14 @@
 //! Foreign text made fit for one line.
 
-/// One line of at most `limit` characters: whatever breaks a line or steers a terminal is a space.
+use symphony_core::is_plain;
+
+/// One line of at most `limit` characters: whatever breaks a line, steers a terminal or hides text
+/// is a space. What an agent writes is prose, so it is shortened, where a log line shows such
+/// characters by their names.
 pub(crate) fn one_line(text: &str, limit: usize) -> String {
     let mut line = String::new();
     let mut left = limit;
-    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
+    for word in text.split(|c: char| c.is_whitespace() || !is_plain(c)) {
         if word.is_empty() {
             continue;
         }
@@ -41,6 +45,7 @@ mod tests {
     #[test]
     fn a_line_has_no_breaks_and_no_escapes_and_an_end() {
         assert_eq!(one_line(" a\n\tb\u{1b}[2Jc \r\n", 100), "a b [2Jc");
+        assert_eq!(one_line("a\u{202e}b\u{200b}c\u{feff}", 100), "a b c", "contract 13.1");
         assert_eq!(one_line("äöüß", 3), "äöü…");
         assert_eq!(one_line(&"x".repeat(1_000_000), 5), "xxxxx…");
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 use symphony_core::Issue;
 use symphony_core::tracker::{AgentTools, ToolCall, ToolResult};
 use tokio::task::JoinSet;
@@ -15,7 +16,7 @@ use crate::wire::ToolCalled;
 
 /// How long a tool may take.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The longest result that is passed on.
+/// The longest arguments, and the longest result, that are passed on.
 const LONGEST: usize = 1024 * 1024;
 /// At most so many calls at once.
 const AT_ONCE: usize = 16;
@@ -26,7 +27,7 @@ pub(crate) struct Tools {
     tools: Option<Arc<dyn AgentTools>>,
     names: Vec<String>,
     issue: Arc<Issue>,
-    calls: JoinSet<(Value, Value)>,
+    calls: JoinSet<(Box<RawValue>, Value)>,
 }
 
 impl Tools {
@@ -41,7 +42,7 @@ impl Tools {
     }
 
     /// Starts a call and says so; or says why it is refused.
-    pub(crate) fn call(&mut self, id: Value, called: ToolCalled) -> Result<String, String> {
+    pub(crate) fn call(&mut self, id: Box<RawValue>, called: ToolCalled) -> Result<String, String> {
         let name = one_line(&called.tool, 100);
         let is_known = called.namespace.is_none() && self.names.contains(&called.tool);
         let Some(tools) = self.tools.as_ref().filter(|_| is_known) else {
@@ -51,8 +52,15 @@ impl Tools {
         if self.calls.len() >= AT_ONCE {
             return Err(format!("{AT_ONCE} calls are running; call {name} again later"));
         }
+        let arguments = called.arguments.as_deref().unwrap_or(RawValue::NULL).get();
+        if arguments.len() > LONGEST {
+            return Err(format!("the arguments of {name} have more than {LONGEST} bytes"));
+        }
+        let Ok(arguments) = serde_json::from_str(arguments) else {
+            return Err(format!("the arguments of {name} are nested too deeply"));
+        };
         let (tools, issue) = (Arc::clone(tools), Arc::clone(&self.issue));
-        let call = ToolCall { name: called.tool, arguments: called.arguments, issue };
+        let call = ToolCall { name: called.tool, arguments, issue };
         // In a task of its own: a tool that panics is a tool that failed.
         let task = AbortOnDropHandle::new(tokio::spawn(async move { tools.call(call).await }));
         self.calls.spawn(async move {
@@ -68,7 +76,7 @@ impl Tools {
     }
 
     /// The next call that has ended, with its id and its result. Safe to drop.
-    pub(crate) async fn finished(&mut self) -> (Value, Value) {
+    pub(crate) async fn finished(&mut self) -> (Box<RawValue>, Value) {
         loop {
             match self.calls.join_next().await {
                 Some(Ok(finished)) => return finished,

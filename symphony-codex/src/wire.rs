@@ -4,36 +4,46 @@
 //! matters: most lines are deltas that nobody looks at. Unknown members are ignored everywhere.
 
 use std::borrow::Cow;
+use std::fmt;
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use symphony_core::agent::{RateLimitWindow, RateLimits, Tokens};
 use symphony_core::time::Wall;
 
+use crate::text::one_line;
+
+/// A request that could not be read.
+pub(crate) const INVALID_REQUEST: i64 = -32600;
 /// A method that the server asked for and nobody here has.
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 
-/// One line from the server.
+/// One line from the server, borrowed from it.
 #[derive(Debug)]
-pub(crate) enum Incoming {
+pub(crate) enum Incoming<'a> {
     /// It wants an answer with this id.
-    Request { id: Value, method: String, params: Payload },
+    Request { id: &'a RawValue, method: Cow<'a, str>, params: Payload<'a> },
     /// It tells something.
-    Notification { method: String, params: Payload },
+    Notification { method: Cow<'a, str>, params: Payload<'a> },
     /// It answers what we asked.
-    Response { id: Value, result: Result<Value, RpcError> },
+    Response { id: &'a RawValue, result: Result<Payload<'a>, RpcError> },
 }
 
 /// What a message carries, unread.
-#[derive(Debug, Default)]
-pub(crate) struct Payload(Option<Box<RawValue>>);
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Payload<'a>(Option<&'a RawValue>);
 
-impl Payload {
+impl<'a> Payload<'a> {
     /// Reads it as what its method says it is; `None` when it is something else.
-    pub(crate) fn read<T: DeserializeOwned>(&self) -> Option<T> {
-        serde_json::from_str(self.0.as_ref()?.get()).ok()
+    pub(crate) fn read<T: Deserialize<'a>>(self) -> Option<T> {
+        serde_json::from_str(self.0?.get()).ok()
+    }
+
+    /// A copy for whoever reads it later.
+    pub(crate) fn to_owned(self) -> Box<RawValue> {
+        self.0.unwrap_or(RawValue::NULL).to_owned()
     }
 }
 
@@ -44,13 +54,21 @@ pub(crate) struct Malformed(String);
 
 #[derive(Deserialize)]
 struct Envelope<'a> {
-    id: Option<Value>,
     #[serde(borrow)]
-    method: Option<Cow<'a, str>>,
-    params: Option<Box<RawValue>>,
-    result: Option<Value>,
-    error: Option<RpcError>,
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Option<Text<'a>>,
+    #[serde(borrow)]
+    params: Option<&'a RawValue>,
+    #[serde(borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow)]
+    error: Option<&'a RawValue>,
 }
+
+/// A text that is copied only if it holds escapes: a `Cow` in an `Option` would always be.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// The answer to a request that could not be done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,28 +79,96 @@ pub(crate) struct RpcError {
     pub(crate) message: String,
 }
 
-impl Incoming {
-    /// Reads a line. Bytes that are no UTF-8 are replaced, so that what they are in still counts.
-    pub(crate) fn parse(line: &[u8]) -> Result<Self, Malformed> {
-        let text = String::from_utf8_lossy(line);
+impl RpcError {
+    /// An error of another shape is one all the same: its text is what it says.
+    fn read(error: &RawValue) -> Self {
+        serde_json::from_str(error.get())
+            .unwrap_or_else(|_| Self { code: 0, message: error.get().to_owned() })
+    }
+}
+
+impl<'a> Incoming<'a> {
+    /// Reads a line.
+    pub(crate) fn parse(text: &'a str) -> Result<Self, Malformed> {
         // The derived reader takes an array for a struct; a message is an object.
-        if !text.trim_start().starts_with('{') {
+        if !text.trim_ascii_start().starts_with('{') {
             return Err(Malformed("not a JSON object".to_owned()));
         }
-        let envelope: Envelope<'_> =
-            serde_json::from_str(&text).map_err(|error| Malformed(error.to_string()))?;
+        let envelope: Envelope<'a> =
+            serde_json::from_str(text).map_err(|error| Malformed(error.to_string()))?;
         let params = Payload(envelope.params);
         match (envelope.id, envelope.method) {
-            (Some(id), Some(method)) => {
-                Ok(Self::Request { id, method: method.into_owned(), params })
-            }
-            (None, Some(method)) => Ok(Self::Notification { method: method.into_owned(), params }),
+            (Some(id), Some(Text(method))) => Ok(Self::Request { id, method, params }),
+            (None, Some(Text(method))) => Ok(Self::Notification { method, params }),
             (Some(id), None) => {
-                let result = envelope.error.map_or(Ok(envelope.result.unwrap_or_default()), Err);
-                Ok(Self::Response { id, result })
+                let error = envelope.error.map(RpcError::read);
+                Ok(Self::Response { id, result: error.map_or(Ok(Payload(envelope.result)), Err) })
             }
             (None, None) => Err(Malformed("neither a method nor an id".to_owned())),
         }
+    }
+}
+
+/// What the beginning of a line that was too long tells.
+#[derive(Debug, Default)]
+pub(crate) struct Head {
+    pub(crate) id: Option<Box<RawValue>>,
+    pub(crate) method: Option<String>,
+    pub(crate) thread: Option<Id>,
+    pub(crate) turn: Option<Id>,
+}
+
+impl Head {
+    /// Reads members until the text ends in the middle of one.
+    pub(crate) fn read(head: &[u8]) -> Self {
+        let mut found = Self::default();
+        let mut reader = serde_json::Deserializer::from_slice(head);
+        let _ = (Members { found: &mut found, of: "message" }).deserialize(&mut reader);
+        // A number may go on where the text ends.
+        found.id.take_if(|id| head.ends_with(id.get().as_bytes()));
+        found
+    }
+}
+
+/// Keeps the members it has seen, also when the next one cannot be read.
+struct Members<'a> {
+    found: &'a mut Head,
+    of: &'static str,
+}
+
+impl<'de> DeserializeSeed<'de> for Members<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<(), D::Error> {
+        reader.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Members<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let found = self.found;
+        while let Some(name) = map.next_key::<Cow<'_, str>>()? {
+            match (self.of, &*name) {
+                ("message", "id") => found.id = Some(map.next_value()?),
+                ("message", "method") => found.method = Some(map.next_value()?),
+                ("message", "params") => {
+                    map.next_value_seed(Members { found: &mut *found, of: "params" })?;
+                }
+                ("params", "threadId") => found.thread = Some(map.next_value()?),
+                ("params", "turn") => {
+                    map.next_value_seed(Members { found: &mut *found, of: "turn" })?;
+                }
+                ("turn", "id") => found.turn = Some(map.next_value()?),
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
     }
 }
 
@@ -92,8 +178,8 @@ impl Incoming {
 pub(crate) enum Outgoing<'a> {
     Request { id: u64, method: &'a str, params: &'a Value },
     Notification { method: &'a str },
-    Answer { id: &'a Value, result: &'a Value },
-    Refusal { id: &'a Value, error: RpcError },
+    Answer { id: &'a RawValue, result: &'a Value },
+    Refusal { id: &'a RawValue, error: RpcError },
 }
 
 impl Outgoing<'_> {
@@ -120,15 +206,39 @@ pub(crate) struct TurnStarted {
 /// Something with an id.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Named {
-    pub(crate) id: String,
+    pub(crate) id: Id,
+}
+
+/// The id of a conversation or a turn. It is kept and shown, so it is short and plain.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Id(String);
+
+/// The longest id.
+const ID: usize = 200;
+
+impl TryFrom<String> for Id {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
+        let fits = (1..=ID).contains(&text.len());
+        if is_plain && fits { Ok(Self(text)) } else { Err("an id that is too long, or no word") }
+    }
+}
+
+impl Id {
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
 /// `turn/completed`, and the older `turn/failed` and `turn/cancelled`, which say less.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TurnOver {
-    pub(crate) thread_id: Option<String>,
-    pub(crate) turn_id: Option<String>,
+    pub(crate) thread_id: Option<Id>,
+    pub(crate) turn_id: Option<Id>,
     pub(crate) turn: Option<TurnState>,
     pub(crate) error: Option<Value>,
     pub(crate) message: Option<String>,
@@ -137,10 +247,13 @@ pub(crate) struct TurnOver {
 /// A turn at its end.
 #[derive(Debug, Default, Deserialize)]
 pub(crate) struct TurnState {
-    pub(crate) id: Option<String>,
+    pub(crate) id: Option<Id>,
     pub(crate) status: Option<String>,
     pub(crate) error: Option<Value>,
 }
+
+/// The length of Codex's own words in an error.
+const WORDS: usize = 1000;
 
 /// What Codex says about a failure.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -155,10 +268,17 @@ pub(crate) struct TurnError {
 impl TurnError {
     /// Reads it from an object, or from the text that older versions send.
     pub(crate) fn read(value: Value) -> Option<Self> {
-        match value {
-            Value::String(message) => Some(Self { message, ..Self::default() }),
-            value => serde_json::from_value(value).ok(),
-        }
+        let error: Self = match value {
+            Value::String(message) => Self { message, ..Self::default() },
+            value => serde_json::from_value(value).ok()?,
+        };
+        // It may be kept until the end of the turn, so no more of it than is shown.
+        let words = |text: String| one_line(&text, WORDS);
+        Some(Self {
+            message: words(error.message),
+            codex_error_info: error.codex_error_info.filter(|it| it.to_string().len() <= WORDS),
+            additional_details: error.additional_details.map(words),
+        })
     }
 }
 
@@ -166,7 +286,7 @@ impl TurnError {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ErrorTold {
-    pub(crate) thread_id: Option<String>,
+    pub(crate) thread_id: Option<Id>,
     pub(crate) error: Value,
     #[serde(default)]
     pub(crate) will_retry: bool,
@@ -176,7 +296,7 @@ pub(crate) struct ErrorTold {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct UsageTold {
-    pub(crate) thread_id: String,
+    pub(crate) thread_id: Id,
     pub(crate) token_usage: Usage,
 }
 
@@ -273,8 +393,8 @@ impl Limits {
 pub(crate) struct ToolCalled {
     pub(crate) tool: String,
     pub(crate) namespace: Option<String>,
-    #[serde(default)]
-    pub(crate) arguments: Value,
+    /// Unread: they may be long.
+    pub(crate) arguments: Option<Box<RawValue>>,
 }
 
 /// `item/started`, `item/completed`
@@ -304,10 +424,10 @@ mod tests {
 
     #[test]
     fn rule_10_4_a_line_is_a_request_a_notification_a_response_or_malformed() {
-        let parse = |text: &str| Incoming::parse(text.as_bytes());
+        let parse = Incoming::parse;
         assert!(matches!(
             parse(r#"{"id":"a","method":"m","params":{},"emittedAtMs":5}"#),
-            Ok(Incoming::Request { id, method, .. }) if id == "a" && method == "m"
+            Ok(Incoming::Request { id, method, .. }) if id.get() == "\"a\"" && method == "m"
         ));
         assert!(matches!(
             parse(r#"{"method":"m"}"#),
@@ -315,11 +435,16 @@ mod tests {
         ));
         assert!(matches!(
             parse(r#"{"id":1,"result":null}"#),
-            Ok(Incoming::Response { id, result: Ok(Value::Null) }) if id == 1
+            Ok(Incoming::Response { id, result: Ok(Payload(None)) }) if id.get() == "1"
         ));
         assert!(matches!(
             parse(r#"{"id":1,"error":{"code":-1,"message":"no","data":1}}"#),
             Ok(Incoming::Response { result: Err(RpcError { code: -1, .. }), .. })
+        ));
+        assert!(matches!(
+            parse(r#"{"id":1,"error":"no"}"#),
+            Ok(Incoming::Response { result: Err(RpcError { code: 0, message }), .. })
+                if message == "\"no\""
         ));
         let deep = "[".repeat(100_000);
         for text in ["", "1", "null", "\"x\"", "[]", "{}", "{", "{\"id\":null}", &deep] {
@@ -329,12 +454,46 @@ mod tests {
     }
 
     #[test]
-    fn rule_10_4_bytes_that_are_no_utf_8_do_not_hide_a_message() {
-        let line = b"{\"method\":\"turn/completed\",\"params\":{\"message\":\"\xff\xfe\"}}";
-        let Ok(Incoming::Notification { params, .. }) = Incoming::parse(line) else {
+    fn a_notification_is_read_without_a_copy() {
+        let line = r#"{"method":"a/b","params":{"x":1},"emittedAtMs":5}"#;
+        let Ok(Incoming::Notification { method, params }) = Incoming::parse(line) else {
             panic!("no notification");
         };
-        assert_eq!(params.read::<TurnOver>().unwrap().message.unwrap(), "\u{fffd}\u{fffd}");
+        assert!(matches!(method, Cow::Borrowed("a/b")));
+        assert_eq!(params.read::<Value>(), Some(json!({"x": 1})));
+    }
+
+    #[test]
+    fn the_beginning_of_a_line_tells_what_it_was() {
+        let line = r#"{"emittedAtMs":5,"id":7,"method":"m","params":{"threadId":"T","turn":{"id":"U","x":"yy"}}}"#;
+        for end in 0..line.len() {
+            let head = Head::read(&line.as_bytes()[..end]);
+            assert_eq!(head.id.is_some(), end > line.find(",\"method").unwrap());
+            assert_eq!(head.method.is_some(), end > line.find(",\"params").unwrap() - 1);
+            assert_eq!(head.thread.is_some(), end > line.find(",\"turn").unwrap() - 1);
+            assert_eq!(head.turn.is_some(), end > line.find(",\"x").unwrap() - 1);
+        }
+        assert!(Head::read(b"[{\"id\":1}").id.is_none());
+    }
+
+    #[test]
+    fn an_id_is_short_and_plain() {
+        let read = |id: Value| serde_json::from_value::<Id>(id).is_ok();
+        assert!(read(json!("0199-ab")) && read(json!("x".repeat(200))));
+        for id in ["", "a b", "a\n", "\u{1b}[2J", "\u{202e}x", &"x".repeat(201)] {
+            assert!(!read(json!(id)), "{id:?}");
+        }
+        assert!(!read(json!(7)) && !read(json!(null)));
+    }
+
+    #[test]
+    fn of_an_error_no_more_is_kept_than_is_shown() {
+        let long = "x y\n".repeat(10_000);
+        let info = json!({"long": long.clone()});
+        let value = json!({"message": long, "additionalDetails": long, "codexErrorInfo": info});
+        let error = TurnError::read(value).unwrap();
+        assert!(error.message.len() < 1100 && error.additional_details.unwrap().len() < 1100);
+        assert_eq!(error.codex_error_info, None);
     }
 
     #[test]

@@ -67,6 +67,10 @@ pub trait AgentSession: Send {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct SessionRequest {
+    /// The service it belongs to, by the name that its processes carry in every life of it. What a
+    /// backend starts is marked with it and with the run, so that the next life can end it
+    /// (contract 14.3). Unless the runtime sets it, the path of the folder above the workspace.
+    pub service: Arc<str>,
     /// The run it belongs to.
     pub run: RunId,
     /// The issue to work on.
@@ -100,7 +104,9 @@ impl SessionRequest {
         settings: Arc<Settings>,
         updates: Updates,
     ) -> Self {
+        let service = workspace.parent().unwrap_or(&workspace).display().to_string();
         Self {
+            service: service.into(),
             run,
             issue,
             workspace,

@@ -34,4 +34,5 @@ pub use issue::{Blocker, Identifier, Issue, IssueId, Label, Malformed, StateKind
 pub use orchestrator::Orchestrator;
 pub use plain::plain;
 pub use settings::{Settings, StateSet};
+pub use text::is_plain;
 pub use workspace::{HostId, Scope, WorkspaceKey, WorkspaceRecord};

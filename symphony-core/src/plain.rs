@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::text::is_plain;
+
 /// The text on one line, without anything that moves a cursor or turns the reading direction, cut
 /// to about this many bytes. Of a longer text the end is kept: that is where errors are.
 #[must_use]
@@ -13,18 +15,13 @@ pub fn plain(text: &str, limit: usize) -> String {
         line.push('…');
     }
     for c in text[start..].trim_end().chars() {
-        if c.is_control() || is_invisible(c) {
-            let _ = write!(line, "{}", c.escape_default());
-        } else {
+        if is_plain(c) {
             line.push(c);
+        } else {
+            let _ = write!(line, "{}", c.escape_default());
         }
     }
     line
-}
-
-/// Marks that reorder or hide what stands around them.
-const fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 #[cfg(test)]

@@ -58,6 +58,14 @@ macro_rules! text_newtype {
 
 pub(crate) use text_newtype;
 
+/// Whether a character may stand in a line that people read: it neither moves a cursor, nor turns or
+/// hides what stands around it (contract 13.1).
+#[must_use]
+pub fn is_plain(c: char) -> bool {
+    let is_invisible = matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    !c.is_control() && !is_invisible
+}
+
 /// How states and labels compare (contract 1.2).
 pub(crate) fn fold(text: &str) -> String {
     text.trim().to_lowercase()

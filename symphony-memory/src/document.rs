@@ -31,7 +31,8 @@ impl Document {
         merged.apply_merge().map_err(|error| located(&error))?;
         let whole = |message: &str| Broken { line: Some(1), message: message.to_owned() };
         let (states, issues) = match json(&merged).map_err(|message| whole(&message))? {
-            Value::Null => (None, None),
+            // An editor that writes in place empties the file first: that is no word from anybody.
+            Value::Null => return Err(whole("is empty; a board without issues is `issues: []`")),
             Value::Object(mut map) => (map.remove("states"), map.remove("issues")),
             list @ Value::Array(_) => (None, Some(list)),
             _ => return Err(whole("must be a map with `issues`, or a list of issues")),

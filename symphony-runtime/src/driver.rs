@@ -25,6 +25,7 @@ use tracing::warn;
 
 use crate::clock::Clock;
 use crate::disk::{Disk, Place};
+use crate::home::Home;
 use crate::loader::Loaded;
 use crate::news;
 use crate::panics::isolated;
@@ -83,6 +84,7 @@ pub(crate) type JobTask =
 pub(crate) struct Tools {
     pub(crate) clock: Clock,
     pub(crate) disk: Arc<Disk>,
+    pub(crate) home: Home,
     pub(crate) hooks: Hooks,
     pub(crate) jobs: BTreeMap<Arc<str>, JobTask>,
     pub(crate) recheck: Arc<Notify>,
@@ -233,7 +235,6 @@ impl Driver {
 
     fn reload(&mut self, mut loaded: Loaded) {
         let workspaces = loaded.workspaces.take();
-        self.tools.disk.hold(&loaded.root);
         news::warn_of(&loaded.warnings);
         self.outlets.settings.send_replace(Arc::clone(loaded.settings()));
         let configuration = loaded.configuration.clone();
@@ -271,6 +272,7 @@ impl Driver {
                 let reins = worker::spawn(Attempt {
                     start,
                     loaded: self.loaded.clone(),
+                    home: self.tools.home.clone(),
                     hooks: self.tools.hooks.clone(),
                     disk: Arc::clone(&self.tools.disk),
                     inbox: self.inbox.clone(),

@@ -47,6 +47,7 @@ mod disk;
 mod driver;
 mod given;
 mod handle;
+mod home;
 mod inspect;
 mod loader;
 mod news;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use symphony_core::Settings;
 use symphony_core::hooks::{Hook, HookContext, HookError, WorkspaceHooks};
 use symphony_host::{Host, Left, Mark};
 
@@ -36,6 +37,14 @@ pub(crate) enum RunHooks {
 }
 
 impl RunHooks {
+    /// Whether anything is to be run. What somebody else's code does is not known before.
+    pub(crate) fn has(&self, hook: Hook, settings: &Settings) -> bool {
+        match self {
+            Self::Shell(_) => ShellHooks::script(&settings.hooks, hook).is_some(),
+            Self::Custom(_) => true,
+        }
+    }
+
     /// Runs a hook to its end, also if that is a panic; somebody else's code is bound in time too.
     pub(crate) async fn run(&self, hook: Hook, cx: &HookContext) -> Result<(), HookError> {
         let limit = cx.settings.hooks.timeout;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use symphony_core::problem::Problem;
 use symphony_core::snapshot::Snapshot;
 use symphony_core::tracker::TrackerFactory;
 use symphony_core::{Failure, Orchestrator, Settings};
-use symphony_host::{EarlierLife, Host, Local, SweepError};
+use symphony_host::{Host, Local, SweepError};
 use tokio::sync::{Notify, broadcast, mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
 use crate::clock::{Clock, wall_now};
-use crate::disk::{Disk, DiskError, Root};
+use crate::disk::{Disk, DiskError};
 use crate::driver::{Driver, Inbox, JobTask, Message, Outlets, Tools};
 use crate::handle::Handle;
+use crate::home::{Home, LeftoverError};
 use crate::loader::{LoadError, Loaded, Loader, ProcessEnv, Source};
-use crate::plain::safe;
 use crate::recent::Recent;
 use crate::registry::Registry;
 use crate::run_hooks::Hooks;
@@ -52,6 +52,15 @@ pub enum StartError {
     /// An adapter panicked while it was built.
     #[error("an adapter panicked while it was built: {0}")]
     Panic(String),
+}
+
+impl From<LeftoverError> for StartError {
+    fn from(error: LeftoverError) -> Self {
+        match error {
+            LeftoverError::Disk(error) => Self::Workspaces(error),
+            LeftoverError::Sweep(error) => Self::Leftovers(error),
+        }
+    }
 }
 
 fn lines(problems: &[Problem]) -> String {
@@ -172,11 +181,10 @@ impl ServiceBuilder {
         disk.hold(&root);
         news::warn_of(&loaded.warnings);
         tell_guarantees(host.as_ref());
-        let service = service_name(root.path());
-        end_leftovers(host.as_ref(), &root, &service).await?;
+        let home = Home::begin(host.as_ref(), &root).await?;
         let hooks = match self.hooks {
             Some(hooks) => Hooks::Custom(hooks),
-            None => Hooks::Shell { host, service },
+            None => Hooks::Shell { host: Arc::clone(&host), service: Arc::clone(home.service()) },
         };
         let state = blocking(move || State::begin(&root, wall_now())).await??;
         loaded.tracker.resume(&state.spent());
@@ -201,6 +209,8 @@ impl ServiceBuilder {
             text,
             loaded,
             disk,
+            host,
+            home,
             hooks,
             state,
             inbox,
@@ -222,6 +232,8 @@ pub struct Service {
     text: String,
     loaded: Loaded,
     disk: Arc<Disk>,
+    host: Arc<dyn Host>,
+    home: Home,
     hooks: Hooks,
     state: State,
     inbox: Inbox,
@@ -276,6 +288,8 @@ impl Service {
         let recheck = Arc::new(Notify::new());
         let watch = Watch {
             loader: self.loader,
+            host: self.host,
+            home: self.home.clone(),
             recheck: Arc::clone(&recheck),
             inbox: self.inbox.clone(),
             in_force: self.loaded.clone(),
@@ -295,6 +309,7 @@ impl Service {
         let tools = Tools {
             clock: self.clock,
             disk: self.disk,
+            home: self.home,
             hooks: self.hooks,
             jobs,
             recheck,
@@ -313,11 +328,6 @@ impl Service {
             Ended::Killed(left)
         }
     }
-}
-
-/// What tells this service's processes from another's, in every life of it: its root.
-fn service_name(root: &Path) -> Arc<str> {
-    root.display().to_string().into()
 }
 
 /// Without a helper process some promises cannot be kept: people should know which.
@@ -350,27 +360,4 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, StartError> {
     let joined = tokio::task::spawn_blocking(task).await;
     joined.map_err(|error| StartError::Panic(error.to_string()))
-}
-
-/// Before the first start, what an earlier life left running is ended (contract 14.3).
-async fn end_leftovers(host: &dyn Host, root: &Arc<Root>, service: &str) -> Result<(), StartError> {
-    let records = blocking({
-        let root = Arc::clone(root);
-        move || root.recorded_processes()
-    })
-    .await??;
-    let earlier = EarlierLife { service: service.to_owned(), records };
-    match host.end_leftovers(&earlier).await {
-        Ok(ended) => {
-            for process in ended {
-                let (pid, name) = (process.pid, safe(process.name));
-                warn!(pid, name, "ended what an earlier life had left");
-            }
-        }
-        Err(error @ SweepError::Left(_)) => return Err(StartError::Leftovers(error)),
-        Err(error) => warn!(%error, "what an earlier life may have left could not be looked for"),
-    }
-    let root = Arc::clone(root);
-    blocking(move || root.forget_runs()).await??;
-    Ok(())
 }

@@ -29,6 +29,17 @@ impl ShellHooks {
         Self { scope: Scope::new(host, mark) }
     }
 
+    /// What a hook runs; nothing where there is none.
+    pub(crate) fn script(settings: &HookSettings, hook: Hook) -> Option<&str> {
+        let script = match hook {
+            Hook::AfterCreate => &settings.after_create,
+            Hook::BeforeRun => &settings.before_run,
+            Hook::AfterRun => &settings.after_run,
+            Hook::BeforeRemove => &settings.before_remove,
+        };
+        script.as_deref().filter(|script| !script.trim().is_empty())
+    }
+
     /// Ends everything that hooks have left in the background. No hook runs after this.
     ///
     /// # Errors
@@ -42,7 +53,7 @@ impl ShellHooks {
 impl WorkspaceHooks for ShellHooks {
     async fn run(&self, hook: Hook, cx: &HookContext) -> Result<(), HookError> {
         let settings = &cx.settings.hooks;
-        let Some(script) = script(settings, hook) else { return Ok(()) };
+        let Some(script) = Self::script(settings, hook) else { return Ok(()) };
         let command = command(script, hook, cx);
         debug!(hook = hook.as_str(), "hook begins");
         let finished = self.scope.run(&command, Limit::of(settings.timeout)).await;
@@ -55,16 +66,6 @@ impl WorkspaceHooks for ShellHooks {
         }
         Err(HookError::Failed { hook, status: finished.exit.to_string(), output })
     }
-}
-
-fn script(settings: &HookSettings, hook: Hook) -> Option<&str> {
-    let script = match hook {
-        Hook::AfterCreate => &settings.after_create,
-        Hook::BeforeRun => &settings.before_run,
-        Hook::AfterRun => &settings.after_run,
-        Hook::BeforeRemove => &settings.before_remove,
-    };
-    script.as_deref().filter(|script| !script.trim().is_empty())
 }
 
 fn command(script: &str, hook: Hook, cx: &HookContext) -> Command {

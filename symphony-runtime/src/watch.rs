@@ -13,9 +13,12 @@ use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecursiveMode, Watcher};
 use symphony_core::orchestrator::{Event, Generation};
 use symphony_core::problem::{Problem, ProblemKind};
+use symphony_host::Host;
 use tokio::sync::Notify;
 
+use crate::disk::Root;
 use crate::driver::{Inbox, Message};
+use crate::home::Home;
 use crate::loader::{Loaded, Loader, Source};
 use crate::panics::isolated;
 
@@ -35,6 +38,8 @@ type Found = Result<String, Problem>;
 /// Watches the file of a service.
 pub(crate) struct Watch {
     pub(crate) loader: Arc<Loader>,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) home: Home,
     pub(crate) recheck: Arc<Notify>,
     pub(crate) inbox: Inbox,
     /// The last good version, which is in force, and its text.
@@ -109,9 +114,25 @@ impl Watch {
             Ok(Err(error)) => return Err(vec![internal(&error.to_string())]),
             Err(failure) => return Err(vec![internal(&failure.message)]),
         };
+        self.take(&loaded.root).await?;
         self.in_force = Loaded { workspaces: None, ..loaded.clone() };
         self.text = text;
         Ok(loaded)
+    }
+
+    /// A root that was not held before is taken: then nothing of an earlier life is left there.
+    async fn take(&self, root: &Arc<Root>) -> Result<(), Vec<Problem>> {
+        if self.loader.disk.held(root.path()).is_none() {
+            let adopted = self.home.adopt(self.host.as_ref(), root).await;
+            adopted.map_err(|error| {
+                let cause = std::error::Error::source(&error);
+                let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
+                let message = format!("cannot use the new root: {error}{cause}");
+                vec![Problem::new(ProblemKind::InvalidSetting, message).path("workspace.root")]
+            })?;
+            self.loader.disk.hold(root);
+        }
+        Ok(())
     }
 }
 

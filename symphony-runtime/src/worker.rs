@@ -21,8 +21,9 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, info_span, warn};
 
 use crate::clock::wall_now;
-use crate::disk::{Disk, DiskError, Opened, Place};
+use crate::disk::{Disk, DiskError, Made, Opened, Place};
 use crate::driver::Inbox;
+use crate::home::Home;
 use crate::loader::Loaded;
 use crate::panics::{caught, isolated};
 use crate::plain::safe;
@@ -33,6 +34,7 @@ use crate::run_hooks::{Hooks, RunHooks};
 pub(crate) struct Attempt {
     pub(crate) start: Start,
     pub(crate) loaded: Loaded,
+    pub(crate) home: Home,
     pub(crate) hooks: Hooks,
     pub(crate) disk: Arc<Disk>,
     pub(crate) inbox: Inbox,
@@ -131,7 +133,7 @@ impl Attempt {
             }
         };
         self.close_hooks(&site).await;
-        if let Err(error) = self.loaded.root.forget_run(self.start.run) {
+        if let Err(error) = self.home.forget_run(self.start.run) {
             warn!(%error, "a run record stays behind");
         }
         end
@@ -149,7 +151,10 @@ impl Attempt {
             path: self.loaded.root.path().join(start.key.as_str()),
         });
         let place = self.disk.place(&record)?;
-        let opened = place.open(record.clone()).await?;
+        let hooks = self.hooks.of(&start.run.to_string());
+        let follows = hooks.has(Hook::AfterCreate, self.loaded.settings());
+        let made = if follows { Made::Half } else { Made::Whole };
+        let opened = place.open(record.clone(), made).await?;
         let issue = Arc::clone(&start.issue);
         let settings = Arc::clone(self.loaded.settings());
         let mut context = HookContext::new(issue, record.path.clone(), settings);
@@ -157,7 +162,6 @@ impl Attempt {
         context.attempt = start.attempt;
         context.folder = Some(Arc::clone(&opened.folder));
         context.hidden_env = Arc::clone(&self.loaded.hidden_env);
-        let hooks = self.hooks.of(&start.run.to_string());
         Ok(Site { place, opened, record, hooks, context })
     }
 
@@ -250,6 +254,7 @@ impl Attempt {
             Arc::clone(self.loaded.settings()),
             self.updates(opening),
         );
+        request.service = Arc::clone(self.home.service());
         request.folder = Some(Arc::clone(&site.opened.folder));
         request.host = self.start.host.clone();
         request.tools = self.loaded.tracker.tools();
@@ -261,7 +266,7 @@ impl Attempt {
     /// What the agent says goes to the driver; its process is written down for the next life.
     fn updates(&self, opening: Arc<AtomicBool>) -> Updates {
         let (inbox, run) = (self.inbox.clone(), self.start.run);
-        let root = Arc::clone(&self.loaded.root);
+        let home = self.home.clone();
         let last_pid = std::sync::Mutex::new(None);
         Updates::new(move |update| {
             let tell = |news| inbox.send(Event::Run { run, news });
@@ -273,7 +278,7 @@ impl Attempt {
                 let mut last = last_pid.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 if last.replace(*pid) != Some(*pid)
                     && let Some(process) = ProcessId::of(*pid)
-                    && let Err(error) = root.write_run(run, &[process])
+                    && let Err(error) = home.write_run(run, &[process])
                 {
                     warn!(%error, "the agent's process could not be recorded");
                 }

@@ -18,7 +18,8 @@ async fn examine(change: impl FnOnce(&mut Settings)) -> Vec<Finding> {
         format!("CODEX_HOME='{}' '{}' app-server", home.path().display(), codex().display());
     change(&mut settings);
     let agent = CodexAgent::new(Arc::new(Local::without_helper()));
-    let findings = agent.examine(&Arc::new(settings), &Arc::from([])).await;
+    let mut findings = agent.examine(&Arc::new(settings), &Arc::from([])).await;
+    assert_eq!(findings.remove(0).subject, "login shell");
     assert!(!home.path().join("sessions").exists(), "no conversation was begun");
     findings
 }

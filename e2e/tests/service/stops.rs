@@ -41,7 +41,7 @@ fn alive(stage: &Stage) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn rule_6_2_an_issue_that_is_over_stops_its_agent_in_the_middle_of_a_command() {
+async fn rule_8_2_an_issue_that_is_over_stops_its_agent_in_the_middle_of_a_command() {
     let stage = Stage::new(Model::following([Does::run(STAYS)]).await);
     let live = stage.start().await;
     in_the_middle(&stage, &live).await;
@@ -55,7 +55,7 @@ async fn rule_6_2_an_issue_that_is_over_stops_its_agent_in_the_middle_of_a_comma
 }
 
 #[tokio::test]
-async fn rule_6_3_an_issue_that_is_no_longer_active_stops_its_agent_and_keeps_its_files() {
+async fn rule_8_2_an_issue_that_is_no_longer_active_stops_its_agent_and_keeps_its_files() {
     let stage = Stage::new(Model::following([Does::run(STAYS)]).await);
     let live = stage.start().await;
     in_the_middle(&stage, &live).await;

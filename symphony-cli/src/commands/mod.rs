@@ -5,6 +5,7 @@ pub(crate) mod demo;
 pub(crate) mod init;
 pub(crate) mod prompt;
 pub(crate) mod run;
+mod signals;
 
 use std::fs::OpenOptions;
 use std::time::SystemTime;

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use symphony_core::prompt::{PromptInput, continuation};
 use symphony_core::tracker::Tracker;
 use symphony_core::{Issue, IssueId, Settings};
-use symphony_runtime::{Usable, inspect, plain};
+use symphony_runtime::{Usable, inspect};
 
 use crate::args::PromptArgs;
 use crate::{adapters, report};
@@ -38,15 +38,9 @@ pub(crate) fn prompt(args: &PromptArgs) -> anyhow::Result<ExitCode> {
         })?
     };
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{}", if out.is_terminal() { for_a_screen(&text) } else { text })?;
+    // It holds text from the tracker. A file or another program gets it as the agent does.
+    writeln!(out, "{}", if out.is_terminal() { report::for_a_screen(&text) } else { text })?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// A prompt holds text from the tracker, which must not steer a terminal (contract 13.1). A file or
-/// another program gets it as the agent does.
-fn for_a_screen(text: &str) -> String {
-    let lines = text.lines().map(|line| plain(&line.replace('\t', "    "), usize::MAX));
-    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// The workflow, or its problems on standard error.
@@ -77,14 +71,4 @@ async fn find(
         }
     }
     Ok(None)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rule_13_1_a_prompt_on_a_screen_keeps_its_lines_and_steers_nothing() {
-        assert_eq!(for_a_screen("one\n\n\ttwo \u{1b}[2J"), "one\n\n    two \\u{1b}[2J");
-    }
 }

@@ -3,15 +3,15 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use symphony_runtime::{Ended, Handle, Service, StartError};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use symphony_runtime::{Ended, Handle, Service, StartError, inspect};
 use tracing::{info, warn};
 
+use super::signals::{Said, Signals};
 use crate::args::RunArgs;
 use crate::{adapters, logging, report};
 
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    logging::start(&args.logging)?;
+    let _log = logging::start(&args.logging)?;
     symphony_host::harden().context("this process cannot be closed to its agents")?;
     let runtime = super::tokio()?;
     let done = runtime.block_on(serve(args));
@@ -22,12 +22,19 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 
 async fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
     // Before the start, so that no signal falls between.
-    let mut signals = Signals::new().context("signals cannot be heard")?;
+    let mut signals = Signals::new()?;
     let builder = Service::builder().workflow(&args.workflow).registry(adapters::registry());
-    let service = match builder.build().await {
+    let built = tokio::select! {
+        built = builder.build() => built,
+        () = signals.stop() => {
+            info!("asked to stop before the service has started");
+            return Ok(ExitCode::SUCCESS);
+        }
+    };
+    let service = match built {
         Ok(service) => service,
         Err(StartError::Workflow(problems)) => {
-            let text = std::fs::read_to_string(&args.workflow).unwrap_or_default();
+            let text = inspect(&args.workflow, &adapters::registry()).text;
             report::to_stderr(&args.workflow, &text, &problems);
             anyhow::bail!("{} cannot be used; see above", args.workflow.display());
         }
@@ -42,47 +49,28 @@ async fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         // Dropping the service ends every agent at once, and so does the end of this process.
-        () = signals.obey(&handle) => {
+        () = obey(signals, &handle) => {
             warn!("asked to stop a second time: ending at once");
             Ok(ExitCode::SUCCESS)
         }
     }
 }
 
-/// What an operator says by signals (contract 14.2, 4.7).
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    /// Passes signals on; returns when asked to stop for the second time.
-    async fn obey(&mut self, handle: &Handle) {
-        let mut stopping = false;
-        loop {
-            tokio::select! {
-                _ = self.interrupt.recv() => {}
-                _ = self.terminate.recv() => {}
-                _ = self.hangup.recv() => {
-                    info!("asked to poll now");
-                    let _ = handle.poll_now();
-                    continue;
-                }
+/// Passes signals on; returns when asked to stop for the second time.
+async fn obey(mut signals: Signals, handle: &Handle) {
+    let mut stopping = false;
+    loop {
+        match signals.next().await {
+            Said::HangUp => {
+                info!("asked to poll now");
+                let _ = handle.poll_now();
             }
-            if std::mem::replace(&mut stopping, true) {
-                return;
+            Said::Stop if stopping => return,
+            Said::Stop => {
+                stopping = true;
+                info!("asked to stop: ending all agents; a second time ends at once");
+                let _ = handle.shut_down();
             }
-            info!("asked to stop: ending all agents; a second time ends at once");
-            let _ = handle.shut_down();
         }
     }
 }

@@ -3,9 +3,6 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-
-use tracing_subscriber::fmt::MakeWriter;
 
 /// A file is put aside before it is longer than this.
 const LONGEST: u64 = 10 << 20;
@@ -13,12 +10,9 @@ const LONGEST: u64 = 10 << 20;
 /// How many that were put aside are kept: `symphony.log.1` is the youngest.
 const KEPT: u32 = 5;
 
-/// The file, shared by all who write lines.
-#[derive(Clone, Debug)]
-pub(super) struct RotatingFile(Arc<Mutex<Rotation>>);
-
+/// The file.
 #[derive(Debug)]
-struct Rotation {
+pub(super) struct RotatingFile {
     path: PathBuf,
     file: File,
     length: u64,
@@ -37,15 +31,9 @@ impl RotatingFile {
         }
         let file = append(path)?;
         let length = file.metadata()?.len();
-        Ok(Self(Arc::new(Mutex::new(Rotation { path: path.to_owned(), file, length, longest }))))
+        Ok(Self { path: path.to_owned(), file, length, longest })
     }
-}
 
-fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
-}
-
-impl Rotation {
     fn aside(&self, number: u32) -> PathBuf {
         let mut name = self.path.clone().into_os_string();
         name.push(format!(".{number}"));
@@ -65,29 +53,24 @@ impl Rotation {
     }
 }
 
-impl Write for &RotatingFile {
+fn append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(path)
+}
+
+impl Write for RotatingFile {
     /// Takes a whole line, also where it cannot be written: a full disk stops no service.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut rotation = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let more = u64::try_from(line.len()).unwrap_or(u64::MAX);
-        if rotation.length > 0 && rotation.length.saturating_add(more) > rotation.longest {
-            rotation.rotate();
+        if self.length > 0 && self.length.saturating_add(more) > self.longest {
+            self.rotate();
         }
-        rotation.length = rotation.length.saturating_add(more);
-        let _ = rotation.file.write_all(line);
+        self.length = self.length.saturating_add(more);
+        let _ = self.file.write_all(line);
         Ok(line.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for RotatingFile {
-    type Writer = &'a Self;
-
-    fn make_writer(&'a self) -> Self::Writer {
-        self
     }
 }
 
@@ -99,9 +82,9 @@ mod tests {
     fn rule_13_1_files_rotate_and_the_oldest_goes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("logs/symphony.log");
-        let log = RotatingFile::with_limit(&path, 10).unwrap();
+        let mut log = RotatingFile::with_limit(&path, 10).unwrap();
         for number in 0..9 {
-            writeln!(&log, "line {number}").unwrap();
+            writeln!(log, "line {number}").unwrap();
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), "line 8\n");
         let aside = |number| fs::read_to_string(format!("{}.{number}", path.display())).unwrap();
@@ -114,8 +97,8 @@ mod tests {
     fn rule_13_1_a_log_goes_on_where_it_ended() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("symphony.log");
-        writeln!(&RotatingFile::open(&path).unwrap(), "one").unwrap();
-        writeln!(&RotatingFile::open(&path).unwrap(), "two").unwrap();
+        writeln!(RotatingFile::open(&path).unwrap(), "one").unwrap();
+        writeln!(RotatingFile::open(&path).unwrap(), "two").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntwo\n");
     }
 
@@ -123,10 +106,10 @@ mod tests {
     fn rule_13_1_a_file_that_cannot_be_written_stops_nobody() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("logs/symphony.log");
-        let log = RotatingFile::with_limit(&path, 10).unwrap();
-        writeln!(&log, "line 1").unwrap();
+        let mut log = RotatingFile::with_limit(&path, 10).unwrap();
+        writeln!(log, "line 1").unwrap();
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
-        writeln!(&log, "line 2").unwrap();
-        writeln!(&log, "line 3").unwrap();
+        writeln!(log, "line 2").unwrap();
+        writeln!(log, "line 3").unwrap();
     }
 }

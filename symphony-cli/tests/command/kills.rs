@@ -4,25 +4,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::{Service, Stage};
-use crate::shapes::Shape;
-
-macro_rules! matrix {
-    ($($cause:ident => $end:expr;)+) => { $(
-        mod $cause {
-            use super::*;
-            matrix!(@cells $end; in_the_group InTheGroup, term_ignoring TermIgnoring,
-                job_control JobControl, setsid Setsid, double_forked DoubleForked,
-                empty_environment EmptyEnvironment, pid_rolling PidRolling, stopped Stopped);
-        }
-    )+ };
-    (@cells $end:expr; $($name:ident $shape:ident),+) => { $(
-        #[test]
-        fn $name() {
-            let end = $end;
-            end(Shape::$shape);
-        }
-    )+ };
-}
+use crate::shapes::{Shape, matrix};
 
 matrix! {
     rule_8_2_terminal_state => terminal_state;
@@ -33,6 +15,10 @@ matrix! {
     rule_14_2_service_terminated => service_terminated;
     rule_10_9_service_killed => service_killed;
     rule_10_9_helper_killed => helper_killed;
+}
+
+fn run(end: impl FnOnce(Shape), shape: Shape) {
+    end(shape);
 }
 
 fn terminal_state(shape: Shape) {

@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails loudly")]
 
 mod corpus;
+mod demo;
 mod endurance;
 mod kills;
 mod linear;
@@ -141,6 +142,59 @@ fn rule_4_1_a_bad_file_is_a_startup_failure() {
     assert_eq!(bad.code, Some(1));
     assert!(bad.stderr.contains("unsupported_tracker_kind"), "{bad:#?}");
     assert!(!stage.path("work").exists(), "nothing was begun");
+}
+
+#[test]
+fn rule_4_1_what_is_no_file_is_a_startup_failure_and_not_a_hang() {
+    let stage = Stage::new();
+    let shown = stage.run(&["run", "home/pipe"]);
+    assert_eq!(shown.code, Some(1), "{shown:#?}");
+    assert!(shown.stderr.contains("it is not a file"), "{shown:#?}");
+}
+
+#[test]
+fn rule_14_1_init_replaces_a_file_as_a_whole_or_not_at_all() {
+    let stage = Stage::new();
+    stage.write("WORKFLOW.md", "mine\n");
+    let program = env!("CARGO_BIN_EXE_symphony");
+    // As on a full disk: nothing can be written.
+    let script =
+        format!("cd '{}'; ulimit -f 0; '{program}' init --force", stage.path("").display());
+    let status = std::process::Command::new("sh").args(["-c", &script]).status().unwrap();
+    assert!(!status.success());
+    assert_eq!(stage.read("WORKFLOW.md"), "mine\n");
+    std::os::unix::fs::symlink("WORKFLOW.md", stage.path("link.md")).unwrap();
+    assert_eq!(stage.run(&["init", "link.md"]).code, Some(1));
+    assert_eq!(stage.run(&["init", "--force", "link.md"]).code, Some(0));
+    assert!(stage.path("link.md").is_symlink(), "a link stays a link");
+    assert!(stage.read("WORKFLOW.md").contains("kind: memory"), "what it leads to is replaced");
+}
+
+#[test]
+fn rule_13_1_check_shows_a_strangers_file_and_its_name_and_steers_no_screen() {
+    let stage = Stage::new();
+    let file = "---\ntracker:\n  kind: memory\n  active_states: [\"To\u{202e}do\"]\n\
+        hooks: {after_run: \"a\u{2066}b\\e[2J\"}\n\"ke\\e[31my\": 1\nagent: {kind: scripted}\n---\nHi\n";
+    let name = "a\u{1b}[31mb.md";
+    stage.write(name, file);
+    let checked = stage.run(&["check", "--offline", "--show", name]);
+    assert_eq!(checked.code, Some(0), "{checked:#?}");
+    for mark in ['\u{202e}', '\u{2066}', '\u{1b}'] {
+        assert!(!checked.stdout.contains(mark), "{mark:?} is in {checked:#?}");
+    }
+}
+
+#[test]
+fn rule_14_4_an_agent_that_is_only_checked_does_not_read_the_environment_either() {
+    let stage = Stage::new().without_root();
+    let look = "service=$(cut -d' ' -f4 /proc/$PPID/stat); head -c 1 /proc/$service/environ";
+    let file = format!(
+        "---\ntracker:\n  kind: memory\ncodex:\n  command: exec 2> \"$HOME/../seen.txt\"; {look}\n---\nHi\n"
+    );
+    stage.write("WORKFLOW.md", &file);
+    assert_eq!(stage.run(&["check"]).code, Some(1), "it is no Codex");
+    let seen = stage.read("seen.txt");
+    assert!(seen.contains("Permission denied"), "{seen}");
 }
 
 #[test]

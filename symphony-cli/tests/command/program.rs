@@ -126,7 +126,7 @@ impl Stage {
 
     /// Starts it as a service that may take longer than others.
     pub(crate) fn start_for(&self, limit: Duration, arguments: &[&str]) -> Service {
-        let mut child = self.command(arguments).spawn().unwrap();
+        let mut child = self.command(arguments).stdout(Stdio::null()).spawn().unwrap();
         let watchdog = Watchdog::of(&child, limit);
         let log = BufReader::new(child.stderr.take().unwrap());
         Service { child, log, _watchdog: watchdog }
@@ -158,6 +158,20 @@ impl Stage {
 
     pub(crate) fn wait_until_nothing_is_left(&mut self) {
         wait_for("the end of every process", || self.is_nothing_left());
+    }
+}
+
+impl Drop for Stage {
+    /// A test that failed must leave nobody either, and who was stopped does not end by itself.
+    fn drop(&mut self) {
+        let pipe = self.path("home/pipe");
+        for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let pid = entry.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
+            let held = std::fs::read_link(entry.path().join("fd/9"));
+            if let (Some(pid), true) = (pid, held.is_ok_and(|held| held == pipe)) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
     }
 }
 
@@ -197,6 +211,11 @@ impl Service {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(pid(&self.child), signal).unwrap();
+    }
+
+    /// Waits for its end without reading its log.
+    pub(crate) fn end_unread(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
     }
 
     /// Waits for its end: its exit code, and the rest of its log.

@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::program::{Stage, files};
+use crate::program::{Service, Stage, files, wait_for};
 
 /// A hook that says that it was there.
 const NOTE: &str = "echo ran >> ../../after_run.txt";
@@ -22,6 +22,33 @@ fn rule_14_2_a_signal_stops_everything_runs_after_run_and_exits_with_0() {
     assert!(rest.contains("service ended"), "{rest}");
     assert_eq!(stage.read("after_run.txt"), "ran\n");
     stage.wait_until_nothing_is_left();
+}
+
+#[test]
+fn rule_14_2_a_signal_during_the_start_is_heard() {
+    let stage = Stage::new();
+    stage.endless(NOTE);
+    // The lock of a service that was killed just now: the next one waits for it a while.
+    let mut gone = std::process::Command::new("true").spawn().unwrap();
+    gone.wait().unwrap();
+    std::fs::create_dir_all(stage.path("work/~symphony")).unwrap();
+    stage.write("work/~symphony/lock", &format!("{{\"pid\": {}}}", gone.id()));
+    let lock = std::fs::File::open(stage.path("work/~symphony/lock")).unwrap();
+    lock.lock().unwrap();
+    let service = stage.start(&[]);
+    wait_for("an ear for signals", || hears(&service, Signal::TERM));
+    service.signal(Signal::TERM);
+    let (code, log) = service.end();
+    assert_eq!(code, Some(0), "{log}");
+}
+
+/// Whether it would not simply be ended by a signal.
+fn hears(service: &Service, signal: Signal) -> bool {
+    let status = format!("/proc/{}/status", service.id());
+    let status = std::fs::read_to_string(status).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+    let caught = u64::from_str_radix(caught.trim(), 16).unwrap();
+    caught & 1 << (signal.as_raw() - 1) != 0
 }
 
 #[test]
@@ -103,6 +130,27 @@ fn rule_13_1_the_log_also_goes_to_a_file() {
     assert!(log.contains("run started") && log.contains("service ended"), "{log}");
     assert!(!log.contains('\u{1b}'), "no colours in a file");
     assert_eq!(files(&stage.path("logs")).len(), 1);
+}
+
+#[test]
+fn rule_13_1_a_log_that_nobody_reads_stops_no_service() {
+    const ISSUES: usize = 30;
+    let mut stage = Stage::new();
+    let issue = |number| format!("      - {{identifier: MT-{number}, title: Fail, state: Todo}}\n");
+    // Each says more than a pipe holds for all of them together.
+    let file = format!(
+        "---\ntracker:\n  kind: memory\n  provider:\n    issues:\n{}workspace:\n  root: ./work\n\
+         hooks:\n  before_run: head -c 4000 /dev/zero | tr '\\0' x; exit 1\n  after_run: {NOTE}\n\
+         agent:\n  kind: scripted\n  max_concurrent_agents: {ISSUES}\n---\nFail.\n",
+        (0..ISSUES).map(issue).collect::<String>(),
+    );
+    stage.write("WORKFLOW.md", &file);
+    let service = stage.start(&["--log", "debug"]);
+    stage.wait_for_file("after_run.txt");
+    wait_for("every run's end", || stage.read("after_run.txt").lines().count() >= ISSUES);
+    service.signal(Signal::TERM);
+    assert_eq!(service.end_unread(), Some(0));
+    stage.wait_until_nothing_is_left();
 }
 
 #[test]

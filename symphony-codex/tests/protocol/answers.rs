@@ -1,7 +1,7 @@
 //! Contract 10.6: every request of the server gets an answer.
 
 use serde_json::{Value, json};
-use symphony_core::agent::TurnEnd;
+use symphony_core::agent::{AgentSession as _, TurnEnd};
 use symphony_core::settings::Approvals;
 
 use crate::server::{World, run};
@@ -158,4 +158,39 @@ async fn rule_10_6_any_id_is_given_back_as_it_came() {
         server.send(json!({"id": id, "method": "currentTime/read"})).await;
         assert_eq!(server.next().await.unwrap()["id"], id);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_6_a_question_before_a_turn_blocks_it_and_nothing_is_started() {
+    let (mut session, mut server, _) = World::new().opened().await;
+    let params = json!({"serverName": "git", "mode": "form", "message": "Who?"});
+    server.ask("mcpServer/elicitation/request", params).await;
+    let end = session.run_turn(crate::server::prompt()).await.unwrap();
+    let question = "The MCP server git asks: Who?".to_owned();
+    assert_eq!(end, TurnEnd::InputRequired { question });
+    let (closed, next) = tokio::join!(Box::new(session).close(), server.next());
+    closed.unwrap();
+    assert_eq!(next, None, "no turn/start");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_6_a_blocked_turn_is_interrupted_when_the_session_is_closed() {
+    let world = World::new().with(|settings| settings.codex.approvals = Approvals::Block);
+    let (mut session, mut server, _) = world.opened().await;
+    let (end, ()) = run(&mut session, async {
+        server.begin().await;
+        let params = json!({"command": "make"});
+        server.ask("item/commandExecution/requestApproval", params).await;
+    })
+    .await;
+    assert!(matches!(end.unwrap(), TurnEnd::InputRequired { .. }));
+    let serve = async {
+        let interrupt = server.expect("turn/interrupt").await;
+        server.answer(&interrupt, json!({})).await;
+        server.tell("turn/completed", crate::server::over("interrupted")).await;
+        server.next().await
+    };
+    let (closed, last) = tokio::join!(Box::new(session).close(), serve);
+    closed.unwrap();
+    assert_eq!(last, None);
 }

@@ -95,6 +95,7 @@ async fn rule_10_3_a_resumed_conversation_gets_its_policies_again() {
             "cwd": "/work/MT-1",
             "approvalPolicy": "on-request",
             "sandbox": "danger-full-access",
+            "excludeTurns": true,
         })
     );
     let mut session = session.unwrap();
@@ -154,11 +155,14 @@ async fn rule_10_3_silence_at_every_point_of_the_handshake_is_a_response_timeout
 async fn rule_10_3_other_traffic_does_not_move_a_deadline() {
     let (session, (), ..) = World::new()
         .open(async |server| {
-            server.expect("initialize").await;
+            let hello = server.expect("initialize").await;
             for _ in 0..60 {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 server.tell("configWarning", json!({"summary": "hm"})).await;
             }
+            // Too late: nobody listens, and the input has ended.
+            server.answer(&hello, json!({})).await;
+            assert_eq!(server.next().await, None);
         })
         .await;
     assert_eq!(session.unwrap_err().kind, AgentErrorKind::ResponseTimeout);
@@ -239,4 +243,78 @@ async fn rule_10_9_close_closes_the_servers_input() {
     let (session, mut server, _) = World::new().opened().await;
     Box::new(session).close().await.unwrap();
     assert_eq!(server.next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_3_a_conversation_that_codex_lost_is_begun_anew() {
+    let mut world = World::new();
+    world.request.resume = Some("OLD".into());
+    let (session, methods, mut server, told) = world
+        .open(async |server| {
+            serve(server, 1).await;
+            server.expect("initialized").await;
+            let resume = server.expect("thread/resume").await;
+            let error = json!({"code": -32600, "message": "no rollout found"});
+            server.send(json!({"id": resume["id"], "error": error})).await;
+            let start = server.expect("thread/start").await;
+            server.answer(&start, json!({"thread": {"id": "T"}})).await;
+            let name = server.expect("thread/name/set").await;
+            server.answer(&name, json!({})).await;
+            [resume, start, name]
+        })
+        .await;
+    let [resume, start, name] = methods;
+    assert_eq!(resume["params"]["threadId"], "OLD");
+    assert_eq!(start["params"].get("threadId"), None);
+    assert_eq!(name["params"]["threadId"], "T");
+    let mut session = session.unwrap();
+    let (end, turn) = run(&mut session, async {
+        let turn = server.begin().await;
+        server.complete().await;
+        turn
+    })
+    .await;
+    assert_eq!(end.unwrap(), TurnEnd::Completed);
+    assert_eq!(turn["params"]["threadId"], "T");
+    let said = "notification: a new conversation begins: Codex refused thread/resume: no rollout";
+    assert!(told.has_event(said), "{:?}", told.events());
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_3_a_resume_that_is_not_answered_fails_the_attempt() {
+    let mut world = World::new();
+    world.request.resume = Some("OLD".into());
+    let (session, (), ..) = world.open(async |server| serve(server, 1).await).await;
+    let error = session.unwrap_err();
+    assert_eq!(error.kind, AgentErrorKind::ResponseTimeout);
+    assert!(error.message.contains("thread/resume within 50000 ms"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_3_a_turn_does_not_widen_a_read_only_conversation() {
+    let write = json!({
+        "type": "workspaceWrite", "writableRoots": ["/work/MT-1"], "networkAccess": false,
+    });
+    let own = json!({"type": "dangerFullAccess"});
+    let cases = [
+        ("read-only", None, json!({"type": "readOnly"})),
+        ("workspace-write", None, write.clone()),
+        ("danger-full-access", None, write),
+        ("read-only", Some(own.clone()), own),
+    ];
+    for (thread, policy, expected) in cases {
+        let world = World::new().with(|settings| {
+            settings.codex.thread_sandbox = json!(thread);
+            settings.codex.turn_sandbox_policy = policy;
+        });
+        let (mut session, mut server, _) = world.opened().await;
+        let (end, turn) = run(&mut session, async {
+            let turn = server.begin().await;
+            server.complete().await;
+            turn
+        })
+        .await;
+        assert_eq!(end.unwrap(), TurnEnd::Completed);
+        assert_eq!(turn["params"]["sandboxPolicy"], expected, "{thread}");
+    }
 }

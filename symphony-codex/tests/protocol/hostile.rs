@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use symphony_core::agent::{AgentErrorKind, AgentSession as _, TurnEnd};
+use symphony_core::agent::{AgentErrorKind, AgentSession as _, AgentUpdate, TurnEnd};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::server::{World, over, prompt, run};
@@ -153,4 +153,208 @@ async fn rule_10_5_after_the_end_of_output_no_turn_begins() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let error = session.run_turn(prompt()).await.unwrap_err();
     assert_eq!(error.kind, AgentErrorKind::ProcessExit);
+}
+
+/// One turn as Codex 0.166 sent it.
+const RECORDED: &str = include_str!("../recorded.jsonl");
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_4_a_recorded_turn_is_the_same_in_pieces_of_any_size() {
+    let recorded = RECORDED.replace("0199a213-81c0-7800-8aa1-bbab2a035a53", "T");
+    let mut all = Vec::new();
+    for size in [1, 7, 64, 4095, 4096, 4097, 1 << 20] {
+        let (mut session, mut server, told) = World::new().opened().await;
+        let before = told.all().len();
+        let (end, ()) = run(&mut session, async {
+            server.expect("turn/start").await;
+            for piece in recorded.as_bytes().chunks(size) {
+                server.raw(piece).await;
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        assert_eq!(end.unwrap(), TurnEnd::Completed, "{size}");
+        let updates = told.all().split_off(before);
+        let is_told = |update: &&AgentUpdate| {
+            matches!(update, AgentUpdate::Session { .. } | AgentUpdate::Usage { .. })
+        };
+        let facts: Vec<_> = updates.iter().filter(is_told).cloned().collect();
+        assert!(told.has_event("turn_completed"), "{:?}", told.events());
+        all.push(facts);
+    }
+    assert!(!all[0].is_empty() && all.iter().all(|facts| facts.last() == all[0].last()), "{all:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_4_bytes_that_are_no_utf_8_do_not_hide_a_message() {
+    let (mut session, mut server, told) = World::new().opened().await;
+    let (end, answer) = run(&mut session, async {
+        server.begin().await;
+        server.raw(b"{\"id\":1,\"method\":\"currentTime/read\",\"params\":\"\xff\"}\n").await;
+        let answer = server.next().await.unwrap();
+        server
+            .raw(b"{\"method\":\"turn/failed\",\"params\":{\"message\":\"no \xff\xfe\"}}\n")
+            .await;
+        answer
+    })
+    .await;
+    assert_eq!(answer["id"], 1);
+    assert_eq!(end.unwrap_err().message, "Codex says the turn failed: no \u{fffd}\u{fffd}");
+    assert!(!told.has_event("malformed"));
+}
+
+/// A line of 11 MiB that begins like this.
+fn eleven(begin: &str, end: &str) -> String {
+    let filler = "x".repeat((11 << 20) - begin.len() - end.len());
+    format!("{begin}{filler}{end}\n")
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_4_a_response_that_is_too_long_is_a_response_error_at_once() {
+    let begun = tokio::time::Instant::now();
+    let (session, (), ..) = World::new()
+        .open(async |server| {
+            let hello = server.expect("initialize").await;
+            let begin = format!(r#"{{"id":{},"result":{{"x":""#, hello["id"]);
+            server.raw(eleven(&begin, r#""}}"#).as_bytes()).await;
+        })
+        .await;
+    let error = session.unwrap_err();
+    assert_eq!(error.kind, AgentErrorKind::ResponseError);
+    assert!(error.message.contains("a line of 11534336 bytes was skipped"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(5), "it waits for nothing");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_4_a_request_that_is_too_long_is_refused() {
+    let (_session, mut server, _) = World::new().opened().await;
+    let begin = r#"{"method":"applyPatchApproval","id":"long","params":{"x":""#;
+    server.raw(eleven(begin, r#""}}"#).as_bytes()).await;
+    let answer = server.next().await.unwrap();
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("long"), &json!(-32600)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_5_an_end_that_is_too_long_to_read_is_a_failure_and_only_if_it_is_ours() {
+    let (mut session, mut server, _) = World::new().opened().await;
+    let (end, ()) = run(&mut session, async {
+        server.begin().await;
+        for (thread, turn) in [("HELPER", "U"), ("T", "OLD"), ("T", "U")] {
+            let params = format!(r#"{{"threadId":"{thread}","turn":{{"id":"{turn}","x":""#);
+            let begin = format!(r#"{{"method":"turn/completed","params":{params}"#);
+            server.raw(eleven(&begin, r#""}}}"#).as_bytes()).await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    })
+    .await;
+    let error = end.unwrap_err();
+    assert_eq!(error.kind, AgentErrorKind::TurnFailed);
+    assert!(error.message.contains("in a line of 11534336 bytes"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_4_half_a_line_and_then_silence_is_silence() {
+    let (session, (), ..) = World::new()
+        .open(async |server| {
+            server.expect("initialize").await;
+            server.raw(b"{\"id\":1,\"resu").await;
+        })
+        .await;
+    assert_eq!(session.unwrap_err().kind, AgentErrorKind::ResponseTimeout);
+    let world = World::new().with(|it| it.codex.turn_timeout = Duration::from_secs(10));
+    let (mut session, mut server, _) = world.opened().await;
+    let (end, ()) = run(&mut session, async {
+        server.begin().await;
+        server.raw(b"{\"method\":\"turn/compl").await;
+    })
+    .await;
+    assert_eq!(end.unwrap_err().kind, AgentErrorKind::TurnTimeout);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_5_bytes_that_never_become_a_line_are_no_sign_of_life() {
+    let world = World::new().with(|it| it.codex.turn_timeout = Duration::from_secs(10));
+    let (mut session, mut server, _) = world.opened().await;
+    let drip = async {
+        server.begin().await;
+        loop {
+            server.raw(b"x").await;
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let end = tokio::select! {
+        end = session.run_turn(prompt()) => end,
+        () = drip => unreachable!(),
+        () = tokio::time::sleep(Duration::from_secs(1000)) => panic!("it goes on"),
+    };
+    assert_eq!(end.unwrap_err().kind, AgentErrorKind::TurnTimeout);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_4_a_few_long_answers_that_nobody_reads_are_enough() {
+    let (mut session, mut server, _) = World::new().opened().await;
+    let (end, asked) = run(&mut session, async {
+        server.begin().await;
+        let filler = "x".repeat(1 << 20);
+        let mut asked = 0;
+        while asked < 100 {
+            let ask = json!({"id": filler, "method": "currentTime/read"});
+            if server.output.write_all(format!("{ask}\n").as_bytes()).await.is_err() {
+                break;
+            }
+            asked += 1;
+        }
+        asked
+    })
+    .await;
+    let error = end.unwrap_err();
+    assert_eq!(error.kind, AgentErrorKind::ProcessExit);
+    assert_eq!(error.message, "Codex does not read what it is answered");
+    assert!(asked <= 10, "{asked} answers of 1 MiB were kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_4_ids_that_are_no_ids_are_not_kept() {
+    let bad = ["", "a b", "\u{1b}[2J", &"x".repeat(100_000)];
+    for id in bad {
+        let (session, (), ..) = World::new()
+            .open(async |server| {
+                let hello = server.expect("initialize").await;
+                server.answer(&hello, json!({})).await;
+                server.expect("initialized").await;
+                let start = server.expect("thread/start").await;
+                server.answer(&start, json!({"thread": {"id": id}})).await;
+            })
+            .await;
+        assert_eq!(session.unwrap_err().kind, AgentErrorKind::ResponseError);
+    }
+    let (mut session, mut server, _) = World::new().opened().await;
+    let (end, ()) = run(&mut session, async {
+        let start = server.expect("turn/start").await;
+        server.answer(&start, json!({"turn": {"id": "\u{1b}"}})).await;
+    })
+    .await;
+    assert_eq!(end.unwrap_err().kind, AgentErrorKind::ResponseError);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_4_ends_and_questions_in_a_flood_are_folded_too() {
+    let (mut session, mut server, told) = World::new().opened().await;
+    let before = told.all().len();
+    let (end, ()) = run(&mut session, async {
+        server.begin().await;
+        let other = json!({"threadId": "T", "turn": {"id": "OTHER", "status": "failed"}});
+        for _ in 0..1000 {
+            server.tell("turn/completed", other.clone()).await;
+        }
+        for id in 0..100 {
+            let ask = json!({"id": id, "method": "item/tool/requestUserInput"});
+            server.send(ask).await;
+            assert_eq!(server.next().await.unwrap()["id"], id);
+        }
+    })
+    .await;
+    assert!(matches!(end.unwrap(), TurnEnd::InputRequired { .. }));
+    let updates = told.all().len() - before;
+    assert!(updates < 30, "{updates} updates");
 }

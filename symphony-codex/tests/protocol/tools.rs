@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use symphony_core::agent::{AgentUpdate, TurnEnd};
+use symphony_core::agent::{AgentErrorKind, AgentUpdate, TurnEnd};
 use symphony_core::tracker::{AgentTools, ToolCall, ToolResult, ToolSpec};
 
 use crate::server::{World, run};
@@ -153,6 +153,20 @@ async fn rule_10_7_a_result_has_a_longest_length() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rule_10_7_arguments_have_a_longest_length_and_a_deepest_depth() {
+    let (_session, mut server, _) = world().opened().await;
+    server.send(call(1, "obey", &json!({"text": "x".repeat(1 << 20)}))).await;
+    let answer = server.next().await.unwrap();
+    let text = &answer["result"]["contentItems"][0]["text"];
+    assert_eq!(text, "the arguments of obey have more than 1048576 bytes");
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let line = call(2, "obey", &json!("DEEP")).to_string().replace("\"DEEP\"", &deep);
+    server.raw(format!("{line}\n").as_bytes()).await;
+    let answer = server.next().await.unwrap();
+    assert_eq!((&answer["id"], &answer["result"]["success"]), (&json!(2), &json!(false)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn rule_10_7_calls_at_once_are_bounded() {
     let (_session, mut server, _) = world().opened().await;
     for id in 0..20 {
@@ -166,4 +180,37 @@ async fn rule_10_7_calls_at_once_are_bounded() {
         }
     }
     assert_eq!(refused, [16, 17, 18, 19]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_8_1_while_a_tool_runs_silence_is_no_timeout_and_then_it_is_again() {
+    let world = world().with(|it| it.codex.turn_timeout = Duration::from_secs(10));
+    let (mut session, mut server, _) = world.opened().await;
+    let begun = tokio::time::Instant::now();
+    let (end, answer) = run(&mut session, async {
+        server.begin().await;
+        server.send(call(1, "obey", &json!({"seconds": 100}))).await;
+        server.next().await.unwrap()
+    })
+    .await;
+    assert_eq!(answer["result"]["success"], true);
+    assert_eq!(end.unwrap_err().kind, AgentErrorKind::TurnTimeout);
+    let took = begun.elapsed().as_secs();
+    assert!((109..=111).contains(&took), "in virtual time, after {took} s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_4_a_flood_of_calls_is_folded_and_each_is_answered() {
+    let (_session, mut server, told) = world().opened().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = told.all().len();
+    for id in 0..1000 {
+        server.send(call(id, "obey", &json!({}))).await;
+        assert_eq!(server.next().await.unwrap()["id"], id);
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let updates = told.all().split_off(before);
+    assert!(updates.len() < 20, "{} updates", updates.len());
+    let count = |wanted| updates.iter().filter(|update| **update == wanted).count();
+    assert_eq!(count(AgentUpdate::ToolBegan), count(AgentUpdate::ToolEnded));
 }

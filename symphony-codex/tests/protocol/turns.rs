@@ -98,7 +98,7 @@ async fn rule_10_5_the_end_of_another_turn_or_conversation_is_not_ours() {
 #[tokio::test(start_paused = true)]
 async fn rule_10_5_silence_in_a_turn_is_a_timeout_and_any_line_is_a_sign_of_life() {
     let world = World::new().with(|it| it.codex.turn_timeout = Duration::from_secs(10));
-    let (mut session, mut server, _) = world.opened().await;
+    let (mut session, mut server, told) = world.opened().await;
     let (end, lines) = run(&mut session, async {
         server.begin().await;
         for _ in 0..10 {
@@ -112,6 +112,7 @@ async fn rule_10_5_silence_in_a_turn_is_a_timeout_and_any_line_is_a_sign_of_life
     let error = end.unwrap_err();
     assert_eq!(error.kind, AgentErrorKind::TurnTimeout);
     assert_eq!(error.message, "Codex was silent for 10000 ms in a turn");
+    assert!(told.has_event("turn_ended_with_error: Codex was silent"), "{:?}", told.events());
 }
 
 #[tokio::test(start_paused = true)]
@@ -186,4 +187,47 @@ async fn rule_10_4_what_comes_between_turns_is_read_and_answered() {
     })
     .await;
     assert_eq!(end.unwrap_err().kind, AgentErrorKind::TurnFailed, "an old end ends no new turn");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_9_every_id_is_one_that_codex_can_read() {
+    let (mut session, mut server, _) = World::new().opened().await;
+    tokio::select! {
+        _ = session.run_turn(prompt()) => panic!("it has no end"),
+        () = async {
+            server.begin().await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        } => {}
+    }
+    let (closed, interrupt) =
+        tokio::join!(Box::new(session).close(), server.expect("turn/interrupt"));
+    closed.unwrap();
+    assert_eq!(interrupt["id"], 5, "fresh, and small: Codex takes 64 bits with a sign");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_5_an_end_counts_though_the_start_is_never_answered() {
+    for silent in [true, false] {
+        let (mut session, mut server, _) = World::new().opened().await;
+        let (end, ()) = run(&mut session, async {
+            server.expect("turn/start").await;
+            server.tell("turn/cancelled", json!({"threadId": "T"})).await;
+            if !silent {
+                server.output = tokio::io::duplex(1).0;
+            }
+        })
+        .await;
+        assert_eq!(end.unwrap_err().kind, AgentErrorKind::TurnCancelled);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_5_the_start_and_the_end_of_output_are_a_process_exit() {
+    let (mut session, mut server, _) = World::new().opened().await;
+    let (end, ()) = run(&mut session, async {
+        server.begin().await;
+        server.output = tokio::io::duplex(1).0;
+    })
+    .await;
+    assert_eq!(end.unwrap_err().kind, AgentErrorKind::ProcessExit);
 }

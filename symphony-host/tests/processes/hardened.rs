@@ -17,7 +17,7 @@ fn service(trial: &Trial, hardened: bool) -> Output {
         .args(["hardened::agent_reads", "--exact", "--ignored", "--nocapture"])
         .env("TRIAL_FOLDER", trial.path())
         .env("TRIAL_TOKEN", trial.token())
-        .env("TRIAL_SHAPE", "InTheGroup")
+        .env("TRIAL_SCRIPT", "")
         .env("TRIAL_SECRET", "lin_api_secret")
         .env("TRIAL_HARDENED", hardened.to_string());
     if rustix::process::geteuid().is_root() {

@@ -5,29 +5,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::shapes::Shape;
+use crate::shapes::{Shape, matrix};
 use crate::trial::{GRACE, LONG, Trial, helped, scope, ungrouped, unhelped};
 use rustix::process::{Pid, Signal, kill_process};
 use symphony_host::{Exit, Host, Limit, RunError};
 use tokio::runtime::Runtime;
-
-macro_rules! matrix {
-    ($($cause:ident => $end:expr;)+) => { $(
-        mod $cause {
-            use super::*;
-            matrix!(@cells $end; in_the_group InTheGroup, term_ignoring TermIgnoring,
-                job_control JobControl, setsid Setsid, double_forked DoubleForked,
-                empty_environment EmptyEnvironment, pid_rolling PidRolling, stopped Stopped);
-        }
-    )+ };
-    (@cells $end:expr; $($name:ident $shape:ident),+) => { $(
-        #[test]
-        fn $name() {
-            let end = $end;
-            Runtime::new().unwrap().block_on(end(Shape::$shape));
-        }
-    )+ };
-}
 
 matrix! {
     rule_10_9_stop => |shape| stop(helped(), shape);
@@ -48,6 +30,10 @@ matrix! {
     without_helper_dropped_handle => |shape| dropped_handle(unhelped(), shape);
     without_helper_timeout => |shape| timeout(unhelped(), shape);
     without_helper_background_of_a_successful_hook => |shape| lingering(unhelped(), shape);
+}
+
+fn run<F: Future<Output = ()>>(end: impl FnOnce(Shape) -> F, shape: Shape) {
+    Runtime::new().unwrap().block_on(end(shape));
 }
 
 async fn stop(host: Arc<dyn Host>, shape: Shape) {
@@ -183,7 +169,7 @@ fn start_service(trial: &Trial, shape: Shape) -> Child {
         .args(["kill_matrix::service", "--exact", "--ignored", "--nocapture"])
         .env("TRIAL_FOLDER", trial.path())
         .env("TRIAL_TOKEN", trial.token())
-        .env("TRIAL_SHAPE", format!("{shape:?}"))
+        .env("TRIAL_SCRIPT", shape.script())
         .stdout(Stdio::null())
         .spawn()
         .unwrap()
@@ -192,12 +178,12 @@ fn start_service(trial: &Trial, shape: Shape) -> Child {
 #[test]
 #[ignore = "not a test: the service that other tests start and kill"]
 fn service() {
-    let Some((trial, shape)) = Trial::from_environment() else { return };
+    let Some((trial, script)) = Trial::from_environment() else { return };
     Runtime::new().unwrap().block_on(async {
         use tokio::signal::unix::{SignalKind, signal};
         let mut terminate = signal(SignalKind::terminate()).unwrap();
         let scope = scope(helped());
-        let _running = scope.start(&trial.command(shape)).await.unwrap();
+        let _running = scope.start(&trial.staying(&script)).await.unwrap();
         terminate.recv().await;
         scope.close(GRACE).await.unwrap();
     });

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Child, Command, Stdio};
 
-use crate::shapes::Shape;
+use crate::shapes::{Shape, matrix};
 use crate::trial::{Trial, helped, until};
 use rustix::process::{Pid, Signal, kill_process};
 use symphony_host::{EarlierLife, MARK_VARIABLE, Mark, ProcessId, Scope};
@@ -15,7 +15,7 @@ fn killed_service(trial: &Trial, shape: Shape) -> Vec<ProcessId> {
         .args(["leftovers::service", "--exact", "--ignored", "--nocapture"])
         .env("TRIAL_FOLDER", trial.path())
         .env("TRIAL_TOKEN", trial.token())
-        .env("TRIAL_SHAPE", format!("{shape:?}"))
+        .env("TRIAL_SCRIPT", shape.script())
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
@@ -35,10 +35,10 @@ fn killed_service(trial: &Trial, shape: Shape) -> Vec<ProcessId> {
 #[test]
 #[ignore = "not a test: the service that other tests start and kill"]
 fn service() {
-    let Some((trial, shape)) = Trial::from_environment() else { return };
+    let Some((trial, script)) = Trial::from_environment() else { return };
     Runtime::new().unwrap().block_on(async {
         let scope = Scope::new(helped(), Mark::new(trial.token(), "1"));
-        let running = scope.start(&trial.command(shape)).await.unwrap();
+        let running = scope.start(&trial.staying(&script)).await.unwrap();
         let records: String = running.processes().iter().map(|id| format!("{id}\n")).collect();
         fs::write(trial.path().join("new"), records).unwrap();
         fs::rename(trial.path().join("new"), trial.path().join("records")).unwrap();
@@ -67,15 +67,13 @@ fn by_mark(shape: Shape) {
     person.wait().unwrap();
 }
 
-macro_rules! shapes {
-    ($($name:ident $shape:ident),+) => { mod rule_14_3_marked {
-        $( #[test] fn $name() { super::by_mark(super::Shape::$shape); } )+
-    } };
+matrix! {
+    rule_14_3_marked => by_mark;
 }
 
-shapes!(in_the_group InTheGroup, term_ignoring TermIgnoring, job_control JobControl, setsid Setsid,
-    double_forked DoubleForked, empty_environment EmptyEnvironment, pid_rolling PidRolling,
-    stopped Stopped);
+fn run(end: impl FnOnce(Shape), shape: Shape) {
+    end(shape);
+}
 
 #[test]
 fn rule_14_3_recorded_processes_are_ended_with_all_below_them() {

@@ -1,5 +1,25 @@
 //! The shapes of descendants that tests of whole trees use, here and in `symphony-cli`.
 
+/// A matrix of tests: a module for each cause, and in it a test for each shape, which hands the shape
+/// to the cause's function. Who uses it has a `run` that calls such a function.
+macro_rules! matrix {
+    ($($cause:ident => $end:expr;)+) => { $(
+        mod $cause {
+            use super::*;
+            matrix!(@cells $end; in_the_group InTheGroup, term_ignoring TermIgnoring,
+                job_control JobControl, setsid Setsid, double_forked DoubleForked,
+                empty_environment EmptyEnvironment, pid_rolling PidRolling, stopped Stopped);
+        }
+    )+ };
+    (@cells $end:expr; $($name:ident $shape:ident),+) => { $(
+        #[test]
+        fn $name() {
+            run($end, Shape::$shape);
+        }
+    )+ };
+}
+pub(crate) use matrix;
+
 /// What a descendant may do to get out of sight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shape {

@@ -14,18 +14,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use symphony_host::{Command, Host, Local, Mark, Scope, Shell};
 use tempfile::TempDir;
 
-/// For a process that is told its shape by name.
-const SHAPES: [Shape; 8] = [
-    Shape::InTheGroup,
-    Shape::TermIgnoring,
-    Shape::JobControl,
-    Shape::Setsid,
-    Shape::DoubleForked,
-    Shape::EmptyEnvironment,
-    Shape::PidRolling,
-    Shape::Stopped,
-];
-
 /// Waits until the tag is on: without a helper that is a moment after the start, and who forks before
 /// it is not promised to be found. Starts nothing itself.
 const TAGGED: &str = r#"until while read -r a b c d _; do
@@ -56,12 +44,11 @@ impl Trial {
         Self { folder: folder.path().into(), token, held: Some((pipe.into(), folder)) }
     }
 
-    /// The trial of the test that has started this process.
-    pub(crate) fn from_environment() -> Option<(Self, Shape)> {
-        let shape = env::var("TRIAL_SHAPE").ok()?;
-        let shape = SHAPES.into_iter().find(|other| format!("{other:?}") == shape)?;
+    /// The trial of the test that has started this process, and the script of its shape.
+    pub(crate) fn from_environment() -> Option<(Self, String)> {
+        let script = env::var("TRIAL_SCRIPT").ok()?;
         let folder = env::var("TRIAL_FOLDER").ok()?.into();
-        Some((Self { folder, token: env::var("TRIAL_TOKEN").ok()?, held: None }, shape))
+        Some((Self { folder, token: env::var("TRIAL_TOKEN").ok()?, held: None }, script))
     }
 
     fn ready_file(&self) -> PathBuf {
@@ -83,7 +70,12 @@ impl Trial {
 
     /// A command that starts the shape and stays.
     pub(crate) fn command(&self, shape: Shape) -> Command {
-        self.script(&format!("{TAGGED}\n{}\nexec sleep $T", shape.script()))
+        self.staying(shape.script())
+    }
+
+    /// The same for the script of a shape.
+    pub(crate) fn staying(&self, script: &str) -> Command {
+        self.script(&format!("{TAGGED}\n{script}\nexec sleep $T"))
     }
 
     /// A command that starts the shape and ends once it is there.

@@ -135,7 +135,7 @@ async fn rule_11_5_a_board_file_is_read_again_when_it_changes() {
     desk.write("- {identifier: MT-3, title: New, state: Todo}");
     assert_eq!(in_state(&board, "todo").await, ["MT-3"]);
     assert_eq!(identifiers(&board.issues()), ["MT-3"]);
-    desk.write("");
+    desk.write("[]");
     assert_eq!(in_state(&board, "todo").await, [""; 0]);
 }
 
@@ -166,6 +166,21 @@ async fn rule_11_5_a_broken_edit_fails_reads_and_keeps_the_last_good_board() {
     assert_eq!(identifiers(&board.issues()), ["MT-1", "MT-2"]);
     desk.write(TWO);
     assert_eq!(in_state(&board, "todo").await, ["MT-1", "MT-2"]);
+}
+
+#[tokio::test]
+async fn rule_11_5_a_file_that_is_being_written_is_no_board_without_issues() {
+    let desk = Desk::with(TWO);
+    let board = desk.open();
+    for nothing in ["", "\n", "# The team's board\n", "---\n"] {
+        desk.write(nothing);
+        let (kind, message) = failure(&board).await;
+        assert_eq!(kind, TrackerErrorKind::Response, "{nothing:?}");
+        assert!(message.contains("issues: []"), "it says what to write: {message}");
+    }
+    assert_eq!(identifiers(&board.issues()), ["MT-1", "MT-2"]);
+    desk.write("issues: []");
+    assert_eq!(in_state(&board, "todo").await, [""; 0]);
 }
 
 #[tokio::test]

@@ -16,8 +16,8 @@ use symphony_host::ProcessId;
 use super::DiskError;
 use crate::clock::wall_now;
 
-/// How often to look again at a lock whose holder is gone. A child that the holder was about to
-/// start when it was killed has its open files until it becomes another program: a moment.
+/// How often to look again at a lock whose holder lets go of it. A child that the holder was about
+/// to start when it was killed has its open files until it becomes another program: a moment.
 const LOOKS: u32 = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
@@ -52,9 +52,11 @@ impl fmt::Display for LockHolder {
 }
 
 impl LockHolder {
-    /// Whether it is known by name and no longer there.
-    fn is_gone(&self) -> bool {
-        self.pid.is_some_and(|pid| !ProcessId::of(pid).is_some_and(ProcessId::is_alive))
+    /// Whether it is known by name and no longer there; or it is this process, in which an earlier
+    /// service may have ended whose last tasks are being dropped.
+    fn may_let_go(&self) -> bool {
+        let is_gone = |pid| !ProcessId::of(pid).is_some_and(ProcessId::is_alive);
+        self.pid.is_some_and(|pid| pid == std::process::id() || is_gone(pid))
     }
 }
 
@@ -69,7 +71,7 @@ impl Lock {
                 return Err(DiskError::io("cannot lock", root)(error));
             }
             let holder = holder(&mut file);
-            if looks == LOOKS || !holder.is_gone() {
+            if looks == LOOKS || !holder.may_let_go() {
                 return Err(DiskError::Locked { path: root.to_owned(), holder });
             }
             looks += 1;

@@ -10,6 +10,7 @@
 //! | `state.json` | what survives a restart ([`state`](crate::state)) |
 //! | `records/` | whose folder each workspace is, and whether it is ready |
 //! | `runs/` | the processes of live runs, for the next life to end |
+//! | `home` | where the service began that uses this root since a reload |
 //! | `trash/` | folders that are being removed |
 //! | `aside/` | what stood in a workspace's place and was no folder |
 
@@ -52,6 +53,15 @@ pub enum DiskError {
         path: PathBuf,
         /// What is wrong with it.
         why: String,
+    },
+    /// The root is not there any more.
+    #[error(
+        "the workspace root {} was removed while it was in use: start the service again",
+        path.display()
+    )]
+    RootRemoved {
+        /// The root.
+        path: PathBuf,
     },
     /// A symlink stands in a workspace's place.
     #[error("{} is a symlink, and workspaces are never reached through one: remove it", path.display())]
@@ -138,6 +148,15 @@ pub(crate) struct Place {
     key: WorkspaceKey,
 }
 
+/// What a new workspace is when its folder has been made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// `after_create` is still to be run.
+    Half,
+    /// Nothing is to be run.
+    Whole,
+}
+
 /// A workspace that can be entered.
 #[derive(Clone, Debug)]
 pub(crate) struct Opened {
@@ -156,8 +175,12 @@ impl Place {
     }
 
     /// Creates the workspace, or goes on in the one there is. Every file is kept (9.3).
-    pub(crate) async fn open(&self, record: WorkspaceRecord) -> Result<Opened, DiskError> {
-        self.with(move |root, _| root.open_workspace(&record)).await
+    pub(crate) async fn open(
+        &self,
+        record: WorkspaceRecord,
+        made: Made,
+    ) -> Result<Opened, DiskError> {
+        self.with(move |root, _| root.open_workspace(&record, made)).await
     }
 
     /// Notes that `after_create` has run.

@@ -1,7 +1,8 @@
 //! A workspace root: resolved once, opened once, ours alone.
 
-use std::ffi::CString;
+use std::ffi::{CString, OsString};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,10 +16,13 @@ use symphony_host::ProcessId;
 
 use super::file::{self, errno};
 use super::lock::Lock;
-use super::{DiskError, Opened, folder, processes, record};
+use super::{DiskError, Made, Opened, folder, processes, record};
 
 /// The name of Symphony's own folder under a root: no key contains its first character.
 const OWN: &str = "~symphony";
+
+/// The file that leads to where the service began.
+const HOME: &str = "home";
 
 pub(super) const FOLDER: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
@@ -117,17 +121,26 @@ impl Root {
     }
 
     /// Creates or reuses a workspace. The record is written first: a folder without one would be
-    /// nobody's after a crash.
-    pub(super) fn open_workspace(&self, record: &WorkspaceRecord) -> Result<Opened, DiskError> {
+    /// nobody's after a crash. It is written once where that is enough: each time waits for the disk.
+    pub(super) fn open_workspace(
+        &self,
+        record: &WorkspaceRecord,
+        made: Made,
+    ) -> Result<Opened, DiskError> {
         let key = record.key.as_str();
         let path = self.path.join(key);
+        if rustix::fs::fstat(&self.handle).is_ok_and(|stat| stat.st_nlink == 0) {
+            return Err(DiskError::RootRemoved { path: self.path.clone() });
+        }
         for _ in 0..TRIES {
             let known = record::read(&self.records, key);
             match file_type(&self.handle, key) {
                 Some(FileType::Symlink) => return Err(DiskError::Symlink { path }),
                 Some(FileType::Directory) => {
                     if known.as_ref().is_none_or(|known| known.ready) {
-                        self.write_record(record, true)?;
+                        if known.is_none_or(|known| known.record != *record) {
+                            self.write_record(record, true)?;
+                        }
                         if let Some(folder) = self.folder(&record.key)? {
                             return Ok(Opened { folder, is_new: false });
                         }
@@ -137,11 +150,12 @@ impl Root {
                     }
                 }
                 None => {
-                    self.write_record(record, false)?;
+                    let is_new = made == Made::Half;
+                    self.write_record(record, !is_new)?;
                     match rustix::fs::mkdirat(&self.handle, key, Mode::RWXU) {
                         Ok(()) => {
                             if let Some(folder) = self.folder(&record.key)? {
-                                return Ok(Opened { folder, is_new: true });
+                                return Ok(Opened { folder, is_new });
                             }
                         }
                         // Somebody else was faster: what they made is not half-made by us.
@@ -251,6 +265,22 @@ impl Root {
     /// The processes that an earlier life has recorded.
     pub(crate) fn recorded_processes(&self) -> Result<Vec<ProcessId>, DiskError> {
         processes::all(&self.runs, &self.own_path("runs"))
+    }
+
+    /// Where the service that last used this root began, if that was elsewhere.
+    pub(crate) fn read_home(&self) -> Result<Option<PathBuf>, DiskError> {
+        let home = self.read_own(HOME)?.map(|path| PathBuf::from(OsString::from_vec(path)));
+        Ok(home.filter(|home| home.is_absolute()))
+    }
+
+    /// Notes where the service began that uses this root now.
+    pub(crate) fn write_home(&self, home: &Path) -> Result<(), DiskError> {
+        self.write_own(HOME, home.as_os_str().as_bytes())
+    }
+
+    /// Nothing of that service is left.
+    pub(crate) fn forget_home(&self) -> Result<(), DiskError> {
+        file::remove(&self.own, HOME).map_err(DiskError::io("cannot remove", self.own_path(HOME)))
     }
 
     /// They are gone.

@@ -46,7 +46,7 @@ impl Yard {
     }
 
     fn open(&self, identifier: &str) -> Result<Opened, DiskError> {
-        self.root.open_workspace(&self.record(identifier))
+        self.root.open_workspace(&self.record(identifier), Made::Half)
     }
 
     /// Opens, and notes that `after_create` has run.
@@ -105,7 +105,7 @@ fn rule_9_2_the_root_itself_may_be_a_symlink_and_is_resolved_once() {
     symlink(&yard.outside, &link).unwrap();
     let mut record = yard.record("MT-1");
     record.path = root.path().join("MT-1");
-    root.open_workspace(&record).unwrap();
+    root.open_workspace(&record, Made::Half).unwrap();
     assert!(real.join("MT-1").is_dir());
     yard.outside_is_whole();
 }
@@ -278,6 +278,24 @@ fn rule_9_4_a_workspace_whose_after_create_never_ended_is_made_anew() {
 }
 
 #[test]
+fn rule_9_4_a_workspace_without_after_create_is_ready_at_once_and_its_record_is_written_once() {
+    let yard = yard();
+    let record = yard.record("MT-1");
+    let open = |record: &WorkspaceRecord| yard.root.open_workspace(record, Made::Whole).unwrap();
+    assert!(!open(&record).is_new);
+    fs::write(yard.path("MT-1").join("file"), "kept").unwrap();
+    let file = yard.root.path().join("~symphony/records/MT-1.json");
+    let written = fs::metadata(&file).unwrap().ino();
+    assert!(!open(&record).is_new);
+    assert_eq!(fs::metadata(&file).unwrap().ino(), written);
+    // What has changed is written, and every file is kept.
+    let moved = WorkspaceRecord { scope: Scope::new("another board"), ..record };
+    assert!(!open(&moved).is_new);
+    assert_eq!(yard.root.list().unwrap().records, [moved]);
+    assert_eq!(fs::read_to_string(yard.path("MT-1").join("file")).unwrap(), "kept");
+}
+
+#[test]
 fn rule_4_2_records_tell_whose_a_folder_is_and_folders_without_one_are_strays() {
     let yard = yard();
     yard.make("MT-1");
@@ -337,6 +355,15 @@ fn a_root_is_closed_to_others_and_must_be_ours() {
     let file = yard.outside.join("precious");
     assert!(matches!(Root::resolve(&file).and_then(Root::open), Err(DiskError::Io { .. })));
     yard.outside_is_whole();
+}
+
+#[test]
+fn rule_9_2_a_root_that_was_removed_is_told_as_such_also_when_it_was_made_anew() {
+    let yard = yard();
+    fs::remove_dir_all(yard.root.path()).unwrap();
+    fs::create_dir(yard.root.path()).unwrap();
+    assert!(matches!(yard.open("MT-1"), Err(DiskError::RootRemoved { .. })));
+    assert_eq!(fs::read_dir(yard.root.path()).unwrap().count(), 0);
 }
 
 #[test]

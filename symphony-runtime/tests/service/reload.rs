@@ -18,43 +18,6 @@ fn limit(slots: u32) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rule_2_6_a_hundred_edits_half_of_them_broken_while_agents_run() {
-    let stage = Stage::new(Script::new().hang());
-    (0..10).for_each(|n| stage.issue(&format!("{n}"), &format!("MT-{n}")));
-    let live = stage.start().await;
-    within("ten agents", stage.agent.wait_until(|journal| journal.live() == 10)).await;
-    live.until("ten rows", |s| s.running.len() == 10).await;
-    let runs: Vec<_> = live.handle.snapshot().unwrap().running.iter().map(|row| row.run).collect();
-    let broken = [
-        "---\nagent: [\n---\n",
-        "---\n- not\n- a map\n---\n",
-        "",
-        "---\ntracker:\n  kind: nonsense\n---\n",
-        "---\ntracker:\n  kind: memory\nagent:\n  kind: scripted\n  max_turns: 0\n---\n",
-    ];
-    let mut good = 0;
-    for edit in 0..100_u32 {
-        if edit % 2 == 0 {
-            let slots = 100 + edit;
-            fs::write(stage.file(), limit(slots)).unwrap();
-            live.until("the edit", |s| s.slots.limit == slots && s.problems.is_empty()).await;
-            good = slots;
-        } else {
-            let index = usize::try_from(edit / 2).unwrap() % broken.len();
-            fs::write(stage.file(), broken[index]).unwrap();
-            live.until("its problem", |s| !s.problems.is_empty()).await;
-            assert_eq!(live.handle.snapshot().unwrap().slots.limit, good, "the last good one");
-        }
-    }
-    let now: Vec<_> = live.handle.snapshot().unwrap().running.iter().map(|row| row.run).collect();
-    assert_eq!(now, runs, "no run was disturbed");
-    let invalid = |what: &Happened| matches!(what, Happened::WorkflowInvalid { .. });
-    eventually("every notice", || reloads(&live) == 50 && live.happened(invalid) == 50).await;
-    assert_eq!(stage.agent.journal().opened(), 10);
-    assert_eq!(live.shut_down().await, Ended::Drained);
-}
-
-#[tokio::test(start_paused = true)]
 async fn rule_2_6_a_file_that_is_deleted_and_restored_is_no_new_one() {
     let stage = Stage::new(Script::new().hang());
     let live = stage.start().await;

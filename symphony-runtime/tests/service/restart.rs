@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::process::{Child, Command};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use symphony_core::Settings;
@@ -11,11 +11,12 @@ use symphony_core::agent::{
     TurnEnd,
 };
 use symphony_core::env::Env;
-use symphony_host::ProcessId;
+use symphony_core::orchestrator::Happened;
+use symphony_host::{EarlierLife, ProcessId};
 use symphony_memory::Script;
 use symphony_runtime::{Ended, StartError};
 
-use crate::stage::{Live, Stage, TestHost, eventually, names, within};
+use crate::stage::{Live, Stage, TestHost, eventually, names, within, workflow};
 
 #[tokio::test(start_paused = true)]
 async fn rule_14_3_a_second_service_on_the_same_root_is_refused_and_told_who_holds_it() {
@@ -29,6 +30,24 @@ async fn rule_14_3_a_second_service_on_the_same_root_is_refused_and_told_who_hol
     assert_eq!(live.shut_down().await, Ended::Drained);
     let live = stage.start().await;
     assert_eq!(live.shut_down().await, Ended::Drained);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rule_14_3_a_service_that_has_ended_lets_another_one_have_its_root() {
+    let stage = Stage::new(Script::new().hang());
+    stage.issue("1", "MT-1");
+    stage.write("");
+    for round in 0..30 {
+        let service = stage.builder().build().await.unwrap();
+        if round % 2 == 0 {
+            service.handle().shut_down().unwrap();
+            assert_eq!(service.run().await, Ended::Drained);
+        } else {
+            // Dropped in the middle of its work.
+            let a_moment = std::time::Duration::from_millis(5);
+            assert!(tokio::time::timeout(a_moment, service.run()).await.is_err());
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -109,7 +128,11 @@ async fn rule_12_4_a_damaged_state_file_is_set_aside_and_no_run_id_is_used_again
 
 /// An agent with a process of its own, which a service that is killed leaves behind.
 #[derive(Debug, Default, Clone)]
-struct WithProcess(Arc<std::sync::Mutex<Option<Child>>>);
+struct WithProcess {
+    child: Arc<Mutex<Option<Child>>>,
+    /// What its process should be marked with.
+    service: Arc<Mutex<Arc<str>>>,
+}
 
 #[async_trait]
 impl AgentBackend for WithProcess {
@@ -117,7 +140,8 @@ impl AgentBackend for WithProcess {
         let child = Command::new("sleep").arg("600").spawn().unwrap();
         let (thread, session_id) = ("t".into(), "t-1".into());
         let pid = Some(child.id());
-        *self.0.lock().unwrap() = Some(child);
+        *self.child.lock().unwrap() = Some(child);
+        *self.service.lock().unwrap() = request.service;
         request.updates.send(AgentUpdate::Session { thread, session_id, pid });
         Ok(Box::new(self.clone()))
     }
@@ -137,14 +161,14 @@ impl AgentSession for WithProcess {
 
 impl WithProcess {
     fn end(&self) -> Option<u32> {
-        let mut child = self.0.lock().unwrap().take()?;
+        let mut child = self.child.lock().unwrap().take()?;
         child.kill().unwrap();
         child.wait().unwrap();
         Some(child.id())
     }
 
     fn process(&self) -> ProcessId {
-        ProcessId::of(self.0.lock().unwrap().as_ref().unwrap().id()).unwrap()
+        ProcessId::of(self.child.lock().unwrap().as_ref().unwrap().id()).unwrap()
     }
 }
 
@@ -183,4 +207,89 @@ async fn rule_14_3_the_processes_of_an_earlier_life_are_ended_by_their_records()
     eventually("another one is written", || names(&runs) == ["2.1"]).await;
     assert_eq!(live.shut_down().await, Ended::Drained);
     assert_eq!(names(&runs), [""; 0]);
+}
+
+/// A service that was led to another root, then killed, and started there.
+async fn moved_and_killed(runs_before_the_move: bool) {
+    let stage = Stage::new(Script::new());
+    stage.write("");
+    let agent = WithProcess::default();
+    let live = Live::start(stage.builder().agent(agent.clone())).await;
+    let runs = stage.root().join("~symphony/runs");
+    let work = async || {
+        stage.issue("1", "MT-1");
+        live.handle.poll_now().unwrap();
+        eventually("its process is written down", || names(&runs) == ["1.1"]).await;
+    };
+    if runs_before_the_move {
+        work().await;
+    }
+    fs::write(stage.file(), workflow("").replace("root: work", "root: other")).unwrap();
+    let reloaded = |what: &Happened| *what == Happened::Reloaded;
+    eventually("the other root is taken", || live.happened(reloaded) == 1).await;
+    if !runs_before_the_move {
+        work().await;
+    }
+    let process = agent.process();
+    live.kill().await;
+
+    let host = TestHost::new();
+    stage.board.set_state("1", "Done");
+    let live = Live::start(stage.builder().agent(agent.clone()).host(host.clone())).await;
+    let swept = host.swept.lock().unwrap().clone();
+    agent.end();
+    let life = |root: &str, records: &[ProcessId]| EarlierLife {
+        service: stage.dir.path().canonicalize().unwrap().join(root).display().to_string(),
+        records: records.to_vec(),
+    };
+    assert_eq!(swept, [life("other", &[]), life("work", &[process])]);
+    assert_eq!(**agent.service.lock().unwrap(), *swept[1].service, "so it is also found by mark");
+    assert_eq!(names(&runs), [""; 0]);
+    assert_eq!(live.shut_down().await, Ended::Drained);
+
+    // That is settled now: the next one has nothing to do with the first root.
+    let host = TestHost::new();
+    let live = Live::start(stage.builder().agent(agent).host(host.clone())).await;
+    assert_eq!(*host.swept.lock().unwrap(), [life("other", &[])]);
+    assert_eq!(live.shut_down().await, Ended::Drained);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_14_3_a_run_from_before_a_change_of_root_is_found_by_the_next_life() {
+    moved_and_killed(true).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_14_3_a_run_from_after_a_change_of_root_is_found_by_the_next_life() {
+    moved_and_killed(false).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_14_3_what_was_left_under_another_root_is_ended_before_that_is_used() {
+    let (stage, other) = (Stage::new(Script::new()), Stage::new(Script::new()));
+    other.write("");
+    other.issue("1", "MT-1");
+    let agent = WithProcess::default();
+    let there = Live::start(other.builder().agent(agent.clone())).await;
+    let runs = other.root().join("~symphony/runs");
+    eventually("its process is written down", || names(&runs) == ["1.1"]).await;
+    let process = agent.process();
+    there.kill().await;
+
+    stage.write("");
+    let host = TestHost::new();
+    let live = Live::start(stage.builder().host(host.clone())).await;
+    let root = other.root().display().to_string();
+    for root in [root.as_str(), "work", root.as_str()] {
+        let reloads = || live.happened(|what| *what == Happened::Reloaded);
+        let before = reloads();
+        let text = workflow("").replace("root: work", &format!("root: {root}"));
+        fs::write(stage.file(), text).unwrap();
+        eventually("it is taken", || reloads() > before).await;
+    }
+    agent.end();
+    let swept: Vec<_> =
+        host.swept.lock().unwrap().iter().map(|life| life.records.clone()).collect();
+    assert_eq!(swept, [vec![], vec![process]], "once, and never what is our own");
+    assert_eq!(live.shut_down().await, Ended::Drained);
 }

@@ -121,7 +121,7 @@ pub(crate) fn workflow(more: &str) -> String {
 pub(crate) struct Live {
     pub(crate) handle: Handle,
     task: JoinHandle<Ended>,
-    notices: Arc<Mutex<Vec<Notice>>>,
+    pub(crate) notices: Arc<Mutex<Vec<Notice>>>,
     _listener: tokio_util::task::AbortOnDropHandle<()>,
 }
 

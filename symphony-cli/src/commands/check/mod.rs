@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anstream::stdout;
 use anstyle::{AnsiColor, Style};
+use anyhow::Context as _;
 use symphony_core::finding::{Finding, Verdict};
 use symphony_core::problem::Problem;
 use symphony_runtime::{Usable, inspect, plain};
@@ -18,13 +19,14 @@ use crate::{adapters, report};
 const LONGEST: usize = 1024;
 
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    symphony_host::harden().context("this process cannot be closed to its agents")?;
     let inspection = inspect(&args.workflow, &adapters::registry());
     report::to_stdout(&args.workflow, &inspection.text, &inspection.problems)?;
     let is_warning = |problem: &&Problem| problem.kind.is_warning();
     let warnings = inspection.problems.iter().filter(is_warning).count();
     let errors = inspection.problems.len() - warnings;
     let mut out = stdout().lock();
-    let name = args.workflow.display();
+    let name = plain(&args.workflow.display().to_string(), LONGEST);
     match &inspection.usable {
         Some(usable) => {
             writeln!(out, "{name} can be used{}", and(warnings, "warning"))?;
@@ -40,7 +42,8 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
                 forecast(&mut out, usable, agents, args.offline)?;
             }
             if args.show {
-                writeln!(out, "\n{}", serde_yaml::to_string(usable.settings().as_ref())?)?;
+                let settings = serde_yaml::to_string(usable.settings().as_ref())?;
+                writeln!(out, "\n{}", report::for_a_screen(&settings))?;
             }
             if findings.iter().any(|finding| finding.verdict == Verdict::Wrong) {
                 writeln!(out, "\nIt would not work as things are: see the errors above")?;

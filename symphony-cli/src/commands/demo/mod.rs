@@ -7,6 +7,7 @@ pub(crate) mod agent;
 mod view;
 
 use std::path::Path;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use symphony_memory::{MemoryFactory, MemoryTracker};
 use symphony_runtime::{Handle, Registry, Service};
 use tokio::sync::broadcast::error::RecvError;
 
+use super::signals::Signals;
 use crate::args::DemoArgs;
 use view::View;
 
@@ -28,8 +30,12 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 pub(crate) fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     symphony_host::harden().context("this process cannot be closed to its agents")?;
+    let runtime = super::tokio()?;
+    // Before there is anything that a signal could leave behind.
+    let signals = runtime.block_on(async { Signals::new() })?;
     let folder = tempfile::Builder::new().prefix("symphony-demo-").tempdir()?;
-    let done = super::tokio()?.block_on(play(folder.path()));
+    let done = runtime.block_on(play(folder.path(), signals));
+    drop(runtime);
     if args.keep {
         anstream::println!("Kept in {}", folder.keep().display());
     } else {
@@ -38,7 +44,7 @@ pub(crate) fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     done
 }
 
-async fn play(folder: &Path) -> anyhow::Result<ExitCode> {
+async fn play(folder: &Path, mut signals: Signals) -> anyhow::Result<ExitCode> {
     let workflow = folder.join("WORKFLOW.md");
     std::fs::write(&workflow, text()?)?;
     let board = MemoryTracker::new();
@@ -49,12 +55,22 @@ async fn play(folder: &Path) -> anyhow::Result<ExitCode> {
     let handle = service.handle();
     let mut view = View::new(board.issues());
     view.introduce(service.settings());
-    let watching = watch(&handle, &board, &mut view);
+    let mut running = pin!(service.run());
     let all_done = tokio::select! {
-        _ = service.run() => bail!("the service ended before its work was done"),
-        all_done = tokio::time::timeout(LIMIT, watching) => all_done.is_ok(),
-        _ = tokio::signal::ctrl_c() => bail!("interrupted"),
+        _ = &mut running => bail!("the service ended before its work was done"),
+        all_done = tokio::time::timeout(LIMIT, watch(&handle, &board, &mut view)) => {
+            Some(all_done.is_ok())
+        }
+        _ = signals.next() => None,
     };
+    // Whichever way it ends, its folder is in nobody's use when it goes; who cannot wait for that
+    // says so again.
+    let _ = handle.shut_down();
+    tokio::select! {
+        _ = running => {}
+        _ = signals.next() => {}
+    }
+    let Some(all_done) = all_done else { bail!("interrupted") };
     let finished = folder.join("finished");
     let saved = std::fs::read_dir(&finished).map_or(0, Iterator::count);
     view.sum_up(&handle.last_snapshot(), &board.issues(), saved);

@@ -1,0 +1,66 @@
+//! What we write, beside the reading: a server that does not read never keeps us from reading, nor
+//! does it fill the memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::wire::Outgoing;
+
+/// At most so much waits for a server that does not read.
+const UNREAD: usize = 8 * 1024 * 1024;
+/// What a line costs besides its text, so that there are not too many of them either.
+const LINE: usize = 1024;
+
+/// Lines that wait to be written. Dropped, the server's input ends after them.
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    lines: mpsc::UnboundedSender<Vec<u8>>,
+    unread: Arc<AtomicUsize>,
+}
+
+/// The server does not read: what it asks can no longer be answered.
+#[derive(Debug)]
+pub(crate) struct Full;
+
+impl Outbox {
+    /// Begins to write.
+    pub(crate) fn new(
+        input: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> (Self, AbortOnDropHandle<()>) {
+        let (lines, queue) = mpsc::unbounded_channel();
+        let unread = Arc::new(AtomicUsize::new(0));
+        let writer = AbortOnDropHandle::new(tokio::spawn(write(input, queue, Arc::clone(&unread))));
+        (Self { lines, unread }, writer)
+    }
+
+    /// Queues a message. The first in a queue may have any length.
+    pub(crate) fn send(&self, message: &Outgoing<'_>) -> Result<(), Full> {
+        let line = message.line();
+        let before = self.unread.load(Ordering::Relaxed);
+        if before > 0 && before + line.len() > UNREAD {
+            return Err(Full);
+        }
+        self.unread.fetch_add(line.len() + LINE, Ordering::Relaxed);
+        // A writer that is gone has met the end of the pipe. Of that the reader hears too.
+        let _ = self.lines.send(line);
+        Ok(())
+    }
+}
+
+async fn write(
+    mut input: impl AsyncWrite + Unpin,
+    mut lines: mpsc::UnboundedReceiver<Vec<u8>>,
+    unread: Arc<AtomicUsize>,
+) {
+    while let Some(line) = lines.recv().await {
+        if input.write_all(&line).await.is_err() || input.flush().await.is_err() {
+            return;
+        }
+        unread.fetch_sub(line.len() + LINE, Ordering::Relaxed);
+    }
+    let _ = input.shutdown().await;
+}

@@ -1,0 +1,106 @@
+//! The root that a service began with: it names the service's processes and keeps their records, for
+//! the next life to end them (contract 14.3).
+
+use std::path::Path;
+use std::sync::Arc;
+
+use symphony_core::orchestrator::RunId;
+use symphony_host::{EarlierLife, Host, ProcessId, SweepError};
+use tracing::warn;
+
+use crate::disk::{DiskError, Root, blocking};
+use crate::plain::safe;
+
+/// The root that this life began with, whatever root is in force by now.
+#[derive(Clone, Debug)]
+pub(crate) struct Home {
+    root: Arc<Root>,
+    service: Arc<str>,
+}
+
+/// Why what an earlier life left could not be ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LeftoverError {
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    #[error(transparent)]
+    Sweep(SweepError),
+}
+
+impl Home {
+    /// Makes a root the home of this life, once what an earlier one left is ended.
+    pub(crate) async fn begin(host: &dyn Host, root: &Arc<Root>) -> Result<Self, LeftoverError> {
+        end_leftovers(host, root).await?;
+        Ok(Self { root: Arc::clone(root), service: service_name(root.path()).into() })
+    }
+
+    /// Takes another root besides: what an earlier life left there is ended, and whoever starts there
+    /// next finds the way to this one.
+    pub(crate) async fn adopt(
+        &self,
+        host: &dyn Host,
+        root: &Arc<Root>,
+    ) -> Result<(), LeftoverError> {
+        end_leftovers(host, root).await?;
+        let (root, home) = (Arc::clone(root), self.root.path().to_owned());
+        Ok(blocking(move || root.write_home(&home)).await?)
+    }
+
+    /// What tells this service's processes from another's, in every life of it.
+    pub(crate) fn service(&self) -> &Arc<str> {
+        &self.service
+    }
+
+    /// Notes the processes of a run.
+    pub(crate) fn write_run(&self, run: RunId, of: &[ProcessId]) -> Result<(), DiskError> {
+        self.root.write_run(run, of)
+    }
+
+    /// A run is over, and nothing of it is left.
+    pub(crate) fn forget_run(&self, run: RunId) -> Result<(), DiskError> {
+        self.root.forget_run(run)
+    }
+}
+
+fn service_name(root: &Path) -> String {
+    root.display().to_string()
+}
+
+/// Ends what the earlier life at a root left running, also if that life began elsewhere.
+async fn end_leftovers(host: &dyn Host, root: &Arc<Root>) -> Result<(), LeftoverError> {
+    sweep(host, root).await?;
+    let elsewhere = blocking({
+        let root = Arc::clone(root);
+        move || root.read_home()
+    });
+    let Some(home) = elsewhere.await? else { return Ok(()) };
+    match blocking(move || Root::open(home)).await {
+        Ok(home) => sweep(host, &Arc::new(home)).await?,
+        // Whoever holds it, perhaps this service, has ended what was left there.
+        Err(DiskError::Locked { .. }) => {}
+        Err(error) => warn!(%error, "what an earlier life left elsewhere cannot be looked for"),
+    }
+    let root = Arc::clone(root);
+    Ok(blocking(move || root.forget_home()).await?)
+}
+
+/// Ends what is recorded at a root, or carries the mark of a service that began there.
+async fn sweep(host: &dyn Host, root: &Arc<Root>) -> Result<(), LeftoverError> {
+    let records = blocking({
+        let root = Arc::clone(root);
+        move || root.recorded_processes()
+    });
+    let earlier = EarlierLife { service: service_name(root.path()), records: records.await? };
+    match host.end_leftovers(&earlier).await {
+        Ok(ended) => {
+            for process in ended {
+                let (pid, name) = (process.pid, safe(process.name));
+                warn!(pid, name, "ended what an earlier life had left");
+            }
+        }
+        Err(error @ SweepError::Left(_)) => return Err(LeftoverError::Sweep(error)),
+        Err(error) => warn!(%error, "what an earlier life may have left could not be looked for"),
+    }
+    let root = Arc::clone(root);
+    Ok(blocking(move || root.forget_runs()).await?)
+}
