@@ -91,3 +91,30 @@ fn rule_11_3_a_system_without_certificates_is_told_what_is_missing() {
     assert_eq!(checked.status.code(), Some(1), "{shown}");
     assert!(shown.contains("install ca-certificates or name a bundle in SSL_CERT_FILE"), "{shown}");
 }
+
+#[test]
+fn rule_11_3_the_proxy_variables_are_obeyed_but_not_within_this_machine() {
+    let (runtime, stage, fake, proxy) = (runtime(), Stage::new(), Fake::new(), Fake::new());
+    let server = runtime.block_on(Server::start(fake.clone())).unwrap();
+    let between = runtime.block_on(Server::start(proxy.clone())).unwrap();
+    let check = || {
+        let checked = Command::new(env!("CARGO_BIN_EXE_symphony"))
+            .arg("check")
+            .current_dir(stage.path(""))
+            .envs(["HTTPS_PROXY", "HTTP_PROXY"].map(|name| (name, between.endpoint())))
+            .env_remove("NO_PROXY")
+            .env_remove("no_proxy")
+            .output()
+            .unwrap();
+        String::from_utf8(checked.stdout).unwrap()
+    };
+    stage.write("WORKFLOW.md", &file(&server.endpoint(), "abc123"));
+    let shown = check();
+    assert!(shown.contains("robot@example.com"), "{shown}");
+    assert_eq!((fake.requests(), proxy.connections()), (2, 0), "the key is seen by no proxy");
+    stage.write("WORKFLOW.md", &file("https://linear.invalid/graphql", "abc123"));
+    let shown = check();
+    assert!(shown.contains("warning: Linear cannot be reached"), "{shown}");
+    assert!(proxy.connections() >= 1, "the proxy was asked");
+    assert!(proxy.made().iter().all(|made| made.query.is_empty()), "for a tunnel, and no more");
+}
