@@ -54,6 +54,7 @@ impl Config {
             ));
         }
         let (key, variable) = keys.api_key()?;
+        key.header()?; // what cannot be sent is told now
         let mut secret_names = vec![KEY_VARIABLE.to_owned()];
         secret_names.extend(variable.filter(|name| name != KEY_VARIABLE));
         Ok(Self {

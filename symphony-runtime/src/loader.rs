@@ -219,6 +219,16 @@ fn setting(path: &str, message: String) -> Problem {
     Problem::new(ProblemKind::InvalidSetting, message).path(path)
 }
 
+/// What a factory refuses. It may name one of its keys first: then that is the place.
+fn refused_provider(message: String) -> Problem {
+    match message.split_once(": ") {
+        Some((path, rest)) if path.starts_with("tracker.provider.") && !path.contains(' ') => {
+            setting(path, rest.to_owned())
+        }
+        _ => setting("tracker.provider", message),
+    }
+}
+
 fn unknown<'a>(what: &str, kind: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
     format!("no {what} of kind {kind:?} is registered, only: {}", known.join(", "))
@@ -259,7 +269,7 @@ fn tracker<'a>(
     context.folder = folder.as_deref();
     let built = factory
         .build(&context)
-        .map_err(|error| setting("tracker.provider", error.to_failure(wall_now()).message))?;
+        .map_err(|error| refused_provider(error.to_failure(wall_now()).message))?;
     Ok((factory, built))
 }
 

@@ -5,6 +5,7 @@ mod corpus;
 mod demo;
 mod endurance;
 mod kills;
+mod linear;
 mod program;
 mod restarts;
 mod service;

@@ -168,6 +168,8 @@ impl Drop for Stage {
         for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
             let pid = entry.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
             let held = std::fs::read_link(entry.path().join("fd/9"));
+            // We hold it too, and perhaps under this number.
+            let pid = pid.filter(|pid| *pid != rustix::process::getpid());
             if let (Some(pid), true) = (pid, held.is_ok_and(|held| held == pipe)) {
                 let _ = kill_process(pid, Signal::KILL);
             }

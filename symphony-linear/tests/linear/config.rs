@@ -3,11 +3,17 @@
 use serde_json::json;
 use symphony_core::tracker::TrackerErrorKind;
 use symphony_linear::LinearFactory;
+use symphony_linear_fake::Fake;
 
-use crate::desk::{settings, try_build};
+use crate::desk::{self, settings, try_build};
 
-fn problem(provider: serde_json::Value, env: &[(&str, &str)]) -> (TrackerErrorKind, String) {
-    let built = try_build(&LinearFactory::new(), &settings(&provider), env);
+/// One that makes no connection: a machine without certificates can run these tests too.
+fn factory() -> LinearFactory {
+    desk::factory(&Fake::new())
+}
+
+fn problem(provider: &serde_json::Value, env: &[(&str, &str)]) -> (TrackerErrorKind, String) {
+    let built = try_build(&factory(), &settings(provider), env);
     let error = built.unwrap_err();
     (error.kind, error.message)
 }
@@ -23,7 +29,7 @@ fn rule_11_3_the_key_comes_from_the_file_or_its_variable_or_linear_api_key() {
         (json!("lin_api_c"), vec!["LINEAR_API_KEY"]),
     ] {
         let settings = settings(&json!({ "api_key": api_key }));
-        let built = try_build(&LinearFactory::new(), &settings, &env).unwrap();
+        let built = try_build(&factory(), &settings, &env).unwrap();
         assert_eq!(built.secret_names, secrets, "{api_key}");
     }
 }
@@ -32,7 +38,7 @@ fn rule_11_3_the_key_comes_from_the_file_or_its_variable_or_linear_api_key() {
 fn rule_11_2_a_missing_key_is_a_missing_secret_that_names_its_variable() {
     for (api_key, name) in [(json!(null), "LINEAR_API_KEY"), (json!("$OTHER"), "OTHER")] {
         let env = [("LINEAR_API_KEY", "  ")];
-        let (kind, message) = problem(json!({ "api_key": api_key }), &env);
+        let (kind, message) = problem(&json!({ "api_key": api_key }), &env);
         assert_eq!(kind, TrackerErrorKind::MissingSecret);
         let begins =
             format!("tracker.provider.api_key: the environment variable {name} is not set");
@@ -59,7 +65,7 @@ fn rule_11_2_settings_that_cannot_work_are_refused_by_their_path() {
         (json!({ "api_key": "two\nlines" }), "tracker.provider.api_key: has characters"),
         (json!({ "api_key": 7 }), "tracker.provider.api_key: must be a text"),
     ] {
-        let (kind, message) = problem(provider, &env);
+        let (kind, message) = problem(&provider, &env);
         assert_eq!(kind, TrackerErrorKind::InvalidConfig, "{message}");
         assert!(message.starts_with(words), "{message}");
     }
@@ -81,7 +87,7 @@ fn rule_2_9_the_key_is_in_nothing_that_prints() {
     let built = try_build(&factory, &settings, &[("KEY", key)]).unwrap();
     let printed = format!("{built:?} {factory:?} {:?} {:?}", built.tracker.tools(), settings);
     assert!(!printed.contains("very_secret"), "{printed}");
-    let odd = crate::desk::settings(&json!({ "api_key": "lin_api_\u{7}very_secret" }));
+    let odd = desk::settings(&json!({ "api_key": "lin_api_\u{7}very_secret" }));
     let error = try_build(&factory, &odd, &[]).unwrap_err();
     assert!(!format!("{error:?} {error}").contains("very_secret"));
 }
@@ -90,7 +96,7 @@ fn rule_2_9_the_key_is_in_nothing_that_prints() {
 fn rule_6_5_the_scope_names_project_team_and_another_endpoint() {
     let scope = |provider| {
         let settings = settings(&provider);
-        try_build(&LinearFactory::new(), &settings, &[]).unwrap().scope.to_string()
+        try_build(&factory(), &settings, &[]).unwrap().scope.to_string()
     };
     assert_eq!(scope(json!({})), "linear project:abc123");
     assert_eq!(scope(json!({ "team_key": "MT" })), "linear project:abc123 team:MT");

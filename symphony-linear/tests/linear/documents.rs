@@ -173,9 +173,8 @@ async fn rule_11_6_the_manuals_examples_for_agents_do_what_they_say() {
 #[test]
 fn rule_11_6_the_manuals_workflow_files_can_be_used() {
     use symphony_core::workflow::{Workflow, WorkflowContext};
-    use symphony_linear::LinearFactory;
 
-    let factory = LinearFactory::new();
+    let factory = crate::desk::factory(&Fake::new());
     let names = ["LINEAR_API_KEY", "MY_LINEAR_KEY"];
     let env: BTreeMap<String, String> =
         names.iter().map(|name| ((*name).to_owned(), "lin_api_x".to_owned())).collect();
