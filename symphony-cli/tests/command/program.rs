@@ -164,13 +164,12 @@ impl Stage {
 impl Drop for Stage {
     /// A test that failed must leave nobody either, and who was stopped does not end by itself.
     fn drop(&mut self) {
-        let pipe = self.path("home/pipe");
+        let (pipe, own) = (self.path("home/pipe"), rustix::process::getpid());
         for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
             let pid = entry.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
             let held = std::fs::read_link(entry.path().join("fd/9"));
-            // We hold it too, and perhaps under this number.
-            let pid = pid.filter(|pid| *pid != rustix::process::getpid());
-            if let (Some(pid), true) = (pid, held.is_ok_and(|held| held == pipe)) {
+            if let Some(pid) = pid.filter(|&pid| pid != own && held.is_ok_and(|held| held == pipe))
+            {
                 let _ = kill_process(pid, Signal::KILL);
             }
         }
