@@ -154,6 +154,35 @@ fn rule_13_1_a_log_that_nobody_reads_stops_no_service() {
 }
 
 #[test]
+fn rule_9_2_what_cannot_be_removed_keeps_nothing_else_on_the_disk() {
+    const FILES: usize = 100;
+    let stage = Stage::new().without_root();
+    if stage.is_run_by_the_tester() {
+        return; // whose files could all be removed
+    }
+    let folder = stage.path("work/MT-1");
+    std::fs::create_dir_all(folder.join("not-ours/file")).unwrap();
+    for number in 0..FILES {
+        std::fs::create_dir(folder.join(number.to_string())).unwrap();
+        std::fs::write(folder.join(format!("{number}/file")), "").unwrap();
+    }
+    stage.give_away("work");
+    stage.keep("work/MT-1/not-ours");
+    let file = "---\ntracker:\n  kind: memory\n  provider:\n    issues:\n      \
+        - {identifier: MT-1, title: Over, state: Done}\nworkspace:\n  root: ./work\n\
+        agent:\n  kind: scripted\n---\nHi.\n";
+    stage.write("WORKFLOW.md", file);
+    let mut service = stage.start(&[]);
+    let told = service.log_until("could not be removed").pop().unwrap();
+    assert!(told.contains("Permission denied") || told.contains("not permitted"), "{told}");
+    service.signal(Signal::TERM);
+    assert_eq!(service.end().0, Some(0));
+    let trash = files(&stage.path("work/~symphony/trash"));
+    assert_eq!(trash.len(), 1, "{trash:?}");
+    assert_eq!(files(&trash[0]), [trash[0].join("not-ours")]);
+}
+
+#[test]
 fn rule_14_4_a_hook_reads_neither_the_environment_nor_the_memory_of_the_service() {
     let stage = Stage::new().without_root();
     // The helper stands between the hook and the service.
