@@ -133,6 +133,23 @@ fn rule_13_1_the_log_also_goes_to_a_file() {
 }
 
 #[test]
+fn rule_5_5_a_service_that_can_start_nothing_says_so_and_why() {
+    let stage = Stage::new();
+    let file = "---\ntracker:\n  kind: memory\n  required_labels: [agent]\n  provider:\n    issues:\n      \
+        - {identifier: MT-1, title: One, state: Todo}\n      \
+        - {identifier: MT-2, title: Two, state: Todo}\nworkspace:\n  root: ./work\n\
+        agent:\n  kind: scripted\n---\nHi.\n";
+    stage.write("WORKFLOW.md", file);
+    let mut service = stage.start(&[]);
+    let told = service.log_until("nothing is started").pop().unwrap();
+    assert!(told.contains("issues=2") && told.contains("MT-1: lacks the label"), "{told}");
+    service.signal(Signal::TERM);
+    let (code, rest) = service.end();
+    assert_eq!(code, Some(0), "{rest}");
+    assert!(!rest.contains("nothing is started"), "once is enough: {rest}");
+}
+
+#[test]
 fn rule_13_1_a_log_that_nobody_reads_stops_no_service() {
     const ISSUES: usize = 30;
     let mut stage = Stage::new();
