@@ -6,7 +6,8 @@
 //! asked.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 use symphony_core::agent::{AgentError, AgentErrorKind, SessionRequest, Updates};
@@ -52,6 +53,7 @@ async fn look(
     let mut request =
         SessionRequest::new(run, Arc::new(issue), folder, Arc::clone(settings), nowhere);
     request.hidden_env = Arc::clone(hidden_env);
+    request.service = nobody_else().into();
     let (process, output, input) = Process::launch(host, &request).await?;
     let mut session = CodexSession::begin(output, input, Some(process), request)?;
     let looked = session.look(settings, findings).await;
@@ -85,10 +87,19 @@ impl CodexSession {
     }
 }
 
+/// A name for what is started here and for nothing else: what carries a name is ended by it, and two
+/// people may look at once.
+fn nobody_else() -> String {
+    static LOOKS: AtomicU32 = AtomicU32::new(0);
+    let look = LOOKS.fetch_add(1, Ordering::Relaxed);
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("check {} {} {look}", std::process::id(), since.as_nanos())
+}
+
 /// How long `bash -lc` takes to start on this host: what the person's login profile costs every agent
 /// before it runs. Doubtful from a second on.
 pub async fn login_shell(host: &Arc<dyn Host>) -> Finding {
-    let scope = Scope::new(Arc::clone(host), Mark::new("check", "login"));
+    let scope = Scope::new(Arc::clone(host), Mark::new(&nobody_else(), "login"));
     let measured = scope.login_time(Shell::Bash).await;
     match measured {
         Ok(took) => login_of(took),

@@ -134,7 +134,9 @@ impl BoardFile {
     fn replace(&self, bytes: &[u8]) -> io::Result<()> {
         // A link stays a link: what it leads to is replaced.
         let target = self.path.canonicalize()?;
+        // Not all of a long name: the other one must not be too long.
         let name = target.file_name().unwrap_or_default().to_string_lossy();
+        let name: String = name.chars().take(50).collect();
         let beside = target.with_file_name(format!(".{name}.{}.new", std::process::id()));
         match fs::remove_file(&beside) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -113,6 +113,8 @@ pub(crate) struct Driver {
     published: Instant,
     changed: bool,
     drain_by: Option<Instant>,
+    /// Why nothing runs, as it was last told.
+    idle: Option<(usize, String)>,
 }
 
 /// A live run.
@@ -142,6 +144,7 @@ impl Driver {
             published: Instant::now(),
             changed: true,
             drain_by: None,
+            idle: None,
         }
     }
 
@@ -258,6 +261,11 @@ impl Driver {
         self.changed = false;
         self.published = Instant::now();
         let snapshot = self.orchestrator.snapshot(self.tools.clock.now());
+        let idle = news::idle(&snapshot);
+        if idle != self.idle {
+            idle.iter().for_each(news::tell_idle);
+            self.idle = idle;
+        }
         self.outlets.snapshots.send_replace(Arc::new(snapshot));
     }
 

@@ -2,6 +2,7 @@
 
 use symphony_core::orchestrator::{BlockReason, Happened, Notice, RunEnd};
 use symphony_core::problem::Problem;
+use symphony_core::snapshot::{Reason, Snapshot};
 use tracing::{debug, error, info, warn};
 
 use crate::plain::safe;
@@ -92,6 +93,35 @@ pub(crate) fn log(notice: &Notice, session_id: Option<&str>) {
             say!(warn, job = safe(job), error = safe(failure), "a job failed");
         }
     }
+}
+
+/// Why nothing runs though there are issues to work on, where nobody has been told: how many, and
+/// the first of them with its reason.
+pub(crate) fn idle(snapshot: &Snapshot) -> Option<(usize, String)> {
+    let is_at_work = !snapshot.running.is_empty()
+        || !snapshot.waiting.is_empty()
+        || !snapshot.checking.is_empty()
+        || !snapshot.cleaning.is_empty();
+    let is_untold = |reason: &Reason| {
+        matches!(
+            reason,
+            Reason::BlockedBy(_)
+                | Reason::HostSlot(_)
+                | Reason::InvalidIdentifier
+                | Reason::Malformed
+                | Reason::MissingLabel(_)
+                | Reason::NotDispatchable
+                | Reason::WorkspaceHeld(_)
+        )
+    };
+    let mut held = snapshot.candidates.first.iter().filter(|row| is_untold(&row.reason));
+    let first = held.next().filter(|_| !is_at_work)?;
+    Some((1 + held.count(), format!("{}: {}", first.identifier, first.reason)))
+}
+
+/// Says that nothing is started, so that silence is not taken for work.
+pub(crate) fn tell_idle((issues, first): &(usize, String)) {
+    info!(issues, first = safe(first), "nothing is started, though there are issues");
 }
 
 /// Tells what is doubtful in a workflow file that is put in force.

@@ -63,6 +63,28 @@ impl Stage {
         self
     }
 
+    /// Whether the command has the rights that this test has.
+    pub(crate) const fn is_run_by_the_tester(&self) -> bool {
+        self.user.is_none()
+    }
+
+    /// Makes a folder and all in it the user's whom the command is run by.
+    pub(crate) fn give_away(&self, name: &str) {
+        let user = self.user.unwrap_or_else(|| rustix::process::geteuid().as_raw());
+        self.chown(user, name);
+    }
+
+    /// Makes a folder and all in it root's.
+    pub(crate) fn keep(&self, name: &str) {
+        self.chown(0, name);
+    }
+
+    fn chown(&self, user: u32, name: &str) {
+        let mut command = Command::new("chown");
+        command.arg("-R").arg(user.to_string()).arg(self.path(name));
+        assert!(command.status().unwrap().success());
+    }
+
     /// A path in the folder that the command runs in.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)

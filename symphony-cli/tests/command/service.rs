@@ -133,6 +133,23 @@ fn rule_13_1_the_log_also_goes_to_a_file() {
 }
 
 #[test]
+fn rule_5_5_a_service_that_can_start_nothing_says_so_and_why() {
+    let stage = Stage::new();
+    let file = "---\ntracker:\n  kind: memory\n  required_labels: [agent]\n  provider:\n    issues:\n      \
+        - {identifier: MT-1, title: One, state: Todo}\n      \
+        - {identifier: MT-2, title: Two, state: Todo}\nworkspace:\n  root: ./work\n\
+        agent:\n  kind: scripted\n---\nHi.\n";
+    stage.write("WORKFLOW.md", file);
+    let mut service = stage.start(&[]);
+    let told = service.log_until("nothing is started").pop().unwrap();
+    assert!(told.contains("issues=2") && told.contains("MT-1: lacks the label"), "{told}");
+    service.signal(Signal::TERM);
+    let (code, rest) = service.end();
+    assert_eq!(code, Some(0), "{rest}");
+    assert!(!rest.contains("nothing is started"), "once is enough: {rest}");
+}
+
+#[test]
 fn rule_13_1_a_log_that_nobody_reads_stops_no_service() {
     const ISSUES: usize = 30;
     let mut stage = Stage::new();
@@ -151,6 +168,35 @@ fn rule_13_1_a_log_that_nobody_reads_stops_no_service() {
     service.signal(Signal::TERM);
     assert_eq!(service.end_unread(), Some(0));
     stage.wait_until_nothing_is_left();
+}
+
+#[test]
+fn rule_9_2_what_cannot_be_removed_keeps_nothing_else_on_the_disk() {
+    const FILES: usize = 100;
+    let stage = Stage::new().without_root();
+    if stage.is_run_by_the_tester() {
+        return; // whose files could all be removed
+    }
+    let folder = stage.path("work/MT-1");
+    std::fs::create_dir_all(folder.join("not-ours/file")).unwrap();
+    for number in 0..FILES {
+        std::fs::create_dir(folder.join(number.to_string())).unwrap();
+        std::fs::write(folder.join(format!("{number}/file")), "").unwrap();
+    }
+    stage.give_away("work");
+    stage.keep("work/MT-1/not-ours");
+    let file = "---\ntracker:\n  kind: memory\n  provider:\n    issues:\n      \
+        - {identifier: MT-1, title: Over, state: Done}\nworkspace:\n  root: ./work\n\
+        agent:\n  kind: scripted\n---\nHi.\n";
+    stage.write("WORKFLOW.md", file);
+    let mut service = stage.start(&[]);
+    let told = service.log_until("could not be removed").pop().unwrap();
+    assert!(told.contains("Permission denied") || told.contains("not permitted"), "{told}");
+    service.signal(Signal::TERM);
+    assert_eq!(service.end().0, Some(0));
+    let trash = files(&stage.path("work/~symphony/trash"));
+    assert_eq!(trash.len(), 1, "{trash:?}");
+    assert_eq!(files(&trash[0]), [trash[0].join("not-ours")]);
 }
 
 #[test]

@@ -346,6 +346,18 @@ async fn rule_11_5_what_cannot_be_written_does_not_happen() {
 }
 
 #[tokio::test]
+async fn rule_11_5_a_board_with_the_longest_name_there_is_can_be_written() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("b".repeat(255));
+    fs::write(&path, TWO).unwrap();
+    let board = MemoryTracker::open(&path, clock()).unwrap();
+    let issue = board.issue("MT-1").unwrap();
+    let result = call(&board, issue, json!({ "state": "Done" })).await;
+    assert!(result.success, "{result:?}");
+    assert!(fs::read_to_string(&path).unwrap().contains("state: Done"));
+}
+
+#[tokio::test]
 async fn rule_11_5_a_linked_board_stays_a_link() {
     let desk = Desk::with(TWO);
     let link = desk.folder.path().join("link.yaml");

@@ -1,5 +1,6 @@
 //! Moving folders aside and removing them for good, on handles.
 
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -43,21 +44,25 @@ fn fresh_number() -> u64 {
 /// Removes everything in the trash that is labelled so, or all of it.
 ///
 /// No recursion: a folder inside a folder is first moved up into the trash, so a tree of any depth
-/// needs two handles, and every step is on one component of a folder of ours.
+/// needs two handles, and every step is on one component of a folder of ours. What cannot be
+/// removed, such as another user's, keeps nothing else on the disk.
 pub(super) fn purge(trash: &OwnedFd, label: Option<&str>, path: &Path) -> Result<(), DiskError> {
     let begun = Instant::now();
     let mine = |name: &String| label.is_none_or(|label| label_of(name) == label);
+    let mut before = BTreeSet::new();
     loop {
-        let found: Vec<String> = names(trash, path)?.into_iter().filter(mine).collect();
+        let found: BTreeSet<String> = names(trash, path)?.into_iter().filter(mine).collect();
         if found.is_empty() {
             return Ok(());
         }
         if begun.elapsed() > PATIENCE {
             return Err(DiskError::Busy { path: path.to_owned() });
         }
-        for name in found {
-            empty(trash, &name).map_err(DiskError::io("cannot remove what is in", path))?;
+        let failed = found.iter().fold(None, |failed, name| failed.or(empty(trash, name).err()));
+        if let (Some(error), true) = (failed, found == before) {
+            return Err(DiskError::io("cannot remove what is in", path)(error));
         }
+        before = found;
     }
 }
 
@@ -77,17 +82,19 @@ fn empty(trash: &OwnedFd, name: &str) -> Result<(), Errno> {
         Err(Errno::NOENT) => return Ok(()),
         Err(error) => return Err(error),
     };
+    let mut failed = None;
     for entry in entries(&folder)? {
-        match rustix::fs::unlinkat(&folder, &*entry, AtFlags::empty()) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            // Linux says that it is a folder, others that it is not permitted.
-            Err(Errno::ISDIR | Errno::PERM) => {
-                // A folder that we may not write cannot change its parent.
-                make_ours(&folder, &entry)?;
-                move_to(&folder, &entry, trash, label_of(name))?;
-            }
-            Err(error) => return Err(error),
-        }
+        let removed = match rustix::fs::unlinkat(&folder, &*entry, AtFlags::empty()) {
+            // Linux says that it is a folder, others that it is not permitted. One that we may not
+            // write cannot change its parent.
+            Err(Errno::ISDIR | Errno::PERM) => make_ours(&folder, &entry)
+                .and_then(|()| move_to(&folder, &entry, trash, label_of(name)).map(drop)),
+            other => gone(other),
+        };
+        failed = failed.or(removed.err());
+    }
+    if let Some(error) = failed {
+        return Err(error);
     }
     match rustix::fs::unlinkat(trash, name, AtFlags::REMOVEDIR) {
         // Somebody still writes into it: the next pass sees what is new.

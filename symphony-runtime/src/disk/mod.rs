@@ -54,12 +54,12 @@ pub enum DiskError {
         /// What is wrong with it.
         why: String,
     },
-    /// The root is not there any more.
+    /// The root, or our lock in it, is not the one that was opened.
     #[error(
-        "the workspace root {} was removed while it was in use: start the service again",
+        "the workspace root {} was removed or replaced while it was in use: start the service again",
         path.display()
     )]
-    RootRemoved {
+    RootReplaced {
         /// The root.
         path: PathBuf,
     },

@@ -1,13 +1,13 @@
 //! A workspace root: resolved once, opened once, ours alone.
 
 use std::ffi::{CString, OsString};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat};
 use rustix::io::Errno;
 use symphony_core::orchestrator::{RunId, Workspaces};
 use symphony_core::workspace::OpenFolder;
@@ -129,9 +129,7 @@ impl Root {
     ) -> Result<Opened, DiskError> {
         let key = record.key.as_str();
         let path = self.path.join(key);
-        if rustix::fs::fstat(&self.handle).is_ok_and(|stat| stat.st_nlink == 0) {
-            return Err(DiskError::RootRemoved { path: self.path.clone() });
-        }
+        self.check_place()?;
         for _ in 0..TRIES {
             let known = record::read(&self.records, key);
             match file_type(&self.handle, key) {
@@ -205,14 +203,25 @@ impl Root {
 
     /// Whether a workspace's place still holds the folder that was opened.
     pub(super) fn check(&self, key: &WorkspaceKey, opened: &OpenFolder) -> Result<(), DiskError> {
-        let path = self.path.join(key.as_str());
-        let identity = |folder: &OpenFolder| {
-            rustix::fs::fstat(folder.as_ref()).map(|stat| (stat.st_dev, stat.st_ino)).ok()
-        };
+        self.check_place()?;
         match self.folder(key)? {
-            Some(now) if identity(&now).is_some() && identity(&now) == identity(opened) => Ok(()),
-            _ => Err(DiskError::Replaced { path }),
+            Some(now) if is_same(fstat(now.as_ref()), fstat(opened.as_ref())) => Ok(()),
+            _ => Err(DiskError::Replaced { path: self.path.join(key.as_str()) }),
         }
+    }
+
+    /// Whether the root's path, which agents and hooks are told, still means the root; and whether
+    /// our lock is still in it, so that it is nobody else's.
+    fn check_place(&self) -> Result<(), DiskError> {
+        let named = |folder: BorrowedFd<'_>, name: &Path| {
+            rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
+        };
+        if is_same(named(CWD, &self.path), fstat(&self.handle))
+            && is_same(named(self.handle.as_fd(), Path::new(OWN)), fstat(&self.own))
+        {
+            return Ok(());
+        }
+        Err(DiskError::RootReplaced { path: self.path.clone() })
     }
 
     /// Removes a workspace: first aside, so that nothing half-removed is ever entered.
@@ -299,7 +308,7 @@ fn make_private(handle: &OwnedFd, path: &Path) -> Result<(), DiskError> {
     if path.parent().is_none() {
         return Err(unsafe_root("is the root of the file system".to_owned()));
     }
-    let stat = rustix::fs::fstat(handle).map_err(DiskError::io("cannot look at", path))?;
+    let stat = fstat(handle).map_err(DiskError::io("cannot look at", path))?;
     let us = rustix::process::geteuid().as_raw();
     if stat.st_uid != us {
         return Err(unsafe_root(format!("belongs to user {}, not to us ({us})", stat.st_uid)));
@@ -320,6 +329,12 @@ fn subfolder(parent: &OwnedFd, name: &str, root: &Path) -> Result<OwnedFd, DiskE
     }
     rustix::fs::openat(parent, name, FOLDER, Mode::empty())
         .map_err(DiskError::io("cannot open a folder of Symphony's own in", root))
+}
+
+/// Whether both are there, and one and the same.
+fn is_same(one: Result<Stat, Errno>, other: Result<Stat, Errno>) -> bool {
+    let identity = |stat: Stat| (stat.st_dev, stat.st_ino);
+    matches!((one, other), (Ok(one), Ok(other)) if identity(one) == identity(other))
 }
 
 /// What stands under a name; `None` if nothing does.

@@ -358,12 +358,35 @@ fn a_root_is_closed_to_others_and_must_be_ours() {
 }
 
 #[test]
-fn rule_9_2_a_root_that_was_removed_is_told_as_such_also_when_it_was_made_anew() {
+fn rule_9_2_a_root_that_was_removed_and_made_anew_is_told_as_such() {
     let yard = yard();
     fs::remove_dir_all(yard.root.path()).unwrap();
     fs::create_dir(yard.root.path()).unwrap();
-    assert!(matches!(yard.open("MT-1"), Err(DiskError::RootRemoved { .. })));
+    assert!(matches!(yard.open("MT-1"), Err(DiskError::RootReplaced { .. })));
     assert_eq!(fs::read_dir(yard.root.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn rule_9_2_in_a_root_that_was_replaced_nothing_is_launched() {
+    let yard = yard();
+    let opened = yard.make("MT-1");
+    let key = yard.record("MT-1").key;
+    // Somebody else's from now on, also by its path: agents are told where they work by that.
+    fs::rename(yard.root.path(), yard.outside.join("moved")).unwrap();
+    fs::create_dir_all(yard.path("MT-1")).unwrap();
+    let is_refused = |error| matches!(error, DiskError::RootReplaced { .. });
+    assert!(yard.open("MT-1").is_err_and(is_refused));
+    assert!(yard.root.check(&key, &opened.folder).is_err_and(is_refused));
+}
+
+#[test]
+fn rule_14_3_without_its_lock_a_root_is_not_launched_in() {
+    let yard = yard();
+    fs::remove_dir_all(yard.root.path().join("~symphony")).unwrap();
+    let other = Root::open(yard.root.path().to_owned()).unwrap();
+    let error = yard.open("MT-1").unwrap_err();
+    assert!(matches!(error, DiskError::RootReplaced { .. }), "{error}");
+    drop(other);
 }
 
 #[test]
