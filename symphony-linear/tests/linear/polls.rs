@@ -132,10 +132,17 @@ async fn rule_11_1_a_server_that_sorts_the_other_way_is_read_to_its_end_and_then
 #[tokio::test]
 async fn rule_11_1_a_list_of_one_priority_proves_no_order_and_is_read_to_its_end() {
     let fake = Fake::new();
-    fake.put((1..=PAGE + 1).map(Issue::new));
+    let created = |n: usize| format!("2026-02-18T{:02}:{:02}:00Z", n / 60, n % 60);
+    fake.put((1..=PAGE + 1).map(|n| Issue { created_at: created(n), ..Issue::new(n) }));
+    // For all that the first page shows, an urgent one could be on the second.
+    fake.set_urgent_last(true);
+    fake.change(|world| world.issues[PAGE].priority = 1);
+    fake.change(|world| world.issues[..PAGE].iter_mut().for_each(|issue| issue.priority = 4));
     let polled = tracker(&fake).poll(&poll(10, &[])).await;
     assert_eq!(polled.requests, 2);
-    assert_eq!(candidates(polled).issues.len(), PAGE + 1);
+    let list = candidates(polled);
+    assert_eq!(list.issues.len(), PAGE + 1);
+    assert!(list.issues.iter().any(|issue| issue.priority == Some(1)));
 }
 
 #[tokio::test]
