@@ -17,7 +17,6 @@ use crate::{adapters, report};
 const LONGEST: usize = 1024;
 
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    symphony_host::harden().context("this process cannot be closed to its agents")?;
     let inspection = inspect(&args.workflow, &adapters::registry());
     report::to_stdout(&args.workflow, &inspection.text, &inspection.problems)?;
     let is_warning = |problem: &&Problem| problem.kind.is_warning();
@@ -30,10 +29,7 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             writeln!(out, "{name} can be used{}", and(warnings, "warning"))?;
             tell(&mut out, usable)?;
             out.flush()?; // what follows takes a moment
-            let findings = match args.offline {
-                true => Vec::new(),
-                false => super::tokio()?.block_on(usable.examine()),
-            };
+            let findings = if args.offline { Vec::new() } else { ask(usable)? };
             findings.iter().try_for_each(|finding| tell_finding(&mut out, finding))?;
             if args.show {
                 let settings = serde_yaml::to_string(usable.settings().as_ref())?;
@@ -50,6 +46,12 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::FAILURE)
         }
     }
+}
+
+/// Asks the tracker and the agent.
+fn ask(usable: &Usable) -> anyhow::Result<Vec<Finding>> {
+    symphony_host::harden().context("this process cannot be closed to its agents")?;
+    Ok(super::tokio()?.block_on(usable.examine()))
 }
 
 /// What the file means, in a few lines. It may be a stranger's file.
