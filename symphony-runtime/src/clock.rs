@@ -21,6 +21,11 @@ impl Clock {
         Now { mono: Mono::from_millis(mono), wall: wall_now() }
     }
 
+    /// Stands still for the time since then.
+    pub(crate) fn skip_since(&mut self, then: Instant) {
+        self.origin += then.elapsed();
+    }
+
     /// The instant at which a deadline has passed.
     pub(crate) fn instant(&self, at: Mono) -> Instant {
         let since = std::time::Duration::from_millis(at.as_millis());

@@ -42,6 +42,12 @@ const PUBLISH_GAP: Duration = Duration::from_millis(100);
 /// What the end may take beyond the bounds of stops and hooks: killing takes a moment too.
 const DRAIN_MARGIN: Duration = Duration::from_secs(10);
 
+/// Who wakes up so late was stopped, as by Ctrl-Z or with its container, and has heard nobody.
+const MISSED: Duration = Duration::from_secs(2);
+
+/// How long others then have to be heard before a deadline counts.
+const CATCH_UP: Duration = Duration::from_secs(1);
+
 /// What reaches the driver.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are events, and boxing them costs more")]
@@ -176,6 +182,7 @@ impl Driver {
 
     /// The queue first; then the next deadline, or the next snapshot that is due.
     async fn next(&mut self) -> Message {
+        let asleep = Instant::now();
         let wake = self.orchestrator.next_wakeup().map(|at| self.tools.clock.instant(at));
         let publish = self.changed.then_some(self.published + PUBLISH_GAP);
         let until = [wake, publish, self.drain_by].into_iter().flatten().min();
@@ -186,15 +193,21 @@ impl Driver {
             }
         };
         tokio::pin!(sleep);
-        loop {
+        let message = loop {
             tokio::select! {
                 biased;
-                Some(message) = self.queue.recv() => return message,
-                () = &mut sleep => return Message::Event(Event::Wake),
+                Some(message) = self.queue.recv() => break message,
+                () = &mut sleep => break Message::Event(Event::Wake),
                 // They have told what they had to tell; this only lets go of them.
                 Some(_) = self.tasks.join_next() => {}
             }
+        };
+        if let Some(wake) = wake.filter(|wake| wake.elapsed() > MISSED) {
+            // Agents that spoke meanwhile were not silent.
+            let heard_until = wake.checked_sub(CATCH_UP).unwrap_or(wake);
+            self.tools.clock.skip_since(asleep.max(heard_until));
         }
+        message
     }
 
     fn handle(&mut self, event: Event) {

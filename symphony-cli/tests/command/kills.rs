@@ -88,8 +88,9 @@ fn helper_killed(shape: Shape) {
 
 /// A service whose `before_run` has started a shape.
 struct Trial {
-    stage: Stage,
+    // Ends before its folder goes: it would go on writing there.
     service: Service,
+    stage: Stage,
 }
 
 impl Trial {

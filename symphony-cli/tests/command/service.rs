@@ -199,6 +199,57 @@ fn rule_9_2_what_cannot_be_removed_keeps_nothing_else_on_the_disk() {
     assert_eq!(files(&trash[0]), [trash[0].join("not-ours")]);
 }
 
+/// An agent that says something ten times a second.
+const TALKER: &str = r#"
+talk() {
+    touch ../../talking.$$
+    while :; do
+        echo '{"method":"item/agentMessage/delta","params":{"threadId":"t","delta":"x"}}'
+        sleep 0.1
+    done
+}
+while read -r line; do
+    id=$(printf %s "$line" | sed -n 's/.*"id": *\([0-9]*\).*/\1/p')
+    result='{}'
+    case $line in
+        *'"thread/start"'*) result='{"thread":{"id":"t"}}' ;;
+        *'"turn/start"'*) result='{"turn":{"id":"1","status":"inProgress"}}'; talk & ;;
+    esac
+    [ -z "$id" ] || echo "{\"id\":$id,\"result\":$result}"
+done
+"#;
+
+#[test]
+fn rule_8_1_agents_that_spoke_while_the_service_was_stopped_have_not_stalled() {
+    const AGENTS: usize = 8;
+    let mut stage = Stage::new();
+    let issue = |number| format!("      - {{identifier: MT-{number}, title: T, state: Todo}}\n");
+    let file = format!(
+        "---\ntracker:\n  kind: memory\n  provider:\n    issues:\n{}workspace:\n  root: ./work\n\
+         codex:\n  command: sh ../../talker\n  stall_timeout_ms: 8000\n---\nTalk.\n",
+        (0..AGENTS).map(issue).collect::<String>(),
+    );
+    stage.write("WORKFLOW.md", &file);
+    stage.write("talker", TALKER);
+    let mut service = stage.start(&[]);
+    let talking = |path: &std::path::PathBuf| path.to_string_lossy().contains("talking.");
+    wait_for("agents", || {
+        files(&stage.path("")).iter().filter(|path| talking(path)).count() == AGENTS
+    });
+    service.signal(Signal::STOP);
+    // Longer than an agent may be silent; nothing else is to be waited for.
+    std::thread::sleep(std::time::Duration::from_secs(11));
+    service.signal(Signal::CONT);
+    service.signal(Signal::HUP);
+    let mut log = service.log_until("asked to poll now");
+    service.signal(Signal::TERM);
+    let (code, rest) = service.end();
+    assert_eq!(code, Some(0), "{rest}");
+    log.push(rest);
+    assert!(!log.concat().contains("Stalled"), "{log:#?}");
+    stage.wait_until_nothing_is_left();
+}
+
 #[test]
 fn rule_14_4_a_hook_reads_neither_the_environment_nor_the_memory_of_the_service() {
     let stage = Stage::new().without_root();

@@ -19,7 +19,6 @@ use crate::{adapters, report};
 const LONGEST: usize = 1024;
 
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    symphony_host::harden().context("this process cannot be closed to its agents")?;
     let inspection = inspect(&args.workflow, &adapters::registry());
     report::to_stdout(&args.workflow, &inspection.text, &inspection.problems)?;
     let is_warning = |problem: &&Problem| problem.kind.is_warning();
@@ -32,11 +31,7 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             writeln!(out, "{name} can be used{}", and(warnings, "warning"))?;
             tell(&mut out, usable)?;
             out.flush()?; // what follows takes a moment
-            let mut findings = Vec::new();
-            if !args.offline {
-                super::touch_activity_file(usable.settings());
-                findings = super::tokio()?.block_on(usable.examine());
-            }
+            let findings = if args.offline { Vec::new() } else { ask(usable)? };
             findings.iter().try_for_each(|finding| tell_finding(&mut out, finding))?;
             if let Some(agents) = args.budget {
                 forecast(&mut out, usable, agents, args.offline)?;
@@ -56,6 +51,13 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::FAILURE)
         }
     }
+}
+
+/// Asks the tracker and the agent.
+fn ask(usable: &Usable) -> anyhow::Result<Vec<Finding>> {
+    symphony_host::harden().context("this process cannot be closed to its agents")?;
+    super::touch_activity_file(usable.settings());
+    Ok(super::tokio()?.block_on(usable.examine()))
 }
 
 /// What the file means, in a few lines. It may be a stranger's file.
