@@ -130,5 +130,7 @@ fn not_started(error: StartError) -> AgentError {
 }
 
 fn not_gone(left: Left) -> AgentError {
-    AgentError::new(AgentErrorKind::ProcessExit, "Codex cannot be ended").caused_by(left)
+    AgentError::new(AgentErrorKind::ProcessExit, "Codex cannot be ended")
+        .caused_by(left)
+        .still_alive()
 }

@@ -60,7 +60,16 @@ impl CodexSession {
         request: SessionRequest,
     ) -> Result<Self, AgentError> {
         let mut session = Self::begin(output, input, process, request)?;
-        match session.handshake().await {
+        let unwanted = session.request.unwanted.clone();
+        let greeted = tokio::select! {
+            biased;
+            greeted = session.handshake() => greeted,
+            () = unwanted.wait() => {
+                let message = "the run was told to stop while the session opened";
+                Err(AgentError::new(AgentErrorKind::TurnCancelled, message))
+            }
+        };
+        match greeted {
             Ok(()) => Ok(session),
             Err(error) => {
                 // Not by way of the reader: it may be over.

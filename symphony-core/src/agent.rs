@@ -6,6 +6,7 @@
 use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -32,10 +33,14 @@ text_newtype! {
 pub trait AgentBackend: fmt::Debug + Send + Sync {
     /// Starts an agent in the workspace, ready for its first turn.
     ///
-    /// Safe to drop at any await: what was started is then gone.
+    /// A run may be told to stop before that. A backend that takes its time listens to
+    /// [`SessionRequest::unwanted`]; it then ends what it has started and returns any error. One
+    /// that does not come back in time is dropped, which kills what it has started but cannot wait
+    /// for its end.
     ///
     /// # Errors
-    /// The kind says what the scheduler does next.
+    /// The kind says what the scheduler does next. Nothing of the agent is left, unless the error
+    /// [says so](AgentError::is_alive).
     async fn open(&self, request: SessionRequest) -> Result<Box<dyn AgentSession>, AgentError>;
 
     /// Looks whether sessions with these settings could be opened: is the program there, which
@@ -92,6 +97,8 @@ pub struct SessionRequest {
     pub hidden_env: Arc<[String]>,
     /// Where updates go.
     pub updates: Updates,
+    /// Says when the session is no longer wanted, while it is being opened.
+    pub unwanted: Unwanted,
 }
 
 impl SessionRequest {
@@ -117,6 +124,7 @@ impl SessionRequest {
             resume: None,
             hidden_env: Arc::from([]),
             updates,
+            unwanted: Unwanted::never(),
         }
     }
 }
@@ -163,6 +171,38 @@ impl Updates {
 impl fmt::Debug for Updates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Updates")
+    }
+}
+
+/// Says when something is no longer wanted: cheap to clone.
+#[derive(Clone)]
+pub struct Unwanted(Arc<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>);
+
+impl Unwanted {
+    /// It is no longer wanted when such a future is over.
+    #[must_use]
+    pub fn new<F>(wait: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        Self(Arc::new(move || Box::pin(wait())))
+    }
+
+    /// It is always wanted.
+    #[must_use]
+    pub fn never() -> Self {
+        Self::new(std::future::pending)
+    }
+
+    /// Waits until it is no longer wanted.
+    pub async fn wait(&self) {
+        (self.0)().await;
+    }
+}
+
+impl fmt::Debug for Unwanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Unwanted")
     }
 }
 
@@ -258,6 +298,8 @@ pub struct AgentError {
     pub message: String,
     /// When to try again, where the agent said so.
     pub retry_at: Option<Wall>,
+    /// Whether something of the agent may still live, so that nobody else may have its workspace.
+    pub is_alive: bool,
     /// The cause.
     #[source]
     pub source: Option<Box<dyn Error + Send + Sync>>,
@@ -318,7 +360,7 @@ impl AgentError {
     /// An error without a cause.
     #[must_use]
     pub fn new(kind: AgentErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), retry_at: None, source: None }
+        Self { kind, message: message.into(), retry_at: None, is_alive: false, source: None }
     }
 
     /// With its cause.
@@ -332,6 +374,13 @@ impl AgentError {
     #[must_use]
     pub const fn retry_at(mut self, at: Option<Wall>) -> Self {
         self.retry_at = at;
+        self
+    }
+
+    /// Something of the agent may still live.
+    #[must_use]
+    pub const fn still_alive(mut self) -> Self {
+        self.is_alive = true;
         self
     }
 

@@ -1,14 +1,17 @@
 //! One attempt at one issue, from top to bottom (contract 9.4, 10.1).
 //!
-//! Preparing, launching and turns may be dropped at any await when the run is told to stop; closing
-//! the session, `after_run` and the end of the hooks' background processes always happen.
+//! Preparing and turns may be dropped at any await when the run is told to stop. What launches is told
+//! to stop too, and waited for. Closing the session, `after_run` and the end of the hooks' background
+//! processes always happen.
 
 use std::fmt::Display;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use symphony_core::agent::{
-    AgentBackend, AgentSession, AgentUpdate, SessionRequest, Turn, TurnEnd, Updates,
+    AgentBackend, AgentSession, AgentUpdate, SessionRequest, Turn, TurnEnd, Unwanted, Updates,
 };
 use symphony_core::hooks::{Hook, HookContext};
 use symphony_core::orchestrator::{Event, Phase, RunEnd, RunNews, Start};
@@ -28,6 +31,9 @@ use crate::loader::Loaded;
 use crate::panics::{caught, isolated};
 use crate::plain::safe;
 use crate::run_hooks::{Hooks, RunHooks};
+
+/// How much longer than its grace a backend may take to end what it has begun to open.
+const STOP_MARGIN: Duration = Duration::from_secs(5);
 
 /// What a run is made of. It keeps all of it to its end, whatever is reloaded (contract 2.7).
 #[derive(Debug)]
@@ -197,14 +203,18 @@ impl Attempt {
         stop: &CancellationToken,
         orders: &mut mpsc::UnboundedReceiver<Order>,
     ) -> RunEnd {
-        let launched = tokio::select! {
+        let prepared = tokio::select! {
             biased;
             () = stop.cancelled() => return RunEnd::Cancelled,
-            launched = self.launch(site) => launched,
+            prepared = self.prepare(site) => prepared,
         };
-        let (mut session, prompt) = match launched {
-            Ok(launched) => launched,
+        let prompt = match prepared {
+            Ok(prompt) => prompt,
             Err(failure) => return RunEnd::Failed(failure),
+        };
+        let mut session = match self.launch(site, stop).await {
+            Ok(session) => session,
+            Err(end) => return end,
         };
         let end = tokio::select! {
             biased;
@@ -222,7 +232,8 @@ impl Attempt {
         }
     }
 
-    async fn launch(&self, site: &Site) -> Result<(Box<dyn AgentSession>, String), Failure> {
+    /// `before_run` and the prompt.
+    async fn prepare(&self, site: &Site) -> Result<String, Failure> {
         let before = site.hooks.run(Hook::BeforeRun, &site.context).await;
         before.map_err(|error| Failure::from(&error))?;
         self.tell(RunNews::Phase(Phase::BuildingPrompt));
@@ -236,14 +247,45 @@ impl Attempt {
         // A hook of ours, or somebody else, may have put another folder in its place.
         let is_same = site.place.check(&site.opened.folder).await;
         is_same.map_err(|error| workspace_failure(&error))?;
+        Ok(prompt)
+    }
+
+    /// Opens the session. A backend that is told to stop meanwhile ends what it has started before
+    /// it returns, and gets the time for that.
+    async fn launch(
+        &self,
+        site: &Site,
+        stop: &CancellationToken,
+    ) -> Result<Box<dyn AgentSession>, RunEnd> {
         self.tell(RunNews::Phase(Phase::LaunchingAgent));
         let opening = Arc::new(AtomicBool::new(true));
-        let request = self.session_request(site, Arc::clone(&opening));
+        let mut request = self.session_request(site, Arc::clone(&opening));
+        let token = stop.clone();
+        request.unwanted = Unwanted::new(move || token.clone().cancelled_owned());
         let backend: &dyn AgentBackend = self.loaded.backend.as_ref();
-        let opened = caught(backend.open(request)).await?;
+        let mut open = pin!(caught(backend.open(request)));
+        let patience = self.loaded.settings().agent.stop_grace + STOP_MARGIN;
+        let opened = tokio::select! {
+            biased;
+            opened = &mut open => opened,
+            () = stop.cancelled() => match tokio::time::timeout(patience, open).await {
+                Ok(opened) => opened,
+                Err(_) => {
+                    warn!("an agent that was being launched does not end; it is killed");
+                    return Err(RunEnd::Cancelled);
+                }
+            },
+        };
         opening.store(false, Ordering::Relaxed);
-        let session = opened.map_err(|error| error.to_failure(wall_now()))?;
-        Ok((session, prompt))
+        match opened {
+            Ok(Ok(session)) => Ok(session),
+            Ok(Err(error)) if error.is_alive => {
+                Err(unconfirmed(&error.to_failure(wall_now())).await)
+            }
+            _ if stop.is_cancelled() => Err(RunEnd::Cancelled),
+            Ok(Err(error)) => Err(RunEnd::Failed(error.to_failure(wall_now()))),
+            Err(panic) => Err(RunEnd::Failed(panic)),
+        }
     }
 
     fn session_request(&self, site: &Site, opening: Arc<AtomicBool>) -> SessionRequest {

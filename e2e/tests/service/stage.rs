@@ -31,6 +31,8 @@ pub(crate) struct Stage {
     linear: Option<(Fake, Server)>,
     pub(crate) model: Model,
     pub(crate) max_turns: u32,
+    /// What runs in the place of Codex.
+    pub(crate) command: Option<&'static str>,
 }
 
 impl Stage {
@@ -40,7 +42,7 @@ impl Stage {
         model.furnish(&folder.path().join("home"));
         let board = MemoryTracker::new();
         board.add(Issue::new(ISSUE, "MT-1", "Mend the door", "Todo").unwrap());
-        Self { folder, board, linear: None, model, max_turns: 5 }
+        Self { folder, board, linear: None, model, max_turns: 5, command: None }
     }
 
     /// The same with Linear for a tracker, and these issues there.
@@ -78,18 +80,18 @@ impl Stage {
 
     /// The settings are the usual ones, with these lines under `codex`, the last section.
     pub(crate) fn write(&self, more: &str) -> PathBuf {
-        let (home, codex) = (self.path().join("home"), codex());
+        let home = self.path().join("home");
+        let real = format!("CODEX_HOME='{}' '{}' app-server", home.display(), codex().display());
+        let command = self.command.unwrap_or(&real);
         let file = self.path().join("WORKFLOW.md");
         let text = format!(
             "---\ntracker:\n  {}\nworkspace:\n  root: work\npolling:\n  interval_ms: 30000\n\
              agent:\n  max_turns: {}\n  max_retry_backoff_ms: 500\n  stop_grace_ms: 3000\n\
              codex:\n  read_timeout_ms: 30000\n  \
-             command: CODEX_HOME='{}' '{}' app-server\n{more}---\n\
+             command: {command}\n{more}---\n\
              Work on {{{{ issue.identifier }}}}: {{{{ issue.title }}}}.\n",
             self.tracker(),
             self.max_turns,
-            home.display(),
-            codex.display(),
         );
         fs::write(&file, text).unwrap();
         file

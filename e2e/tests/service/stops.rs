@@ -68,6 +68,24 @@ async fn rule_8_2_an_issue_that_is_no_longer_active_stops_its_agent_and_keeps_it
 }
 
 #[tokio::test]
+async fn rule_10_9_an_agent_that_is_stopped_while_it_is_greeted_is_gone_before_the_claim_moves_on()
+{
+    let mut stage = Stage::new(Model::following([]).await);
+    // It never answers, says goodbye when it is asked to end, and leaves somebody behind.
+    stage.command = Some("trap 'touch bye; exit' TERM; setsid sleep 1000 & touch here; wait");
+    let live = stage.start().await;
+    let is_here = || stage.workspace().join("here").exists() && alive(&stage).len() >= 2;
+    eventually("a command with a child", is_here).await;
+    stage.board.set_state(ISSUE, "In Review");
+    live.handle.poll_now().unwrap();
+    let ended = || live.happened(|what| matches!(what, Happened::Ended { .. }).then_some(()));
+    eventually("the end of the run", || !ended().is_empty()).await;
+    assert_eq!(alive(&stage), [""; 0]);
+    assert!(stage.workspace().join("bye").exists(), "it was asked before it was killed");
+    assert_eq!(live.shut_down().await.totals.cancelled, 1);
+}
+
+#[tokio::test]
 async fn rule_10_9_a_killed_wrapper_leaves_nothing_and_is_a_failure_that_is_tried_again() {
     let script = [Does::run(STAYS), move_to("Done"), Does::Say("Done.")];
     let stage = Stage::new(Model::following(script).await);
