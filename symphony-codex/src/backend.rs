@@ -39,6 +39,9 @@ impl AgentBackend for CodexAgent {
     }
 }
 
+/// What `agent.kind` calls this agent.
+pub const CODEX: &str = "codex";
+
 /// Builds [`CodexAgent`]s for `agent.kind: codex`.
 #[derive(Clone, Debug)]
 pub struct CodexFactory {
@@ -67,7 +70,7 @@ impl Default for CodexFactory {
 
 impl AgentFactory for CodexFactory {
     fn kind(&self) -> &str {
-        "codex"
+        CODEX
     }
 
     fn build(&self, _: &Settings, _: &dyn Env) -> Result<Arc<dyn AgentBackend>, AgentError> {

@@ -103,17 +103,17 @@ pub async fn login_shell(host: &Arc<dyn Host>) -> Finding {
     let measured = scope.login_time(Shell::Bash).await;
     match measured {
         Ok(took) => login_of(took),
-        Err(error) => Finding::wrong("login shell", format!("`bash -lc` does not run: {error}")),
+        Err(error) => Finding::wrong("shell", format!("`bash -lc` does not run: {error}")),
     }
 }
 
 fn login_of(took: Duration) -> Finding {
     let text = format!("`bash -lc` starts in {} ms", took.as_millis());
     if took <= SLOW_LOGIN {
-        return Finding::fine("login shell", text);
+        return Finding::fine("shell", text);
     }
     let advice = "every agent waits for it; see what its profile does";
-    Finding::doubtful("login shell", format!("{text}: {advice}"))
+    Finding::doubtful("shell", format!("{text}: {advice}"))
 }
 
 /// That the conversation does not exist is as it should be; that the request makes no sense is not.
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_slow_login_is_worth_a_word() {
         let fine = login_of(Duration::from_millis(108));
-        assert_eq!(fine, Finding::fine("login shell", "`bash -lc` starts in 108 ms"));
+        assert_eq!(fine, Finding::fine("shell", "`bash -lc` starts in 108 ms"));
         let slow = login_of(Duration::from_millis(1001));
         assert!(slow.text.starts_with("`bash -lc` starts in 1001 ms: every agent waits for it"));
         assert_ne!(slow.verdict, fine.verdict);

@@ -26,7 +26,7 @@ mod tools;
 mod turn;
 mod wire;
 
-pub use backend::{CodexAgent, CodexFactory};
+pub use backend::{CODEX, CodexAgent, CodexFactory};
 pub use examine::login_shell;
 pub use session::CodexSession;
 

@@ -19,7 +19,7 @@ async fn examine(change: impl FnOnce(&mut Settings)) -> Vec<Finding> {
     change(&mut settings);
     let agent = CodexAgent::new(Arc::new(Local::without_helper()));
     let mut findings = agent.examine(&Arc::new(settings), &Arc::from([])).await;
-    assert_eq!(findings.remove(0).subject, "login shell");
+    assert_eq!(findings.remove(0).subject, "shell");
     assert!(!home.path().join("sessions").exists(), "no conversation was begun");
     findings
 }

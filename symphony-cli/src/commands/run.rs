@@ -1,9 +1,13 @@
 //! `symphony run`: a workflow file, until someone says stop.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context as _;
-use symphony_runtime::{Ended, Handle, Service, StartError, inspect};
+use symphony_codex::{CODEX, login_shell};
+use symphony_core::finding::Verdict;
+use symphony_host::{Host, Local};
+use symphony_runtime::{Ended, Handle, Service, StartError, inspect, plain};
 use tracing::{info, warn};
 
 use super::signals::{Said, Signals};
@@ -41,6 +45,9 @@ async fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
         Err(error) => return Err(error.into()),
     };
     let handle = service.handle();
+    if service.settings().agent.kind == CODEX {
+        tokio::spawn(tell_login_time());
+    }
     tokio::select! {
         ended = service.run() => {
             if let Ended::Killed(runs) = ended {
@@ -53,6 +60,17 @@ async fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
             warn!("asked to stop a second time: ending at once");
             Ok(ExitCode::SUCCESS)
         }
+    }
+}
+
+/// What the login profile costs every agent before it runs.
+async fn tell_login_time() {
+    let host: Arc<dyn Host> = Arc::new(Local::new());
+    let finding = login_shell(&host).await;
+    let text = plain(&finding.text, 500);
+    match finding.verdict {
+        Verdict::Fine => info!("{text}"),
+        Verdict::Doubtful | Verdict::Wrong => warn!("{text}"),
     }
 }
 
