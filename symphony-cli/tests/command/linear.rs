@@ -2,10 +2,11 @@
 
 use std::process::Command;
 
+use rustix::process::Signal;
 use symphony_linear_fake::{Fake, Issue, KEY, Server};
 use tokio::runtime::Runtime;
 
-use crate::program::Stage;
+use crate::program::{Stage, files};
 
 fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
@@ -64,6 +65,41 @@ fn rule_14_1_check_without_a_network_says_so_and_still_checks_the_rest() {
     assert!(checked.stdout.contains("  agent      scripted"), "{checked:#?}");
     let offline = stage.run(&["check", "--offline"]);
     assert!(!offline.stdout.contains("Linear"), "{offline:#?}");
+}
+
+/// An agent that looks wherever it can.
+const CURIOUS: &str = "{ env; set; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline; } \
+    > ../../seen 2>&1; echo dying >&2; exit 3";
+
+#[test]
+fn rule_10_2_the_trackers_key_reaches_neither_the_agent_nor_a_log() {
+    let (runtime, fake) = (runtime(), Fake::new());
+    fake.put([Issue::new(1)]);
+    let server = runtime.block_on(Server::start(fake.clone())).unwrap();
+    let stage = Stage::new();
+    let profile = stage.read("home/.profile");
+    stage.write("home/.profile", &format!("{profile}export LINEAR_API_KEY={KEY}\n"));
+    let mut stage = stage.without_root();
+    stage.set("LINEAR_API_KEY", KEY);
+    let file = format!(
+        "---\ntracker:\n  kind: linear\n  provider: {{endpoint: '{}', project_slug: abc123}}\n\
+         workspace: {{root: ./work}}\ncodex:\n  command: |\n    {CURIOUS}\n---\nGo.\n",
+        server.endpoint()
+    );
+    stage.write("WORKFLOW.md", &file);
+    let mut service = stage.start(&["run", "--log", "trace", "--logs-root", "logs"]);
+    let mut log = service.log_until("dying");
+    service.signal(Signal::TERM);
+    let (code, rest) = service.end();
+    assert_eq!(code, Some(0));
+    log.push(rest);
+    log.extend(files(&stage.path("logs")).iter().map(|log| std::fs::read_to_string(log).unwrap()));
+    assert!(log.len() > 2 && fake.requests() > 0);
+    assert!(!log.iter().any(|text| text.contains(KEY)), "in a log");
+    let seen = String::from_utf8_lossy(&std::fs::read(stage.path("seen")).unwrap()).into_owned();
+    assert!(seen.contains("SYMPHONY") || seen.contains("HOME="), "it looked: {seen}");
+    assert!(!seen.contains(KEY), "seen by the agent");
+    stage.wait_until_nothing_is_left();
 }
 
 #[test]

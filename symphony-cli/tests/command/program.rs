@@ -33,6 +33,7 @@ pub(crate) struct Stage {
     pipe: File,
     hooks_ran: bool,
     user: Option<u32>,
+    variables: Vec<(&'static str, String)>,
 }
 
 /// A user whom the system does not trust.
@@ -49,7 +50,7 @@ impl Stage {
         rustix::fs::mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
         let at_once = i32::try_from(OFlags::NONBLOCK.bits()).unwrap();
         let pipe = File::options().read(true).custom_flags(at_once).open(path).unwrap();
-        Self { folder, pipe, hooks_ran: false, user: None }
+        Self { folder, pipe, hooks_ran: false, user: None, variables: Vec::new() }
     }
 
     /// From now on the command is not run by root: to root every process is open.
@@ -61,6 +62,11 @@ impl Stage {
             self.user = Some(NOBODY);
         }
         self
+    }
+
+    /// From now on the command finds this in its environment.
+    pub(crate) fn set(&mut self, name: &'static str, value: &str) {
+        self.variables.push((name, value.to_owned()));
     }
 
     /// Whether the command has the rights that this test has.
@@ -159,6 +165,7 @@ impl Stage {
         command.args(arguments).current_dir(&self.folder).stdin(Stdio::null());
         command.stderr(Stdio::piped()).env_remove("SYMPHONY_LOG").env_remove("NO_COLOR");
         command.env("HOME", self.path("home")).env("TMPDIR", self.path("tmp"));
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         if let Some(user) = self.user {
             command.uid(user).gid(user);
         }
