@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::issue::IssueId;
 use crate::orchestrator::Spent;
 use crate::settings::BudgetSettings;
 use crate::time::{Mono, Now, Wall};
@@ -44,6 +45,8 @@ const DAY_BURST: u64 = 2;
 const UNKNOWN_STEP: Duration = Duration::from_secs(30);
 /// A tracker that wants a longer silence is asked once in a while all the same.
 const LONGEST_HOLD: Duration = HOUR;
+/// So many issues have their tool calls counted.
+const MOST_TOOLS: usize = 256;
 const LONGEST_JITTER: Duration = Duration::from_secs(10);
 
 /// What stands in the way of a request.
@@ -146,6 +149,8 @@ pub struct Budget {
     line: Line,
     held_until: Option<Mono>,
     spent: Spent,
+    /// Of the same day, the tool calls by issue; for people, so not kept over a restart.
+    tools: BTreeMap<IssueId, u64>,
     admitted: u64,
     admitted_points: u64,
     heard: u64,
@@ -163,6 +168,7 @@ impl Budget {
             line: Line::default(),
             held_until: None,
             spent,
+            tools: BTreeMap::new(),
             admitted: 0,
             admitted_points: 0,
             heard: 0,
@@ -209,6 +215,9 @@ impl Budget {
         let name = spender.as_str().to_owned();
         let count = self.spent.requests.entry(name).or_default();
         *count = count.saturating_add(cost.requests);
+        if let Spender::Tool(issue) = spender {
+            self.count_tool(issue, cost.requests);
+        }
         self.admitted += cost.requests;
         self.admitted_points = self.admitted_points.saturating_add(points);
         Ok(Permit { number: self.admitted, points, points_through: self.admitted_points })
@@ -288,6 +297,7 @@ impl Budget {
             refill: self.pace(),
             held_for: self.held(now.mono),
             waiting: self.line.len(now.mono, self.step()),
+            tools: if today.is_empty() { BTreeMap::new() } else { self.tools.clone() },
             today,
         }
     }
@@ -393,7 +403,20 @@ impl Budget {
     fn turn_day(&mut self, wall: Wall) {
         if self.spent.day != wall.day() {
             self.spent = Spent { day: wall.day(), requests: BTreeMap::new() };
+            self.tools.clear();
         }
+    }
+
+    /// Counts an issue's tool calls. Who has made the fewest makes room for a new one.
+    fn count_tool(&mut self, issue: &IssueId, requests: u64) {
+        if self.tools.len() >= MOST_TOOLS && !self.tools.contains_key(issue) {
+            let least = self.tools.iter().min_by_key(|(_, count)| **count);
+            if let Some(least) = least.map(|(issue, _)| issue.clone()) {
+                self.tools.remove(&least);
+            }
+        }
+        let count = self.tools.entry(issue.clone()).or_default();
+        *count = count.saturating_add(requests);
     }
 }
 
@@ -421,6 +444,8 @@ pub struct BudgetView {
     pub waiting: usize,
     /// Requests today, by spender.
     pub today: BTreeMap<String, u64>,
+    /// Requests of agents' tools today, by issue: those with the most, since the service started.
+    pub tools: BTreeMap<IssueId, u64>,
 }
 
 /// Saturating, because counts may come from a file.

@@ -254,6 +254,7 @@ fn rule_12_7_the_view_shows_what_is_left_and_who_spent_it() {
         held_for: None,
         waiting: 0,
         today,
+        tools: BTreeMap::from([("issue-1".into(), 1), ("issue-2".into(), 1)]),
     };
     assert_eq!(world.budget.view(world.now), view);
 
@@ -266,9 +267,22 @@ fn rule_12_7_the_view_shows_what_is_left_and_who_spent_it() {
     assert_eq!(serde_json::from_str::<BudgetView>(&json).unwrap(), view);
 
     world.pass(DAY);
-    assert_eq!(world.budget.view(world.now).today, BTreeMap::new());
+    let view = world.budget.view(world.now);
+    assert_eq!((view.today, view.tools), (BTreeMap::new(), BTreeMap::new()));
     world.ask(&REFRESH).unwrap();
     let requests = BTreeMap::from([("refresh".to_owned(), 1)]);
     let day = world.now.wall.day();
     assert_eq!(*world.budget.spent(), Spent { day, requests });
+}
+
+#[test]
+fn rule_12_7_the_issues_with_the_most_tool_calls_are_counted_and_no_others() {
+    let mut world = World::new(BudgetSettings::default());
+    for agent in 0..1_000 {
+        world.ask(&tool(agent)).unwrap();
+        world.ask(&tool(7)).unwrap();
+    }
+    let tools = world.budget.view(world.now).tools;
+    assert_eq!(tools.len(), 256);
+    assert!(tools["issue-7"] >= 990, "{tools:?}");
 }

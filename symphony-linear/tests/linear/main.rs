@@ -9,6 +9,7 @@ mod desk;
 mod documents;
 mod examine;
 mod faults;
+mod hog;
 mod hostile;
 mod polls;
 mod scope;

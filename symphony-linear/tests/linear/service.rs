@@ -47,6 +47,10 @@ pub(crate) struct Live {
 
 impl Live {
     pub(crate) async fn start(fake: &Fake, agents: u32, script: Script) -> Self {
+        Self::start_with(fake, agents, ScriptedAgent::new(script).without_entries()).await
+    }
+
+    pub(crate) async fn start_with(fake: &Fake, agents: u32, agent: ScriptedAgent) -> Self {
         let root = tempfile::Builder::new().prefix("linear-").tempdir().unwrap();
         let mut settings = settings(&json!({}));
         settings.workspace.root = root.path().join("work");
@@ -56,7 +60,7 @@ impl Live {
         let service = Service::builder()
             .settings(settings, "Do {{ issue.title }}.")
             .tracker(factory(fake))
-            .agent(ScriptedFactory::new(ScriptedAgent::new(script).without_entries()))
+            .agent(ScriptedFactory::new(agent))
             .host(Arc::new(Here))
             .build()
             .await
