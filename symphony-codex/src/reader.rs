@@ -137,7 +137,10 @@ impl Reader {
                 self.news.flush();
                 self.news.send(update);
             }
-            Ask::Close { id, interrupted } => self.interrupt(id, interrupted),
+            Ask::Close { id, interrupted } => {
+                self.news.flush(); // the reading may end before it is time
+                self.interrupt(id, interrupted);
+            }
         }
     }
 
