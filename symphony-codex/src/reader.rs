@@ -250,7 +250,8 @@ impl Reader {
             method if is_end(method) => self.turn_over(method, params),
             "thread/tokenUsage/updated" => {
                 if let Some(told) = params.read::<UsageTold>() {
-                    self.news.usage(told.thread_id, (&told.token_usage.total).into());
+                    let is_ours = self.thread.as_ref() == Some(&told.thread_id);
+                    self.news.usage(told.thread_id, (&told.token_usage.total).into(), is_ours);
                 }
             }
             "account/rateLimits/updated" => {

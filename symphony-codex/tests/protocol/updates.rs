@@ -59,6 +59,26 @@ async fn rule_10_8_what_was_counted_before_the_close_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rule_10_8_our_own_conversation_is_counted_however_many_helpers_there_are() {
+    let (mut session, mut server, told) = World::new().opened().await;
+    let (end, ()) = run(&mut session, async {
+        server.begin().await;
+        for helper in 0..1000 {
+            server.tell("thread/tokenUsage/updated", usage(&format!("HELPER-{helper}"), 1)).await;
+        }
+        server.tell("thread/tokenUsage/updated", usage("T", 7)).await;
+        server.complete().await;
+    })
+    .await;
+    assert_eq!(end.unwrap(), TurnEnd::Completed);
+    let ours = told.all().into_iter().find_map(|update| match update {
+        AgentUpdate::Usage { thread, total } if thread.as_str() == "T" => Some(total.total),
+        _ => None,
+    });
+    assert_eq!(ours, Some(7));
+}
+
+#[tokio::test(start_paused = true)]
 async fn rule_10_8_limits_are_told_as_windows() {
     let (_session, mut server, told) = World::new().opened().await;
     let limits = json!({
