@@ -20,6 +20,8 @@ pub enum Does {
     Call(&'static str, Value),
     /// Refuses with this status and this error.
     Refuse(u16, Value),
+    /// Refuses because the account's share is used up until then, in seconds since 1970.
+    UsedUp(i64),
     /// Never answers.
     Hang,
 }
@@ -30,13 +32,6 @@ impl Does {
     pub fn run(command: &str) -> Self {
         // Long enough that Codex waits for its end and does not ask the model in between.
         Self::Call("exec_command", json!({"cmd": command, "yield_time_ms": 30_000}))
-    }
-
-    /// Says that the account's share is used up until then, in seconds since 1970.
-    #[must_use]
-    pub fn used_up(until: i64) -> Self {
-        let error = json!({"type": "usage_limit_reached", "plan_type": "pro", "resets_at": until});
-        Self::Refuse(429, json!({ "error": error }))
     }
 }
 
@@ -176,6 +171,16 @@ async fn serve(stream: TcpStream, mind: Arc<Mind>) {
         }),
         Does::Refuse(status, error) => {
             return respond(&mut stream, status, "application/json", &error.to_string()).await;
+        }
+        Does::UsedUp(until) => {
+            // Codex reads the limits from the headers, and passes those on.
+            let kind = format!(
+                "application/json\r\nx-codex-primary-used-percent: 100\r\n\
+                 x-codex-primary-window-minutes: 300\r\nx-codex-primary-reset-at: {until}"
+            );
+            let error = json!({"type": "usage_limit_reached", "resets_at": until});
+            let error = json!({ "error": error }).to_string();
+            return respond(&mut stream, 429, &kind, &error).await;
         }
         Does::Hang => return std::future::pending().await,
     };
