@@ -127,6 +127,16 @@ default_mode_request_user_input = true
         items.collect::<Vec<_>>().join("\n")
     }
 
+    /// What its calls came to, as it was told with one of the requests: not what it called.
+    #[must_use]
+    pub fn results(&self, request: usize) -> String {
+        let asked = self.asked.borrow();
+        let input = asked.get(request).and_then(|body| body["input"].as_array());
+        let is_result = |item: &&Value| item["type"] == "function_call_output";
+        let results = input.into_iter().flatten().filter(is_result).map(Value::to_string);
+        results.collect::<Vec<_>>().join("\n")
+    }
+
     /// Waits until it was asked so many times.
     pub async fn until_asked(&self, times: usize) {
         let _ = self.asked.clone().wait_for(|asked| asked.len() >= times).await;
