@@ -20,6 +20,8 @@ pub enum Does {
     Call(&'static str, Value),
     /// Refuses with this status and this error.
     Refuse(u16, Value),
+    /// Refuses because the account's share is used up until then, in seconds since 1970.
+    UsedUp(i64),
     /// Never answers.
     Hang,
 }
@@ -30,13 +32,6 @@ impl Does {
     pub fn run(command: &str) -> Self {
         // Long enough that Codex waits for its end and does not ask the model in between.
         Self::Call("exec_command", json!({"cmd": command, "yield_time_ms": 30_000}))
-    }
-
-    /// Says that the account's share is used up until then, in seconds since 1970.
-    #[must_use]
-    pub fn used_up(until: i64) -> Self {
-        let error = json!({"type": "usage_limit_reached", "plan_type": "pro", "resets_at": until});
-        Self::Refuse(429, json!({ "error": error }))
     }
 }
 
@@ -132,6 +127,16 @@ default_mode_request_user_input = true
         items.collect::<Vec<_>>().join("\n")
     }
 
+    /// What its calls came to, as it was told with one of the requests: not what it called.
+    #[must_use]
+    pub fn results(&self, request: usize) -> String {
+        let asked = self.asked.borrow();
+        let input = asked.get(request).and_then(|body| body["input"].as_array());
+        let is_result = |item: &&Value| item["type"] == "function_call_output";
+        let results = input.into_iter().flatten().filter(is_result).map(Value::to_string);
+        results.collect::<Vec<_>>().join("\n")
+    }
+
     /// Waits until it was asked so many times.
     pub async fn until_asked(&self, times: usize) {
         let _ = self.asked.clone().wait_for(|asked| asked.len() >= times).await;
@@ -176,6 +181,16 @@ async fn serve(stream: TcpStream, mind: Arc<Mind>) {
         }),
         Does::Refuse(status, error) => {
             return respond(&mut stream, status, "application/json", &error.to_string()).await;
+        }
+        Does::UsedUp(until) => {
+            // Codex reads the limits from the headers, and passes those on.
+            let kind = format!(
+                "application/json\r\nx-codex-primary-used-percent: 100\r\n\
+                 x-codex-primary-window-minutes: 300\r\nx-codex-primary-reset-at: {until}"
+            );
+            let error = json!({"type": "usage_limit_reached", "resets_at": until});
+            let error = json!({ "error": error }).to_string();
+            return respond(&mut stream, 429, &kind, &error).await;
         }
         Does::Hang => return std::future::pending().await,
     };

@@ -15,7 +15,7 @@ use crate::wire::Id;
 const PACE: Duration = Duration::from_millis(500);
 /// At most so many events in a batch. What comes after takes the place of the last.
 const EVENTS: usize = 4;
-/// At most so many conversations are counted: an agent may have helpers with their own.
+/// At most so many conversations are counted, and ours: an agent may have helpers with their own.
 const THREADS: usize = 64;
 /// The length of a summary.
 const SUMMARY: usize = 300;
@@ -66,9 +66,10 @@ impl News {
         self.events.push(event(name, summary));
     }
 
-    pub(crate) fn usage(&mut self, thread: Id, total: Tokens) {
+    /// What a conversation has used; ours is always counted.
+    pub(crate) fn usage(&mut self, thread: Id, total: Tokens, is_ours: bool) {
         self.is_alive = true;
-        if self.usage.len() < THREADS || self.usage.contains_key(&thread) {
+        if is_ours || self.usage.len() < THREADS || self.usage.contains_key(&thread) {
             self.usage.insert(thread, (total, true));
         }
     }

@@ -137,7 +137,10 @@ impl Reader {
                 self.news.flush();
                 self.news.send(update);
             }
-            Ask::Close { id, interrupted } => self.interrupt(id, interrupted),
+            Ask::Close { id, interrupted } => {
+                self.news.flush(); // the reading may end before it is time
+                self.interrupt(id, interrupted);
+            }
         }
     }
 
@@ -247,7 +250,8 @@ impl Reader {
             method if is_end(method) => self.turn_over(method, params),
             "thread/tokenUsage/updated" => {
                 if let Some(told) = params.read::<UsageTold>() {
-                    self.news.usage(told.thread_id, (&told.token_usage.total).into());
+                    let is_ours = self.thread.as_ref() == Some(&told.thread_id);
+                    self.news.usage(told.thread_id, (&told.token_usage.total).into(), is_ours);
                 }
             }
             "account/rateLimits/updated" => {

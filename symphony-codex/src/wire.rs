@@ -124,8 +124,6 @@ impl Head {
         let mut found = Self::default();
         let mut reader = serde_json::Deserializer::from_slice(head);
         let _ = (Members { found: &mut found, of: "message" }).deserialize(&mut reader);
-        // A number may go on where the text ends.
-        found.id.take_if(|id| head.ends_with(id.get().as_bytes()));
         found
     }
 }
@@ -153,9 +151,14 @@ impl<'de> Visitor<'de> for Members<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let found = self.found;
+        // A number may go on where the text ends: an id is one when something follows it.
+        let mut id = None;
         while let Some(name) = map.next_key::<Cow<'_, str>>()? {
+            if id.is_some() {
+                found.id = id.take();
+            }
             match (self.of, &*name) {
-                ("message", "id") => found.id = Some(map.next_value()?),
+                ("message", "id") => id = Some(map.next_value()?),
                 ("message", "method") => found.method = Some(map.next_value()?),
                 ("message", "params") => {
                     map.next_value_seed(Members { found: &mut *found, of: "params" })?;
@@ -468,7 +471,7 @@ mod tests {
         let line = r#"{"emittedAtMs":5,"id":7,"method":"m","params":{"threadId":"T","turn":{"id":"U","x":"yy"}}}"#;
         for end in 0..line.len() {
             let head = Head::read(&line.as_bytes()[..end]);
-            assert_eq!(head.id.is_some(), end > line.find(",\"method").unwrap());
+            assert_eq!(head.id.is_some(), end > line.find(":\"m").unwrap() - 1);
             assert_eq!(head.method.is_some(), end > line.find(",\"params").unwrap() - 1);
             assert_eq!(head.thread.is_some(), end > line.find(",\"turn").unwrap() - 1);
             assert_eq!(head.turn.is_some(), end > line.find(",\"x").unwrap() - 1);

@@ -1,5 +1,7 @@
 //! A model that fails, and one whose share is used up.
 
+use std::sync::{Arc, Mutex};
+
 use serde_json::json;
 use symphony_core::orchestrator::Happened;
 use symphony_e2e::{Does, Model};
@@ -28,10 +30,23 @@ async fn rule_7_1_a_failed_turn_is_a_retry_with_the_models_message() {
     assert_eq!(last.totals.tokens.total, stage.model.cost());
 }
 
+/// Longer than a hold whose end nobody told, in seconds.
+const HELD: i64 = 8;
+
 #[tokio::test]
 async fn rule_7_6_a_used_up_share_holds_all_starts_and_recovers() {
-    let script = [Does::used_up(now() + 3), move_to("Done"), Does::Say("Done.")];
-    let stage = Stage::new(Model::following(script).await);
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let times = Arc::clone(&asked);
+    let model = Model::deciding(move |_| {
+        let mut times = times.lock().unwrap();
+        times.push(now());
+        match times[..] {
+            [first] => Does::UsedUp(first + HELD),
+            [_, _] => move_to("Done"),
+            _ => Does::Say("Done."),
+        }
+    });
+    let stage = Stage::new(model.await);
     let live = stage.start().await;
     live.until_done().await;
     let holds = live.happened(|what| match what {
@@ -43,6 +58,8 @@ async fn rule_7_6_a_used_up_share_holds_all_starts_and_recovers() {
     assert!(failure.message.contains("limit"), "{failure:?}");
     let ended = live.happened(|what| matches!(what, Happened::HoldEnded { .. }).then_some(()));
     assert_eq!(ended.len(), 1);
+    let asked = asked.lock().unwrap().clone();
+    assert!(asked[1] >= asked[0] + HELD, "held until Codex said: {asked:?}");
     // It burns no attempt: the next run is a first one too.
     let attempts = live.happened(|what| match what {
         Happened::Started { attempt, .. } => Some(*attempt),

@@ -16,20 +16,20 @@ async fn with_approvals(approvals: &str) -> (Stage, String) {
     let live = stage.start_with(&format!("{ASKING}  approvals: {approvals}\n")).await;
     live.until_done().await;
     live.shut_down().await;
-    let heard = stage.model.heard(1);
-    (stage, heard)
+    let results = stage.model.results(1);
+    (stage, results)
 }
 
 #[tokio::test]
 async fn rule_10_6_an_approval_that_is_accepted_lets_the_command_run() {
-    let (_stage, heard) = with_approvals("accept").await;
-    assert!(heard.contains("made it"), "{heard}");
+    let (_stage, results) = with_approvals("accept").await;
+    assert!(results.contains("made it"), "{results}");
 }
 
 #[tokio::test]
 async fn rule_10_6_an_approval_that_is_declined_is_told_to_the_model() {
-    let (_stage, heard) = with_approvals("decline").await;
-    assert!(heard.contains("rejected"), "{heard}");
+    let (_stage, results) = with_approvals("decline").await;
+    assert!(results.contains("rejected"), "{results}");
 }
 
 #[tokio::test]

@@ -31,13 +31,26 @@ fn below(pid: u32) -> Vec<u32> {
     std::iter::once(pid).chain(below).collect()
 }
 
-/// Those in this workspace that live.
+/// Those in this workspace that live, also if it has been moved aside and removed.
 fn alive(stage: &Stage) -> Vec<String> {
     let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     let here = |path: &std::path::PathBuf| {
-        fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.starts_with(stage.workspace()))
+        fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.starts_with(stage.path()))
     };
     processes.filter(here).map(|path| path.display().to_string()).collect()
+}
+
+#[tokio::test]
+async fn what_lives_in_a_removed_workspace_is_seen() {
+    let stage = Stage::new(Model::following([]).await);
+    fs::create_dir_all(stage.workspace()).unwrap();
+    let mut sleeper = std::process::Command::new("sleep");
+    let mut sleeper = sleeper.arg("60").current_dir(stage.workspace()).spawn().unwrap();
+    fs::remove_dir(stage.workspace()).unwrap();
+    let seen = alive(&stage).len();
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    assert_eq!(seen, 1);
 }
 
 #[tokio::test]

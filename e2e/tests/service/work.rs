@@ -1,5 +1,7 @@
 //! Issues that get done, in one turn or many, in one process or several.
 
+use std::path::Path;
+
 use serde_json::json;
 use symphony_core::orchestrator::Happened;
 use symphony_e2e::{Does, Model};
@@ -13,9 +15,11 @@ pub(crate) fn move_to(state: &str) -> Does {
 
 #[tokio::test]
 async fn rule_10_1_an_issue_goes_from_todo_to_done() {
+    // Codex lets every command write below /tmp, where the workspace is: not there.
+    let outside = Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside");
     let script = [
         Does::run("pwd > where && cat where"),
-        Does::run("touch ../outside || echo refused"),
+        Does::run(&format!("touch '{}' || echo refused", outside.display())),
         move_to("Done"),
         Does::Say("It is done."),
     ];
@@ -30,8 +34,10 @@ async fn rule_10_1_an_issue_goes_from_todo_to_done() {
     assert_eq!(stage.model.asked().len(), 4);
     let heard = stage.model.heard(3);
     assert!(heard.contains("Work on MT-1: Mend the door."), "the prompt: {heard}");
-    assert!(heard.contains("work/MT-1"), "the command ran in the workspace: {heard}");
-    assert!(heard.contains("refused"), "the sandbox keeps the rest of the disk: {heard}");
+    let results = stage.model.results(3);
+    assert!(results.contains("work/MT-1"), "the command ran in the workspace: {results}");
+    assert!(results.contains("refused"), "the sandbox keeps the rest of the disk: {results}");
+    assert!(!outside.exists());
 }
 
 #[tokio::test]

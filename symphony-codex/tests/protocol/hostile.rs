@@ -235,6 +235,15 @@ async fn rule_10_4_a_request_that_is_too_long_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rule_10_6_a_request_that_is_too_long_is_refused_whatever_it_is_full_of() {
+    let (_session, mut server, _) = World::new().opened().await;
+    let begin = r#"{"method":"applyPatchApproval","id":7,"params":{"x":""#;
+    server.raw(eleven(begin, r#""}}"#).replace('x', "7").as_bytes()).await;
+    let answer = server.next().await.unwrap();
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-32600)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn rule_10_5_an_end_that_is_too_long_to_read_is_a_failure_and_only_if_it_is_ours() {
     let (mut session, mut server, _) = World::new().opened().await;
     let (end, ()) = run(&mut session, async {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use symphony_core::agent::{AgentUpdate, Tokens, TurnEnd};
+use symphony_core::agent::{AgentSession as _, AgentUpdate, Tokens, TurnEnd};
 
 use crate::server::{World, run};
 
@@ -40,6 +40,42 @@ async fn rule_10_8_tokens_are_the_totals_of_each_conversation_and_come_before_th
         |total| Tokens { input: 5, cached_input: 4, output: 3, reasoning_output: 2, total };
     let expected = [("HELPER".to_owned(), tokens(7)), ("T".to_owned(), tokens(50))];
     assert_eq!(last, expected.into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_8_what_was_counted_before_the_close_is_told() {
+    let (mut session, mut server, told) = World::new().opened().await;
+    let (end, ()) = run(&mut session, async {
+        server.begin().await;
+        server.complete().await;
+    })
+    .await;
+    assert_eq!(end.unwrap(), TurnEnd::Completed);
+    server.tell("thread/tokenUsage/updated", usage("HELPER", 7)).await;
+    server.ask("currentTime/read", json!({})).await; // answered: what came before it was read
+    Box::new(session).close().await.unwrap();
+    let is_usage = |update: &AgentUpdate| matches!(update, AgentUpdate::Usage { .. });
+    assert!(told.all().iter().any(is_usage), "{:?}", told.all());
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_8_our_own_conversation_is_counted_however_many_helpers_there_are() {
+    let (mut session, mut server, told) = World::new().opened().await;
+    let (end, ()) = run(&mut session, async {
+        server.begin().await;
+        for helper in 0..1000 {
+            server.tell("thread/tokenUsage/updated", usage(&format!("HELPER-{helper}"), 1)).await;
+        }
+        server.tell("thread/tokenUsage/updated", usage("T", 7)).await;
+        server.complete().await;
+    })
+    .await;
+    assert_eq!(end.unwrap(), TurnEnd::Completed);
+    let ours = told.all().into_iter().find_map(|update| match update {
+        AgentUpdate::Usage { thread, total } if thread.as_str() == "T" => Some(total.total),
+        _ => None,
+    });
+    assert_eq!(ours, Some(7));
 }
 
 #[tokio::test(start_paused = true)]
