@@ -89,7 +89,8 @@ fn priority(number: f64) -> Option<i64> {
     (1..=4).find(|rank: &i32| (f64::from(*rank) - number).abs() < 0.5).map(i64::from)
 }
 
-fn kind(state: &queries::State) -> Option<StateKind> {
+/// What a state means.
+pub(crate) fn kind(state: &queries::State) -> Option<StateKind> {
     match state.kind.as_deref()? {
         "triage" | "backlog" => Some(StateKind::Backlog),
         "unstarted" => Some(StateKind::Unstarted),
