@@ -149,7 +149,7 @@ impl<'t> Reading<'t> {
             nodes.extend(page.nodes);
             info = page.page_info;
         }
-        self.complete(&mut nodes).await?;
+        self.complete(self.purpose, &mut nodes).await?;
         let mut issues: BTreeMap<IssueId, Issue> = BTreeMap::new();
         for issue in self.usable(nodes) {
             // An issue that moved while pages were read is on two of them: the later one counts.
@@ -184,7 +184,7 @@ impl<'t> Reading<'t> {
             let page = self.request(self.by_id_purpose(), ask).await?.claimed;
             self.take_page(&mut nodes, page, ids)?;
         }
-        self.complete(&mut nodes).await?;
+        self.complete(self.by_id_purpose(), &mut nodes).await?;
         let mut answer = ById::default();
         let config = &self.tracker.config;
         for node in nodes.into_iter().filter(|node| config.board.holds(node)) {
@@ -196,7 +196,7 @@ impl<'t> Reading<'t> {
         Ok(answer)
     }
 
-    /// Further ids of a poll for candidates are there to be refreshed.
+    /// The ids of a poll for candidates are there to be refreshed.
     const fn by_id_purpose(&self) -> Purpose {
         match self.purpose {
             Purpose::Candidates => Purpose::Refresh,
@@ -233,7 +233,7 @@ impl<'t> Reading<'t> {
     }
 
     /// Reads the labels and relations that did not fit beside their issues.
-    async fn complete(&mut self, nodes: &mut [queries::Issue]) -> Result<()> {
+    async fn complete(&mut self, purpose: Purpose, nodes: &mut [queries::Issue]) -> Result<()> {
         let overflow: Vec<String> = nodes
             .iter()
             .filter(|node| normal::overflows(node, queries::LABELS, queries::RELATIONS))
@@ -246,7 +246,7 @@ impl<'t> Reading<'t> {
             let filter = IssueFilter::ids(ids.iter().map(String::as_str));
             let operation = Rest::build(RestVariables { filter, first });
             let points = complexity::rest(first);
-            let rest: Rest = self.ask(self.purpose, points, &operation).await?;
+            let rest: Rest = self.ask(purpose, points, &operation).await?;
             let known = rest.issues.nodes.into_iter();
             rests.extend(known.filter_map(|rest| Some((rest.id.clone()?.into_inner(), rest))));
         }

@@ -45,6 +45,19 @@ async fn rule_12_6_candidates_give_way_and_what_runs_is_read_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rule_12_6_what_runs_is_read_in_full_when_candidates_give_way() {
+    let fake = Fake::new();
+    let labels = (0..12).map(|n| format!("label-{n}")).collect();
+    fake.put([Issue { labels, ..Issue::new(1) }]);
+    let tracker = tracker(&fake);
+    fake.drain(2400);
+    assert!(tracker.poll(&poll(5, &["id-1"])).await.by_id.is_ok());
+    let polled = tracker.poll(&poll(5, &["id-1"])).await;
+    assert!(polled.candidates.unwrap().is_err());
+    assert_eq!(polled.by_id.unwrap().found[0].labels.len(), 12);
+}
+
+#[tokio::test(start_paused = true)]
 async fn rule_12_6_a_refusal_holds_everybody_and_is_over_without_a_burst() {
     let fake = Fake::new();
     fake.put([Issue::new(1)]);
