@@ -187,7 +187,8 @@ impl<'t> Reading<'t> {
         self.complete(self.by_id_purpose(), &mut nodes).await?;
         let mut answer = ById::default();
         let config = &self.tracker.config;
-        for node in nodes.into_iter().filter(|node| config.board.holds(node)) {
+        let told = |node: &queries::Issue| config.board.holds(node) || !normal::is_whole(node);
+        for node in nodes.into_iter().filter(told) {
             match normal::issue(node, config.assignee.as_ref()) {
                 Ok(issue) => answer.found.push(issue),
                 Err(Flaw { id, message }) => answer.unreadable.push(Unreadable { id, message }),

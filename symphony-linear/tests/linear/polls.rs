@@ -1,10 +1,11 @@
 //! How many requests reads take, and what they bring (contract 11.1, 11.3, 12.5).
 
+use serde_json::json;
 use symphony_core::orchestrator::Purpose;
 use symphony_core::tracker::{CandidateQuery, Candidates, Poll, Polled};
 use symphony_core::{IssueId, Label, StateKind, StateSet};
 use symphony_linear::PAGE;
-use symphony_linear_fake::{Fake, Issue};
+use symphony_linear_fake::{Fake, Fault, Issue};
 
 use crate::desk::{tracker, tracker_with};
 
@@ -194,7 +195,7 @@ async fn rule_11_3_the_assignee_is_me_an_id_or_an_email_and_costs_no_request() {
     for (who, expected) in
         [("me", "MT-1"), ("@me", "MT-1"), ("user-ada", "MT-2"), ("ADA@example.com", "MT-2")]
     {
-        let tracker = tracker_with(&fake, &serde_json::json!({ "assignee": who }));
+        let tracker = tracker_with(&fake, &json!({ "assignee": who }));
         let polled = tracker.poll(&poll(10, &[])).await;
         assert_eq!(polled.requests, 1, "{who}");
         let list = candidates(polled);
@@ -214,4 +215,38 @@ async fn rule_1_3_a_record_without_an_id_makes_a_read_by_id_fail_and_none_look_g
     let by_id = tracker.fetch_issues_by_ids(&["id-1".into(), "id-2".into()]).await.unwrap();
     assert_eq!((by_id.found.len(), by_id.unreadable[0].id.as_str()), (1, "id-1"));
     assert!(by_id.unreadable[0].message.contains("identifier"), "{by_id:?}");
+}
+
+#[tokio::test]
+async fn rule_1_3_a_record_that_came_without_a_part_is_unreadable_and_not_another_issue() {
+    let fake = Fake::new();
+    fake.put([Issue { labels: vec!["agent".to_owned()], ..Issue::new(1) }]);
+    for part in ["labels", "inverseRelations", "team"] {
+        fake.change(|world| world.issues[0].spoiled = vec![part.to_owned()]);
+        let tracker = tracker_with(&fake, &json!({ "team_key": "MT" }));
+        let by_id = tracker.fetch_issues_by_ids(&["id-1".into()]).await.unwrap();
+        assert_eq!((by_id.found.len(), by_id.unreadable.len()), (0, 1), "{part}: {by_id:?}");
+        assert!(candidates(tracker.poll(&poll(10, &[])).await).issues.is_empty(), "{part}");
+    }
+}
+
+#[tokio::test]
+async fn rule_5_2_a_blocker_that_cannot_be_seen_is_not_done() {
+    let relation = |kind: &str| json!({ "type": kind, "issue": null });
+    let record = json!({
+        "id": "id-1", "identifier": "MT-1", "title": "T", "description": null, "priority": 0,
+        "branchName": null, "url": null, "createdAt": null, "updatedAt": null,
+        "archivedAt": null, "trashed": null, "assignee": null,
+        "project": { "slugId": "abc123" }, "team": { "id": "t", "key": "MT" },
+        "state": { "name": "Todo", "type": "unstarted" }, "labels": { "nodes": [] },
+        "inverseRelations": { "nodes": [relation("blocks"), relation("related")] },
+    });
+    let info = json!({ "hasNextPage": false, "endCursor": null });
+    let page = json!({ "nodes": [record], "pageInfo": info });
+    let body = json!({ "data": { "claimed": page } }).to_string();
+    let fake = Fake::new();
+    fake.fail(Some(Fault::answer(200, &body)));
+    let answer = tracker(&fake).fetch_issues_by_ids(&["id-1".into()]).await.unwrap();
+    assert_eq!(answer.found[0].blocked_by.len(), 1, "{answer:?}");
+    assert_eq!(answer.found[0].blocked_by[0].state, None);
 }
