@@ -7,6 +7,7 @@ use symphony_core::budget::Spender;
 use symphony_core::orchestrator::Purpose;
 use symphony_core::tracker::{ById, CandidateQuery, Candidates, Unreadable};
 use symphony_core::{Issue, IssueId};
+use tokio::time::Instant;
 
 use crate::complexity;
 use crate::error::LinearError;
@@ -25,6 +26,7 @@ const MOST_PAGES: usize = 200;
 pub(crate) struct Reading<'t> {
     tracker: &'t LinearTracker,
     purpose: Purpose,
+    begun: Instant,
     /// How many requests it took so far.
     pub(crate) made: u32,
 }
@@ -39,7 +41,7 @@ struct Ask<'a> {
 
 impl<'t> Reading<'t> {
     pub(crate) fn new(tracker: &'t LinearTracker, purpose: Purpose) -> Self {
-        Self { tracker, purpose, made: 0 }
+        Self { tracker, purpose, begun: Instant::now(), made: 0 }
     }
 
     /// Candidates and issues by id, in one request as far as they fit into one.
@@ -74,7 +76,17 @@ impl<'t> Reading<'t> {
             (None, _) => None,
             (Some(_), None) => Some(Err(absent("the candidates"))),
             (Some(_), Some(Err(error))) => Some(Err(error)),
-            (Some(query), Some(Ok(page))) => Some(self.candidates(query, page).await),
+            (Some(query), Some(Ok(page))) if ids.is_empty() => {
+                Some(self.candidates(query, page).await)
+            }
+            (Some(query), Some(Ok(page))) => {
+                // Whoever asks waits for the whole read as long as for one request: what is known
+                // of claimed issues is not to be lost with slow pages (8.3).
+                let time = self.tracker.config.tracker.timeout;
+                let left = (time - time / 10).saturating_sub(self.begun.elapsed());
+                let pages = tokio::time::timeout(left, self.candidates(query, page)).await;
+                Some(pages.unwrap_or(Err(LinearError::TimedOut(time))))
+            }
         };
         (candidates, by_id)
     }
@@ -120,8 +132,9 @@ impl<'t> Reading<'t> {
     ) -> Result<T> {
         let spender = Spender::Read(purpose);
         let time = self.tracker.config.tracker.timeout;
+        self.made += 1; // also when it is given up on the way
         let answer = self.tracker.client.run(&spender, points, time, operation).await;
-        self.made += u32::from(!matches!(answer, Err(LinearError::NotMade { .. })));
+        self.made -= u32::from(matches!(answer, Err(LinearError::NotMade { .. })));
         if matches!(answer, Err(LinearError::TooLarge { .. })) {
             self.tracker.shrink_pages();
         }

@@ -1,13 +1,17 @@
 //! How many requests reads take, and what they bring (contract 11.1, 11.3, 12.5).
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
 use serde_json::json;
 use symphony_core::orchestrator::Purpose;
-use symphony_core::tracker::{CandidateQuery, Candidates, Poll, Polled};
+use symphony_core::tracker::{CandidateQuery, Candidates, Poll, Polled, TrackerErrorKind};
 use symphony_core::{IssueId, Label, StateKind, StateSet};
-use symphony_linear::PAGE;
+use symphony_linear::{Bounds, Bytes, LinearFactory, NoReply, PAGE, Reply, Transport};
 use symphony_linear_fake::{Fake, Fault, Issue};
 
-use crate::desk::{tracker, tracker_with};
+use crate::desk::{InProcess, settings, tracker, tracker_with, try_build};
 
 pub(crate) fn poll(enough: usize, ids: &[&str]) -> Poll {
     let states = StateSet::new(["Todo", "In Progress"]);
@@ -249,4 +253,36 @@ async fn rule_5_2_a_blocker_that_cannot_be_seen_is_not_done() {
     let answer = tracker(&fake).fetch_issues_by_ids(&["id-1".into()]).await.unwrap();
     assert_eq!(answer.found[0].blocked_by.len(), 1, "{answer:?}");
     assert_eq!(answer.found[0].blocked_by[0].state, None);
+}
+
+/// A Linear that takes its time.
+#[derive(Debug)]
+struct Slow(InProcess);
+
+#[async_trait]
+impl Transport for Slow {
+    async fn post(&self, body: Bytes, bounds: Bounds) -> Result<Reply, NoReply> {
+        tokio::time::sleep(Duration::from_secs(12)).await;
+        self.0.post(body, bounds).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_8_3_claimed_issues_are_not_lost_with_slow_pages_of_candidates() {
+    let fake = Fake::new();
+    fake.put((1..=3 * PAGE).map(Issue::new));
+    let mut settings = settings(&json!({}));
+    settings.tracker.timeout = Duration::from_secs(30);
+    let slow = fake.clone();
+    let factory =
+        LinearFactory::connecting(move |_, _| Ok(Arc::new(Slow(InProcess(slow.clone())))));
+    let tracker = try_build(&factory, &settings, &[]).unwrap().tracker;
+    // The service gives the whole read as long as one request may take.
+    let poll = poll(usize::MAX, &["id-1"]);
+    let polled = tokio::time::timeout(settings.tracker.timeout, tracker.poll(&poll)).await;
+    let polled = polled.expect("it ends by itself, with what is known");
+    assert_eq!(polled.by_id.unwrap().found.len(), 1);
+    let error = polled.candidates.unwrap().unwrap_err();
+    assert_eq!(error.kind, TrackerErrorKind::Request);
+    assert_eq!(polled.requests, 3, "what was begun is counted");
 }
