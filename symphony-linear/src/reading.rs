@@ -12,8 +12,10 @@ use tokio::time::Instant;
 use crate::complexity;
 use crate::error::LinearError;
 use crate::normal::{self, Flaw};
+use crate::order::Order;
 use crate::queries::{
-    self, IssueFilter, IssuePage, PageInfo, PollVariables, Rest, RestIssue, RestVariables,
+    self, IssueFilter, IssuePage, PageInfo, PaginationSortOrder, PollVariables, Rest, RestIssue,
+    RestVariables,
 };
 use crate::tracker::LinearTracker;
 
@@ -27,6 +29,7 @@ pub(crate) struct Reading<'t> {
     tracker: &'t LinearTracker,
     purpose: Purpose,
     begun: Instant,
+    direction: PaginationSortOrder,
     /// How many requests it took so far.
     pub(crate) made: u32,
 }
@@ -41,7 +44,8 @@ struct Ask<'a> {
 
 impl<'t> Reading<'t> {
     pub(crate) fn new(tracker: &'t LinearTracker, purpose: Purpose) -> Self {
-        Self { tracker, purpose, begun: Instant::now(), made: 0 }
+        let direction = tracker.order.direction();
+        Self { tracker, purpose, begun: Instant::now(), direction, made: 0 }
     }
 
     /// Candidates and issues by id, in one request as far as they fit into one.
@@ -100,7 +104,7 @@ impl<'t> Reading<'t> {
             variables.candidates = board.filter(&query.states);
             variables.candidates_first = self.tracker.page_size();
             variables.after = ask.after.map(str::to_owned);
-            variables.sort = Some(self.tracker.order.sort());
+            variables.sort = Some(Order::sort(self.direction));
         }
         if !ask.ids.is_empty() {
             variables.ask_claimed = true;
@@ -149,7 +153,7 @@ impl<'t> Reading<'t> {
         let IssuePage { mut nodes, page_info: mut info } = first;
         let (mut cursors, mut more) = (BTreeSet::new(), false);
         while info.has_next_page {
-            let settled = self.tracker.order.settled(&nodes);
+            let settled = self.tracker.order.settled(self.direction, &nodes);
             if settled >= query.enough {
                 nodes.truncate(settled);
                 more = true;

@@ -127,7 +127,8 @@ async fn rule_11_1_a_server_that_sorts_the_other_way_is_read_to_its_end_and_then
     let tracker = tracker(&fake);
     let first = tracker.poll(&poll(10, &[])).await;
     assert_eq!(first.requests, 3);
-    assert!(!candidates(first).more);
+    let first = candidates(first);
+    assert_eq!((first.issues.len(), first.more), (250, false), "pages of one list have one order");
     let second = tracker.poll(&poll(10, &[])).await;
     assert_eq!(second.requests, 1);
     let second = candidates(second);
@@ -148,6 +149,40 @@ async fn rule_11_1_a_list_of_one_priority_proves_no_order_and_is_read_to_its_end
     let list = candidates(polled);
     assert_eq!(list.issues.len(), PAGE + 1);
     assert!(list.issues.iter().any(|issue| issue.priority == Some(1)));
+}
+
+#[tokio::test]
+async fn rule_11_1_issues_without_a_priority_and_urgent_ones_alone_prove_no_order() {
+    for first in [[4, 0], [1, 0], [1, 1]] {
+        let fake = Fake::new();
+        fake.set_urgent_last(true);
+        let some = |n: usize| Issue { priority: first[n % 2], ..Issue::new(n) };
+        fake.put((1..=PAGE + 20).map(some));
+        let tracker = tracker(&fake);
+        candidates(tracker.poll(&poll(10, &[])).await);
+        // Whatever that list looked like, an urgent issue behind many others is found.
+        fake.change(|world| world.issues.iter_mut().for_each(|issue| issue.priority = 4));
+        fake.change(|world| world.issues[3].priority = 1);
+        let created = |n: usize| format!("2026-02-18T{:02}:{:02}:00Z", n / 60, n % 60);
+        fake.change(|world| {
+            (0..).zip(&mut world.issues).for_each(|(n, issue)| issue.created_at = created(n));
+        });
+        let list = candidates(tracker.poll(&poll(10, &[])).await);
+        assert!(names(&list).contains(&"MT-4"), "{first:?}: {} without it", list.issues.len());
+    }
+}
+
+#[tokio::test]
+async fn rule_11_1_the_order_is_turned_although_issues_without_a_priority_come_last() {
+    let fake = Fake::new();
+    fake.set_urgent_last(true);
+    let priority = |n: usize| if n > PAGE / 2 { 0 } else { u8::try_from(1 + n % 4).unwrap() };
+    fake.put((1..=3 * PAGE).map(|n| Issue { priority: priority(n), ..Issue::new(n) }));
+    let tracker = tracker(&fake);
+    assert!(!candidates(tracker.poll(&poll(10, &[])).await).more);
+    let second = tracker.poll(&poll(10, &[])).await;
+    assert_eq!(second.requests, 1);
+    assert!(candidates(second).more);
 }
 
 #[tokio::test]
