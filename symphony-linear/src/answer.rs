@@ -88,7 +88,8 @@ pub(crate) fn rate_limited(reply: &Reply) -> Option<Limited> {
     let complaints = complaints(&reply.body).unwrap_or_default();
     let is_code = complaints.iter().any(|complaint| complaint.has_code("RATELIMITED"));
     (reply.status == 429 || is_code).then(|| {
-        let seconds = number(&reply.headers, RETRY_AFTER.as_str());
+        // To wait for nothing would be to ask again and again.
+        let seconds = number(&reply.headers, RETRY_AFTER.as_str()).filter(|wait| *wait > 0);
         Limited { message: words(&complaints), retry_after: seconds.map(Duration::from_secs) }
     })
 }

@@ -1,7 +1,8 @@
 //! Which part of Linear is ours: a project, a team, or what both have in common.
 
-use symphony_core::StateSet;
+use symphony_core::{StateKind, StateSet};
 
+use crate::normal;
 use crate::queries::{
     Issue, IssueFilter, NullableProjectFilter, ProjectFilter, StringComparator, TeamFilter,
     WorkflowStateFilter,
@@ -70,8 +71,8 @@ impl Board {
             .team
             .as_ref()
             .is_none_or(|ours| key.is_some_and(|key| key.eq_ignore_ascii_case(ours)));
-        let kind = issue.state.as_ref().and_then(|state| state.kind.as_deref());
-        let is_over = matches!(kind, Some("completed" | "canceled"));
+        let kind = issue.state.as_ref().and_then(normal::kind);
+        let is_over = matches!(kind, Some(StateKind::Completed | StateKind::Cancelled));
         let is_trash = issue.trashed == Some(true) || (issue.archived_at.is_some() && !is_over);
         in_project && in_team && !is_trash
     }

@@ -48,6 +48,12 @@ pub(crate) fn overflows(node: &queries::Issue, labels: i32, relations: i32) -> b
         || node.inverse_relations.as_ref().is_some_and(|page| full(page.nodes.len(), relations))
 }
 
+/// Whether every part came that decides what becomes of the issue. Linear promises them all: without
+/// one nothing can be said, least of all that the issue is no longer ours.
+pub(crate) const fn is_whole(node: &queries::Issue) -> bool {
+    node.labels.is_some() && node.inverse_relations.is_some() && node.team.is_some()
+}
+
 /// The issue in a record. Without an id, an identifier, a title or a state it is none (1.3), and
 /// with half of its labels or blockers it would be another one.
 pub(crate) fn issue(node: queries::Issue, wanted: Option<&Assignee>) -> Result<Issue, Flaw> {
@@ -55,6 +61,9 @@ pub(crate) fn issue(node: queries::Issue, wanted: Option<&Assignee>) -> Result<I
     if overflows(&node, queries::REST, queries::REST) {
         let most = queries::REST;
         return Err(flaw(format!("the issue has {most} labels or relations, or more")));
+    }
+    if !is_whole(&node) {
+        return Err(flaw("the record lacks its labels, its relations or its team".to_owned()));
     }
     let text = |text: &Option<String>| text.as_deref().unwrap_or_default().to_owned();
     let state = node.state.as_ref();
@@ -89,7 +98,8 @@ fn priority(number: f64) -> Option<i64> {
     (1..=4).find(|rank: &i32| (f64::from(*rank) - number).abs() < 0.5).map(i64::from)
 }
 
-fn kind(state: &queries::State) -> Option<StateKind> {
+/// What a state means.
+pub(crate) fn kind(state: &queries::State) -> Option<StateKind> {
     match state.kind.as_deref()? {
         "triage" | "backlog" => Some(StateKind::Backlog),
         "unstarted" => Some(StateKind::Unstarted),
@@ -100,10 +110,14 @@ fn kind(state: &queries::State) -> Option<StateKind> {
     }
 }
 
-/// The issue at the other end of a relation that blocks this one. In the trash it blocks nothing.
+/// The issue at the other end of a relation that blocks this one. In the trash it blocks nothing;
+/// what cannot be seen is not known to be done (5.2).
 fn blocker(relation: queries::Relation) -> Option<Blocker> {
-    let issue = relation.issue.filter(|issue| issue.trashed != Some(true))?;
-    (relation.kind.as_deref() == Some("blocks")).then(|| Blocker {
+    if relation.kind.as_deref() != Some("blocks") {
+        return None;
+    }
+    let Some(issue) = relation.issue else { return Some(Blocker::default()) };
+    (issue.trashed != Some(true)).then(|| Blocker {
         id: issue.id.map(|id| IssueId::from(id.into_inner())),
         identifier: issue.identifier.map(Identifier::from),
         state_kind: issue.state.as_ref().and_then(kind),

@@ -9,6 +9,9 @@ use symphony_core::time::Wall;
 
 use crate::queries::{CreatedAtSort, Issue, IssueSortInput, PaginationSortOrder, PrioritySort};
 
+/// The rank of an issue without a priority.
+const NONE: u8 = 5;
+
 /// What the order of dispatch looks at, as far as the server sorts by it.
 type Place = (u8, bool, Option<Wall>);
 
@@ -29,11 +32,16 @@ impl Default for Order {
 }
 
 impl Order {
-    /// By priority, then oldest first.
-    pub(crate) fn sort(&self) -> Vec<IssueSortInput> {
+    /// The direction to ask a list for, from its first page to its last.
+    pub(crate) fn direction(&self) -> PaginationSortOrder {
+        self.learned().direction
+    }
+
+    /// By priority in this direction, then oldest first.
+    pub(crate) fn sort(direction: PaginationSortOrder) -> Vec<IssueSortInput> {
         let priority = PrioritySort {
             no_priority_first: Some(false),
-            order: Some(self.learned().direction),
+            order: Some(direction),
             use_priority_sort_order_tiebreaker: Some(false),
         };
         let created_at = CreatedAtSort { order: Some(PaginationSortOrder::Ascending) };
@@ -43,22 +51,28 @@ impl Order {
         ]
     }
 
-    /// How many of these, the first of a longer list, are sure to come before all that follow.
-    pub(crate) fn settled(&self, issues: &[Issue]) -> usize {
+    /// How many of these, the first of a longer list that was asked for in this direction, are
+    /// sure to come before all that follow.
+    pub(crate) fn settled(&self, asked: PaginationSortOrder, issues: &[Issue]) -> usize {
         let places: Vec<Place> = issues.iter().map(place).collect();
         let mut learned = self.learned();
-        let ranks = || places.windows(2).map(|pair| (pair[0].0, pair[1].0));
+        // No priority comes last in either direction, and so tells nothing of it.
+        let ranks = || {
+            let pairs = places.windows(2).map(|pair| (pair[0].0, pair[1].0));
+            pairs.filter(|(_, after)| *after < NONE)
+        };
         let rises = ranks().any(|(before, after)| before < after);
         if !places.is_sorted() {
             if !rises && ranks().any(|(before, after)| before > after) {
-                learned.turn();
+                learned.direction = other(asked);
             }
             learned.proven = false;
             return 0;
         }
-        // Issues of one priority look the same either way, unless nothing can come before them.
-        learned.proven |= rises || places.first().is_some_and(|(rank, ..)| *rank == 1);
-        let last = places.last().filter(|_| learned.proven);
+        learned.proven |= rises;
+        // Issues of one priority look the same either way; but nothing comes before urgent ones.
+        let is_sure = learned.proven || places.first().is_some_and(|(rank, ..)| *rank == 1);
+        let last = places.last().filter(|_| is_sure);
         // Of equal ones, the rest may follow.
         last.map_or(0, |last| places.partition_point(|place| place < last))
     }
@@ -68,17 +82,15 @@ impl Order {
     }
 }
 
-impl Learned {
-    fn turn(&mut self) {
-        self.direction = match self.direction {
-            PaginationSortOrder::Ascending => PaginationSortOrder::Descending,
-            PaginationSortOrder::Descending => PaginationSortOrder::Ascending,
-        };
+const fn other(direction: PaginationSortOrder) -> PaginationSortOrder {
+    match direction {
+        PaginationSortOrder::Ascending => PaginationSortOrder::Descending,
+        PaginationSortOrder::Descending => PaginationSortOrder::Ascending,
     }
 }
 
 fn place(issue: &Issue) -> Place {
-    let rank = (1..=4_u8).find(|rank| issue.priority == Some(f64::from(*rank))).unwrap_or(5);
+    let rank = (1..=4_u8).find(|rank| issue.priority == Some(f64::from(*rank))).unwrap_or(NONE);
     let created = issue.created_at.as_ref().and_then(|at| Wall::parse(&at.0));
     (rank, created.is_none(), created)
 }

@@ -7,12 +7,15 @@ use symphony_core::budget::Spender;
 use symphony_core::orchestrator::Purpose;
 use symphony_core::tracker::{ById, CandidateQuery, Candidates, Unreadable};
 use symphony_core::{Issue, IssueId};
+use tokio::time::Instant;
 
 use crate::complexity;
 use crate::error::LinearError;
 use crate::normal::{self, Flaw};
+use crate::order::Order;
 use crate::queries::{
-    self, IssueFilter, IssuePage, PageInfo, PollVariables, Rest, RestIssue, RestVariables,
+    self, IssueFilter, IssuePage, PageInfo, PaginationSortOrder, PollVariables, Rest, RestIssue,
+    RestVariables,
 };
 use crate::tracker::LinearTracker;
 
@@ -25,6 +28,8 @@ const MOST_PAGES: usize = 200;
 pub(crate) struct Reading<'t> {
     tracker: &'t LinearTracker,
     purpose: Purpose,
+    begun: Instant,
+    direction: PaginationSortOrder,
     /// How many requests it took so far.
     pub(crate) made: u32,
 }
@@ -39,7 +44,8 @@ struct Ask<'a> {
 
 impl<'t> Reading<'t> {
     pub(crate) fn new(tracker: &'t LinearTracker, purpose: Purpose) -> Self {
-        Self { tracker, purpose, made: 0 }
+        let direction = tracker.order.direction();
+        Self { tracker, purpose, begun: Instant::now(), direction, made: 0 }
     }
 
     /// Candidates and issues by id, in one request as far as they fit into one.
@@ -74,7 +80,17 @@ impl<'t> Reading<'t> {
             (None, _) => None,
             (Some(_), None) => Some(Err(absent("the candidates"))),
             (Some(_), Some(Err(error))) => Some(Err(error)),
-            (Some(query), Some(Ok(page))) => Some(self.candidates(query, page).await),
+            (Some(query), Some(Ok(page))) if ids.is_empty() => {
+                Some(self.candidates(query, page).await)
+            }
+            (Some(query), Some(Ok(page))) => {
+                // Whoever asks waits for the whole read as long as for one request: what is known
+                // of claimed issues is not to be lost with slow pages (8.3).
+                let time = self.tracker.config.tracker.timeout;
+                let left = (time - time / 10).saturating_sub(self.begun.elapsed());
+                let pages = tokio::time::timeout(left, self.candidates(query, page)).await;
+                Some(pages.unwrap_or(Err(LinearError::TimedOut(time))))
+            }
         };
         (candidates, by_id)
     }
@@ -88,7 +104,7 @@ impl<'t> Reading<'t> {
             variables.candidates = board.filter(&query.states);
             variables.candidates_first = self.tracker.page_size();
             variables.after = ask.after.map(str::to_owned);
-            variables.sort = Some(self.tracker.order.sort());
+            variables.sort = Some(Order::sort(self.direction));
         }
         if !ask.ids.is_empty() {
             variables.ask_claimed = true;
@@ -120,8 +136,9 @@ impl<'t> Reading<'t> {
     ) -> Result<T> {
         let spender = Spender::Read(purpose);
         let time = self.tracker.config.tracker.timeout;
+        self.made += 1; // also when it is given up on the way
         let answer = self.tracker.client.run(&spender, points, time, operation).await;
-        self.made += u32::from(!matches!(answer, Err(LinearError::NotMade { .. })));
+        self.made -= u32::from(matches!(answer, Err(LinearError::NotMade { .. })));
         if matches!(answer, Err(LinearError::TooLarge { .. })) {
             self.tracker.shrink_pages();
         }
@@ -136,7 +153,7 @@ impl<'t> Reading<'t> {
         let IssuePage { mut nodes, page_info: mut info } = first;
         let (mut cursors, mut more) = (BTreeSet::new(), false);
         while info.has_next_page {
-            let settled = self.tracker.order.settled(&nodes);
+            let settled = self.tracker.order.settled(self.direction, &nodes);
             if settled >= query.enough {
                 nodes.truncate(settled);
                 more = true;
@@ -149,7 +166,7 @@ impl<'t> Reading<'t> {
             nodes.extend(page.nodes);
             info = page.page_info;
         }
-        self.complete(&mut nodes).await?;
+        self.complete(self.purpose, &mut nodes).await?;
         let mut issues: BTreeMap<IssueId, Issue> = BTreeMap::new();
         for issue in self.usable(nodes) {
             // An issue that moved while pages were read is on two of them: the later one counts.
@@ -184,10 +201,11 @@ impl<'t> Reading<'t> {
             let page = self.request(self.by_id_purpose(), ask).await?.claimed;
             self.take_page(&mut nodes, page, ids)?;
         }
-        self.complete(&mut nodes).await?;
+        self.complete(self.by_id_purpose(), &mut nodes).await?;
         let mut answer = ById::default();
         let config = &self.tracker.config;
-        for node in nodes.into_iter().filter(|node| config.board.holds(node)) {
+        let told = |node: &queries::Issue| config.board.holds(node) || !normal::is_whole(node);
+        for node in nodes.into_iter().filter(told) {
             match normal::issue(node, config.assignee.as_ref()) {
                 Ok(issue) => answer.found.push(issue),
                 Err(Flaw { id, message }) => answer.unreadable.push(Unreadable { id, message }),
@@ -196,7 +214,7 @@ impl<'t> Reading<'t> {
         Ok(answer)
     }
 
-    /// Further ids of a poll for candidates are there to be refreshed.
+    /// The ids of a poll for candidates are there to be refreshed.
     const fn by_id_purpose(&self) -> Purpose {
         match self.purpose {
             Purpose::Candidates => Purpose::Refresh,
@@ -233,7 +251,7 @@ impl<'t> Reading<'t> {
     }
 
     /// Reads the labels and relations that did not fit beside their issues.
-    async fn complete(&mut self, nodes: &mut [queries::Issue]) -> Result<()> {
+    async fn complete(&mut self, purpose: Purpose, nodes: &mut [queries::Issue]) -> Result<()> {
         let overflow: Vec<String> = nodes
             .iter()
             .filter(|node| normal::overflows(node, queries::LABELS, queries::RELATIONS))
@@ -246,7 +264,7 @@ impl<'t> Reading<'t> {
             let filter = IssueFilter::ids(ids.iter().map(String::as_str));
             let operation = Rest::build(RestVariables { filter, first });
             let points = complexity::rest(first);
-            let rest: Rest = self.ask(self.purpose, points, &operation).await?;
+            let rest: Rest = self.ask(purpose, points, &operation).await?;
             let known = rest.issues.nodes.into_iter();
             rests.extend(known.filter_map(|rest| Some((rest.id.clone()?.into_inner(), rest))));
         }

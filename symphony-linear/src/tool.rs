@@ -212,7 +212,7 @@ fn result(reply: &Reply, wrote: bool) -> Result<String, Refusal> {
     match answer::data::<Value>(reply) {
         Ok(data) => shown(&json!({ "data": data }), wrote),
         Err(error) => {
-            let mut refusal = failed(&error, false);
+            let mut refusal = failed(&error, wrote);
             // What Linear says of a wrong field or a wrong value helps the agent most.
             let body = serde_json::from_slice::<Value>(&reply.body).ok();
             let response = body.filter(|body| body.get("errors").is_some());
@@ -266,10 +266,17 @@ impl Refusal {
 
 fn failed(error: &LinearError, writes: bool) -> Refusal {
     let mut refusal = Refusal::new(error.kind().as_str(), error.to_string());
-    let is_lost = matches!(
-        error,
-        LinearError::TimedOut(_) | LinearError::BrokeOff(_) | LinearError::TooLarge { .. }
-    );
+    // A gateway that gave up, or a proxy, does not know what Linear did.
+    let is_lost = match error {
+        LinearError::Status { status, .. } => *status >= 500,
+        LinearError::TimedOut(_)
+        | LinearError::BrokeOff(_)
+        | LinearError::TooLarge { .. }
+        | LinearError::Partial { .. }
+        | LinearError::NotJson { .. }
+        | LinearError::Unexpected(_) => true,
+        _ => false,
+    };
     if is_lost && writes {
         refusal.message += "; the change may have been made: look before you repeat it";
     }

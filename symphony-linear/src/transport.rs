@@ -53,7 +53,7 @@ pub enum NoReply {
     Unreachable(String),
     /// It took too long.
     TimedOut(Duration),
-    /// The connection broke while the answer came.
+    /// The connection broke before all of the answer came.
     BrokeOff(String),
     /// The answer is longer than allowed.
     TooLarge,
@@ -102,20 +102,22 @@ impl Http {
 impl Transport for Http {
     async fn post(&self, body: Bytes, bounds: Bounds) -> Result<Reply, NoReply> {
         let request = self.client.post(self.endpoint.clone()).body(body).timeout(bounds.time);
-        let failed = |error: reqwest::Error, told: fn(String) -> NoReply| {
-            if error.is_timeout() && !error.is_connect() {
-                return NoReply::TimedOut(bounds.time);
+        let failed = |error: reqwest::Error| {
+            let (is_connect, is_timeout) = (error.is_connect(), error.is_timeout());
+            let why = plain(&chain(&error.without_url()), 500);
+            match (is_connect, is_timeout) {
+                (true, _) => NoReply::Unreachable(why),
+                (false, true) => NoReply::TimedOut(bounds.time),
+                // The request may have got there.
+                (false, false) => NoReply::BrokeOff(why),
             }
-            told(plain(&chain(&error.without_url()), 500))
         };
-        let unreachable = |error| failed(error, NoReply::Unreachable);
-        let broke_off = |error| failed(error, NoReply::BrokeOff);
-        let mut response = request.send().await.map_err(unreachable)?;
+        let mut response = request.send().await.map_err(failed)?;
         let status = response.status().as_u16();
         let headers = std::mem::take(response.headers_mut());
         let mut body = BytesMut::new();
         // What counts is the unpacked length: a small packed answer can be a very large one.
-        while let Some(chunk) = response.chunk().await.map_err(broke_off)? {
+        while let Some(chunk) = response.chunk().await.map_err(failed)? {
             if body.len() + chunk.len() > bounds.bytes {
                 return Err(NoReply::TooLarge);
             }

@@ -45,6 +45,31 @@ async fn rule_12_6_candidates_give_way_and_what_runs_is_read_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rule_12_6_what_runs_is_read_in_full_when_candidates_give_way() {
+    let fake = Fake::new();
+    let labels = (0..12).map(|n| format!("label-{n}")).collect();
+    fake.put([Issue { labels, ..Issue::new(1) }]);
+    let tracker = tracker(&fake);
+    fake.drain(2400);
+    assert!(tracker.poll(&poll(5, &["id-1"])).await.by_id.is_ok());
+    let polled = tracker.poll(&poll(5, &["id-1"])).await;
+    assert!(polled.candidates.unwrap().is_err());
+    assert_eq!(polled.by_id.unwrap().found[0].labels.len(), 12);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_12_6_a_refusal_that_names_no_time_to_wait_is_no_leave_to_hammer() {
+    let fake = Fake::new();
+    let tools = tracker(&fake).tools().unwrap();
+    let headers = vec![("retry-after".to_owned(), "0".to_owned())];
+    fake.fail(Some(Fault::Answer { status: 429, headers, body: Vec::new() }));
+    let query = json!({ "query": "{ viewer { name } }" });
+    let result = crate::tool::call(&*tools, symphony_linear::LINEAR_GRAPHQL, query).await;
+    assert!(!result.success);
+    assert_eq!(fake.requests(), 1, "no limit is known, so nothing else would pace it");
+}
+
+#[tokio::test(start_paused = true)]
 async fn rule_12_6_a_refusal_holds_everybody_and_is_over_without_a_burst() {
     let fake = Fake::new();
     fake.put([Issue::new(1)]);

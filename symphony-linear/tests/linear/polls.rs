@@ -1,12 +1,17 @@
 //! How many requests reads take, and what they bring (contract 11.1, 11.3, 12.5).
 
-use symphony_core::orchestrator::Purpose;
-use symphony_core::tracker::{CandidateQuery, Candidates, Poll, Polled};
-use symphony_core::{IssueId, Label, StateKind, StateSet};
-use symphony_linear::PAGE;
-use symphony_linear_fake::{Fake, Issue};
+use std::sync::Arc;
+use std::time::Duration;
 
-use crate::desk::{tracker, tracker_with};
+use async_trait::async_trait;
+use serde_json::json;
+use symphony_core::orchestrator::Purpose;
+use symphony_core::tracker::{CandidateQuery, Candidates, Poll, Polled, TrackerErrorKind};
+use symphony_core::{IssueId, Label, StateKind, StateSet};
+use symphony_linear::{Bounds, Bytes, LinearFactory, NoReply, PAGE, Reply, Transport};
+use symphony_linear_fake::{Fake, Fault, Issue};
+
+use crate::desk::{InProcess, settings, tracker, tracker_with, try_build};
 
 pub(crate) fn poll(enough: usize, ids: &[&str]) -> Poll {
     let states = StateSet::new(["Todo", "In Progress"]);
@@ -122,7 +127,8 @@ async fn rule_11_1_a_server_that_sorts_the_other_way_is_read_to_its_end_and_then
     let tracker = tracker(&fake);
     let first = tracker.poll(&poll(10, &[])).await;
     assert_eq!(first.requests, 3);
-    assert!(!candidates(first).more);
+    let first = candidates(first);
+    assert_eq!((first.issues.len(), first.more), (250, false), "pages of one list have one order");
     let second = tracker.poll(&poll(10, &[])).await;
     assert_eq!(second.requests, 1);
     let second = candidates(second);
@@ -143,6 +149,40 @@ async fn rule_11_1_a_list_of_one_priority_proves_no_order_and_is_read_to_its_end
     let list = candidates(polled);
     assert_eq!(list.issues.len(), PAGE + 1);
     assert!(list.issues.iter().any(|issue| issue.priority == Some(1)));
+}
+
+#[tokio::test]
+async fn rule_11_1_issues_without_a_priority_and_urgent_ones_alone_prove_no_order() {
+    for first in [[4, 0], [1, 0], [1, 1]] {
+        let fake = Fake::new();
+        fake.set_urgent_last(true);
+        let some = |n: usize| Issue { priority: first[n % 2], ..Issue::new(n) };
+        fake.put((1..=PAGE + 20).map(some));
+        let tracker = tracker(&fake);
+        candidates(tracker.poll(&poll(10, &[])).await);
+        // Whatever that list looked like, an urgent issue behind many others is found.
+        fake.change(|world| world.issues.iter_mut().for_each(|issue| issue.priority = 4));
+        fake.change(|world| world.issues[3].priority = 1);
+        let created = |n: usize| format!("2026-02-18T{:02}:{:02}:00Z", n / 60, n % 60);
+        fake.change(|world| {
+            (0..).zip(&mut world.issues).for_each(|(n, issue)| issue.created_at = created(n));
+        });
+        let list = candidates(tracker.poll(&poll(10, &[])).await);
+        assert!(names(&list).contains(&"MT-4"), "{first:?}: {} without it", list.issues.len());
+    }
+}
+
+#[tokio::test]
+async fn rule_11_1_the_order_is_turned_although_issues_without_a_priority_come_last() {
+    let fake = Fake::new();
+    fake.set_urgent_last(true);
+    let priority = |n: usize| if n > PAGE / 2 { 0 } else { u8::try_from(1 + n % 4).unwrap() };
+    fake.put((1..=3 * PAGE).map(|n| Issue { priority: priority(n), ..Issue::new(n) }));
+    let tracker = tracker(&fake);
+    assert!(!candidates(tracker.poll(&poll(10, &[])).await).more);
+    let second = tracker.poll(&poll(10, &[])).await;
+    assert_eq!(second.requests, 1);
+    assert!(candidates(second).more);
 }
 
 #[tokio::test]
@@ -194,7 +234,7 @@ async fn rule_11_3_the_assignee_is_me_an_id_or_an_email_and_costs_no_request() {
     for (who, expected) in
         [("me", "MT-1"), ("@me", "MT-1"), ("user-ada", "MT-2"), ("ADA@example.com", "MT-2")]
     {
-        let tracker = tracker_with(&fake, &serde_json::json!({ "assignee": who }));
+        let tracker = tracker_with(&fake, &json!({ "assignee": who }));
         let polled = tracker.poll(&poll(10, &[])).await;
         assert_eq!(polled.requests, 1, "{who}");
         let list = candidates(polled);
@@ -214,4 +254,70 @@ async fn rule_1_3_a_record_without_an_id_makes_a_read_by_id_fail_and_none_look_g
     let by_id = tracker.fetch_issues_by_ids(&["id-1".into(), "id-2".into()]).await.unwrap();
     assert_eq!((by_id.found.len(), by_id.unreadable[0].id.as_str()), (1, "id-1"));
     assert!(by_id.unreadable[0].message.contains("identifier"), "{by_id:?}");
+}
+
+#[tokio::test]
+async fn rule_1_3_a_record_that_came_without_a_part_is_unreadable_and_not_another_issue() {
+    let fake = Fake::new();
+    fake.put([Issue { labels: vec!["agent".to_owned()], ..Issue::new(1) }]);
+    for part in ["labels", "inverseRelations", "team"] {
+        fake.change(|world| world.issues[0].spoiled = vec![part.to_owned()]);
+        let tracker = tracker_with(&fake, &json!({ "team_key": "MT" }));
+        let by_id = tracker.fetch_issues_by_ids(&["id-1".into()]).await.unwrap();
+        assert_eq!((by_id.found.len(), by_id.unreadable.len()), (0, 1), "{part}: {by_id:?}");
+        assert!(candidates(tracker.poll(&poll(10, &[])).await).issues.is_empty(), "{part}");
+    }
+}
+
+#[tokio::test]
+async fn rule_5_2_a_blocker_that_cannot_be_seen_is_not_done() {
+    let relation = |kind: &str| json!({ "type": kind, "issue": null });
+    let record = json!({
+        "id": "id-1", "identifier": "MT-1", "title": "T", "description": null, "priority": 0,
+        "branchName": null, "url": null, "createdAt": null, "updatedAt": null,
+        "archivedAt": null, "trashed": null, "assignee": null,
+        "project": { "slugId": "abc123" }, "team": { "id": "t", "key": "MT" },
+        "state": { "name": "Todo", "type": "unstarted" }, "labels": { "nodes": [] },
+        "inverseRelations": { "nodes": [relation("blocks"), relation("related")] },
+    });
+    let info = json!({ "hasNextPage": false, "endCursor": null });
+    let page = json!({ "nodes": [record], "pageInfo": info });
+    let body = json!({ "data": { "claimed": page } }).to_string();
+    let fake = Fake::new();
+    fake.fail(Some(Fault::answer(200, &body)));
+    let answer = tracker(&fake).fetch_issues_by_ids(&["id-1".into()]).await.unwrap();
+    assert_eq!(answer.found[0].blocked_by.len(), 1, "{answer:?}");
+    assert_eq!(answer.found[0].blocked_by[0].state, None);
+}
+
+/// A Linear that takes its time.
+#[derive(Debug)]
+struct Slow(InProcess);
+
+#[async_trait]
+impl Transport for Slow {
+    async fn post(&self, body: Bytes, bounds: Bounds) -> Result<Reply, NoReply> {
+        tokio::time::sleep(Duration::from_secs(12)).await;
+        self.0.post(body, bounds).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_8_3_claimed_issues_are_not_lost_with_slow_pages_of_candidates() {
+    let fake = Fake::new();
+    fake.put((1..=3 * PAGE).map(Issue::new));
+    let mut settings = settings(&json!({}));
+    settings.tracker.timeout = Duration::from_secs(30);
+    let slow = fake.clone();
+    let factory =
+        LinearFactory::connecting(move |_, _| Ok(Arc::new(Slow(InProcess(slow.clone())))));
+    let tracker = try_build(&factory, &settings, &[]).unwrap().tracker;
+    // The service gives the whole read as long as one request may take.
+    let poll = poll(usize::MAX, &["id-1"]);
+    let polled = tokio::time::timeout(settings.tracker.timeout, tracker.poll(&poll)).await;
+    let polled = polled.expect("it ends by itself, with what is known");
+    assert_eq!(polled.by_id.unwrap().found.len(), 1);
+    let error = polled.candidates.unwrap().unwrap_err();
+    assert_eq!(error.kind, TrackerErrorKind::Request);
+    assert_eq!(polled.requests, 3, "what was begun is counted");
 }

@@ -90,3 +90,20 @@ async fn rule_1_2_state_names_are_found_in_any_case_without_a_request_of_their_o
     assert_eq!(list.issues.len(), 1);
     assert_eq!(list.issues[0].state.as_str(), "Todo");
 }
+
+#[tokio::test]
+async fn rule_11_3_whatever_is_over_stays_ours_in_the_archive() {
+    let fake = Fake::new();
+    // Linear archives duplicates of itself, as it does what is completed or canceled.
+    fake.change(|world| {
+        world.teams[0].states.push(("Duplicate".to_owned(), "duplicate".to_owned()));
+    });
+    let over = |n, state: &str| Issue {
+        archived_at: Some("2026-02-18T13:00:00Z".to_owned()),
+        state: state.to_owned(),
+        ..Issue::new(n)
+    };
+    fake.put([over(1, "Done"), over(2, "Canceled"), over(3, "Duplicate")]);
+    let by_id = tracker(&fake).poll(&refresh(&["id-1", "id-2", "id-3"])).await.by_id.unwrap();
+    assert_eq!(by_id.found.len(), 3, "{by_id:?}");
+}

@@ -196,6 +196,28 @@ async fn rule_11_4_a_change_whose_answer_is_lost_may_have_been_made() {
 }
 
 #[tokio::test]
+async fn rule_11_4_a_change_that_nobody_answers_for_may_have_been_made() {
+    let fake = world();
+    let tools = tracker(&fake).tools().unwrap();
+    let change = "mutation { issueUpdate(id: \"id-1\", input: {}) { success } }";
+    // A gateway that gave up, a page of a proxy, half an answer, data with a complaint.
+    let faults = [Fault::html(504), Fault::html(200), Fault::Truncate, Fault::Partial];
+    for fault in faults {
+        fake.fail_next(1, fault.clone());
+        let result = ask(&*tools, change).await;
+        assert!(message(&result).contains("may have been made"), "{fault:?}: {}", result.text);
+        fake.fail_next(1, fault);
+        let result = ask(&*tools, "{ viewer { name } }").await;
+        assert!(!message(&result).contains("may have been made"), "{}", result.text);
+    }
+    // What Linear itself refused was not done.
+    fake.fail_next(1, Fault::error(400, "INPUT_ERROR", "no such state"));
+    assert!(!message(&ask(&*tools, change).await).contains("may have been made"));
+    fake.fail_next(1, Fault::error(200, "INPUT_ERROR", "no such state"));
+    assert!(!message(&ask(&*tools, change).await).contains("may have been made"));
+}
+
+#[tokio::test]
 async fn rule_11_4_nesting_does_not_exhaust_the_stack() {
     let fake = world();
     let tools = tracker_with(&fake, &json!({ "tool": "read_only" })).tools().unwrap();

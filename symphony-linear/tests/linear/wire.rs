@@ -85,6 +85,19 @@ async fn rule_11_2_what_goes_wrong_on_the_way_is_a_request_error_without_the_key
 }
 
 #[tokio::test]
+async fn rule_11_4_a_change_whose_connection_was_closed_may_have_been_made() {
+    let fake = Fake::new();
+    let (_server, tracker) = over_http(&fake, LONG).await;
+    let tools = tracker.tools().unwrap();
+    // It got there: what is lost is only the answer.
+    fake.fail(Some(Fault::Close));
+    let query = json!({ "query": "mutation { issueUpdate(id: \"id-1\", input: {}) { success } }" });
+    let result = crate::tool::call(&*tools, symphony_linear::LINEAR_GRAPHQL, query).await;
+    assert_eq!(fake.requests(), 1);
+    assert!(result.text.contains("may have been made"), "{}", result.text);
+}
+
+#[tokio::test]
 async fn rule_11_3_a_key_that_linear_does_not_know_is_refused() {
     let fake = Fake::new();
     let server = Server::start(fake.clone()).await.unwrap();
