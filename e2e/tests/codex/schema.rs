@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use symphony_core::agent::AgentSession as _;
+use symphony_core::agent::{AgentErrorKind, AgentSession as _, AgentUpdate};
 use symphony_core::settings::Approvals;
 use symphony_core::tracker::{AgentTools, ToolCall, ToolResult, ToolSpec};
 
@@ -170,4 +170,76 @@ fn rule_10_6_every_request_of_the_server_is_known_or_refused_on_purpose() {
         "mcpServer/elicitation/request",
     ];
     assert_eq!(methods, expected);
+}
+
+/// What Codex tells, in words that its own schema allows: a newer Codex that renames or retypes
+/// something we read fails here.
+#[tokio::test]
+async fn rule_10_8_what_codex_tells_is_read_as_its_schema_says_it() {
+    let schemas = Schemas::generate();
+    let counts = |total: u64| {
+        json!({
+            "totalTokens": total, "inputTokens": 90, "cachedInputTokens": 40, "outputTokens": 10,
+            "reasoningOutputTokens": 2,
+        })
+    };
+    let error = json!({
+        "message": "no more for today", "codexErrorInfo": "usageLimitExceeded",
+        "additionalDetails": null,
+    });
+    let window = json!({"usedPercent": 50, "windowDurationMins": 300, "resetsAt": 100});
+    let limits =
+        json!({"limitId": "codex", "planType": "pro", "primary": window, "secondary": window});
+    let item = json!({"type": "agentMessage", "id": "i", "text": "I have begun."});
+    let told = [
+        (
+            "item/completed",
+            json!({"threadId": "T", "turnId": "U", "completedAtMs": 5, "item": item}),
+        ),
+        (
+            "thread/tokenUsage/updated",
+            json!({
+                "threadId": "T", "turnId": "U",
+                "tokenUsage": {"total": counts(100), "last": counts(7), "modelContextWindow": null},
+            }),
+        ),
+        ("account/rateLimits/updated", json!({"rateLimits": limits})),
+        ("error", json!({"threadId": "T", "turnId": "U", "willRetry": false, "error": error})),
+        (
+            "turn/completed",
+            json!({
+                "threadId": "T",
+                "turn": {"id": "U", "items": [], "status": "failed", "error": error},
+            }),
+        ),
+    ];
+    for (method, params) in &told {
+        schemas.check("ServerNotification", &json!({"method": method, "params": params}));
+    }
+    let (mut session, mut server, heard) = World::new().opened().await;
+    let serve = async {
+        server.begin().await;
+        for (method, params) in told {
+            server.tell(method, params).await;
+        }
+    };
+    let (end, ()) = tokio::join!(session.run_turn(prompt()), serve);
+    let error = end.unwrap_err();
+    assert_eq!(error.kind, AgentErrorKind::UsageLimit);
+    assert!(error.to_string().contains("no more for today"), "{error}");
+    assert!(heard.has_event("notification: I have begun."), "{:?}", heard.events());
+    let all = heard.all();
+    let usage = all.iter().find_map(|update| match update {
+        AgentUpdate::Usage { total, .. } => Some((total.total, total.cached_input)),
+        _ => None,
+    });
+    assert_eq!(usage, Some((100, 40)));
+    let windows = all.iter().find_map(|update| match update {
+        AgentUpdate::RateLimits(limits) => Some(limits.windows.clone()),
+        _ => None,
+    });
+    let windows = windows.expect("limits");
+    assert_eq!(windows.len(), 2);
+    assert!(windows.iter().all(|window| window.window_minutes == Some(300)));
+    assert!(windows.iter().all(|window| window.resets_at.is_some()));
 }
