@@ -23,6 +23,7 @@ pub mod problem;
 pub mod prompt;
 pub mod settings;
 pub mod snapshot;
+pub mod status;
 mod text;
 pub mod time;
 pub mod tracker;

@@ -6,6 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{AgentEvent, RateLimits, ThreadId, Tokens};
@@ -44,6 +45,8 @@ pub struct Snapshot {
     pub polling: Polling,
     /// The candidates that were not started, and why.
     pub candidates: Arc<CandidatesView>,
+    /// Why nothing starts, or that something does.
+    pub verdict: Verdict,
     /// Whether starts are paused.
     pub paused: bool,
     /// Whether the service drains.
@@ -200,7 +203,9 @@ pub struct Polling {
 }
 
 /// The pace of polling (contract 12.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// Something happened lately.
@@ -210,6 +215,18 @@ pub enum Mode {
     Idle,
     /// Nothing for long, or quiet hours.
     Dormant,
+}
+
+impl Mode {
+    /// The name in logs and the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Idle => "idle",
+            Self::Dormant => "dormant",
+        }
+    }
 }
 
 /// One job.
@@ -398,6 +415,46 @@ pub enum Verdict {
     NothingEligible,
     /// There are no candidates.
     NoCandidates,
+}
+
+impl Verdict {
+    /// In one word.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::ShuttingDown => "shutting_down",
+            Self::InvalidWorkflow(_) => "invalid_workflow",
+            Self::Paused => "paused",
+            Self::Held(_) => "held",
+            Self::NotPolledYet => "not_polled_yet",
+            Self::PollFailed(_) => "poll_failed",
+            Self::Full => "full",
+            Self::Starting => "starting",
+            Self::NothingEligible => "nothing_eligible",
+            Self::NoCandidates => "no_candidates",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    /// For people. Times are left to whoever knows what time it is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ShuttingDown => f.write_str("the service ends"),
+            Self::InvalidWorkflow(problems) => match problems.first() {
+                Some(first) => write!(f, "the workflow file cannot be used: {first}"),
+                None => f.write_str("the workflow file cannot be used"),
+            },
+            Self::Paused => f.write_str("starts are paused"),
+            Self::Held(hold) => write!(f, "the agent {} refuses: {}", hold.agent, hold.failure),
+            Self::NotPolledYet => f.write_str("the tracker has not been read yet"),
+            Self::PollFailed(failure) => write!(f, "the tracker cannot be read: {failure}"),
+            Self::Full => f.write_str("every slot is taken"),
+            Self::Starting => f.write_str("something is about to start"),
+            Self::NothingEligible => f.write_str("no candidate may start; each has its reason"),
+            Self::NoCandidates => f.write_str("there is nothing to do"),
+        }
+    }
 }
 
 /// The whole answer to "why does it do nothing?".

@@ -19,7 +19,7 @@ impl Orchestrator {
     #[must_use]
     pub fn explain(&self) -> Explanation {
         let judged = self.judged();
-        let verdict = self.verdict(judged.iter().map(|(_, reason)| reason));
+        let verdict = self.verdict(judged.iter().any(|(_, reason)| *reason == Reason::NextRead));
         let unstarted = judged.into_iter().map(|(issue, reason)| unstarted(issue, reason));
         Explanation { verdict, unstarted: unstarted.collect(), read_at: self.kept.read_at }
     }
@@ -119,7 +119,8 @@ impl Orchestrator {
         self.refill.open.is_some() && stages.any(|stage| matches!(stage, Stage::Checking { .. }))
     }
 
-    fn verdict<'a>(&self, mut reasons: impl Iterator<Item = &'a Reason>) -> Verdict {
+    /// The one answer; some candidates may go with the next read, or none.
+    pub(super) fn verdict(&self, some_go: bool) -> Verdict {
         if self.shutting_down {
             Verdict::ShuttingDown
         } else if !self.problems.is_empty() {
@@ -138,7 +139,7 @@ impl Orchestrator {
             Verdict::NotPolledYet
         } else if self.kept.issues.is_empty() {
             Verdict::NoCandidates
-        } else if self.is_checking() || reasons.any(|reason| *reason == Reason::NextRead) {
+        } else if self.is_checking() || some_go {
             Verdict::Starting
         } else {
             Verdict::NothingEligible

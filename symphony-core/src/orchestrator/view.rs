@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::snapshot::{
-    BlockedRow, CheckingRow, CleaningRow, Polling, RunningRow, Slots, Snapshot, Totals, WaitingRow,
+    BlockedRow, CheckingRow, CleaningRow, Polling, Reason, RunningRow, Slots, Snapshot, Totals,
+    WaitingRow,
 };
 use crate::time::Now;
 
@@ -15,6 +16,7 @@ impl Orchestrator {
     /// Everything, as of now. Costs about as much as copying its rows.
     #[must_use]
     pub fn snapshot(&self, now: Now) -> Snapshot {
+        let candidates = self.candidates_view();
         let mut snapshot = Snapshot {
             now,
             running: Vec::with_capacity(self.runs.len()),
@@ -38,7 +40,8 @@ impl Orchestrator {
                 projected_today: self.projected_day(now),
                 budget: self.budget.clone(),
             },
-            candidates: self.candidates_view(),
+            verdict: self.verdict(candidates.reasons.contains_key(Reason::NextRead.as_str())),
+            candidates,
             paused: self.paused,
             shutting_down: self.shutting_down,
             problems: self.problems.clone(),

@@ -1,0 +1,440 @@
+//! A [`Snapshot`] as people and programs see it: the shapes of the API, the dashboards and
+//! `symphony status` (contract 13.2, 13.3).
+//!
+//! Times are RFC 3339, deadlines are times, and foreign text is bounded and holds nothing that could
+//! steer a screen (13.1). Only the two names of an issue are as the tracker has them: they are keys.
+
+mod issue;
+mod polling;
+mod rows;
+mod told;
+mod when;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::agent::Tokens;
+use crate::plain;
+use crate::problem::Problem;
+use crate::snapshot::{
+    CandidatesView, Explanation, HoldRow, Reason, Slots, Snapshot, Totals, Unstarted, Verdict,
+};
+use crate::time::{Mono, Now, Wall};
+
+pub use issue::{
+    Attempts, IssueStatus, Logs, RunStatus, SessionLog, Stage, TimelineEntry, WorkspaceStatus,
+};
+pub use polling::{BudgetStatus, JobStatus, PollingStatus, RateLimitStatus, RateLimitsStatus};
+pub use rows::{BlockedStatus, CheckingStatus, CleaningStatus, RetryStatus, RunningStatus};
+pub use told::Told;
+
+/// How much of a foreign text is shown.
+const TEXT: usize = 500;
+
+/// The same for a title.
+const TITLE: usize = 200;
+
+/// Everything, at one moment: what `GET /api/v1/state` answers.
+pub type Status = StatusOf<RunningStatus, RetryStatus, BlockedStatus>;
+
+/// [`Status`] with rows of any kind, such as rows that are written already.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StatusOf<Running, Retrying, Blocked> {
+    /// All but the long lists.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// Runs that live, also those asked to stop.
+    pub running: Vec<Running>,
+    /// Issues that wait for their next attempt.
+    pub retrying: Vec<Retrying>,
+    /// Issues that need a person.
+    pub blocked: Vec<Blocked>,
+}
+
+impl Status {
+    /// A snapshot, for people.
+    #[must_use]
+    pub fn of(snapshot: &Snapshot) -> Self {
+        let now = snapshot.now;
+        Self {
+            summary: Summary::of(snapshot),
+            running: snapshot.running.iter().map(RunningStatus::of).collect(),
+            retrying: snapshot
+                .waiting
+                .iter()
+                .map(|row| RetryStatus::of(row, now, obstacle(snapshot)))
+                .collect(),
+            blocked: snapshot.blocked.iter().map(BlockedStatus::of).collect(),
+        }
+    }
+}
+
+/// What a retry waits for that is due and does not start.
+#[must_use]
+pub const fn obstacle(snapshot: &Snapshot) -> &'static str {
+    if snapshot.shutting_down {
+        "the service ends"
+    } else if !snapshot.problems.is_empty() {
+        "the workflow file cannot be used"
+    } else if snapshot.paused {
+        "starts are paused"
+    } else if !snapshot.holds.is_empty() {
+        "the agent refuses for now"
+    } else {
+        "no available orchestrator slots"
+    }
+}
+
+/// Everything but the long lists.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Summary {
+    /// When this was so.
+    #[serde(with = "when")]
+    #[schemars(with = "when::Rfc3339")]
+    pub generated_at: Wall,
+    /// How many there are of what.
+    pub counts: Counts,
+    /// Sums over all runs since the service started.
+    pub codex_totals: TotalsStatus,
+    /// The agent's limits, as last reported.
+    pub rate_limits: Option<RateLimitsStatus>,
+    /// Why nothing starts, or that something does.
+    pub verdict: VerdictStatus,
+    /// Slots in use and in all.
+    pub slots: SlotsStatus,
+    /// Agents that nothing is started on for now.
+    pub holds: Vec<HoldStatus>,
+    /// How and when the tracker is read.
+    pub polling: PollingStatus,
+    /// The candidates that were not started, and why.
+    pub candidates: CandidatesStatus,
+    /// Issues being read before they start.
+    pub checking: Vec<CheckingStatus>,
+    /// Issues whose workspace is being removed.
+    pub cleaning: Vec<CleaningStatus>,
+    /// Whether starts are paused.
+    pub paused: bool,
+    /// Whether the service ends.
+    pub shutting_down: bool,
+    /// What is wrong with the workflow file; empty when it is in force.
+    pub problems: Vec<ProblemStatus>,
+}
+
+impl Summary {
+    /// All of a snapshot but its long lists.
+    #[must_use]
+    pub fn of(snapshot: &Snapshot) -> Self {
+        let now = snapshot.now;
+        Self {
+            generated_at: now.wall,
+            counts: Counts::of(snapshot),
+            codex_totals: TotalsStatus::of(&snapshot.totals),
+            rate_limits: snapshot.rate_limits.as_deref().map(RateLimitsStatus::of),
+            verdict: VerdictStatus::of(&snapshot.verdict, now),
+            slots: SlotsStatus::of(&snapshot.slots),
+            holds: snapshot.holds.iter().map(|hold| HoldStatus::of(hold, now)).collect(),
+            polling: PollingStatus::of(&snapshot.polling, now),
+            candidates: CandidatesStatus::of(&snapshot.candidates, now),
+            checking: snapshot.checking.iter().map(CheckingStatus::of).collect(),
+            cleaning: snapshot.cleaning.iter().map(|row| CleaningStatus::of(row, now)).collect(),
+            paused: snapshot.paused,
+            shutting_down: snapshot.shutting_down,
+            problems: snapshot.problems.iter().map(ProblemStatus::of).collect(),
+        }
+    }
+}
+
+/// How many there are of what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Counts {
+    /// Runs that live.
+    pub running: usize,
+    /// Issues that wait for their next attempt.
+    pub retrying: usize,
+    /// Issues that need a person.
+    pub blocked: usize,
+    /// Issues being read before they start.
+    pub checking: usize,
+    /// Issues whose workspace is being removed.
+    pub cleaning: usize,
+    /// Candidates in the last list.
+    pub candidates: usize,
+}
+
+impl Counts {
+    fn of(snapshot: &Snapshot) -> Self {
+        Self {
+            running: snapshot.running.len(),
+            retrying: snapshot.waiting.len(),
+            blocked: snapshot.blocked.len(),
+            checking: snapshot.checking.len(),
+            cleaning: snapshot.cleaning.len(),
+            candidates: snapshot.candidates.total,
+        }
+    }
+}
+
+/// Sums over all runs since the service started.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TotalsStatus {
+    /// Tokens of all runs, the live ones included.
+    #[serde(flatten)]
+    pub tokens: TokensStatus,
+    /// Running time of all runs, the live ones included.
+    pub seconds_running: f64,
+    /// Runs started.
+    pub runs_started: u64,
+    /// Runs that ended well.
+    pub runs_succeeded: u64,
+    /// Runs that failed, stalled or timed out.
+    pub runs_failed: u64,
+    /// Runs that were stopped.
+    pub runs_cancelled: u64,
+    /// Runs that ended with a question.
+    pub runs_input_required: u64,
+}
+
+impl TotalsStatus {
+    fn of(totals: &Totals) -> Self {
+        Self {
+            tokens: TokensStatus::of(totals.tokens),
+            // To the tenth of a second: more would be noise.
+            seconds_running: (totals.runtime.as_secs_f64() * 10.0).round() / 10.0,
+            runs_started: totals.started,
+            runs_succeeded: totals.succeeded,
+            runs_failed: totals.failed,
+            runs_cancelled: totals.cancelled,
+            runs_input_required: totals.input_required,
+        }
+    }
+}
+
+/// Token counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TokensStatus {
+    /// Sent to the model.
+    pub input_tokens: u64,
+    /// Written by the model.
+    pub output_tokens: u64,
+    /// As the agent adds them up.
+    pub total_tokens: u64,
+    /// Of the input, read from a cache.
+    pub cached_input_tokens: u64,
+    /// Of the output, spent on reasoning.
+    pub reasoning_output_tokens: u64,
+}
+
+impl TokensStatus {
+    fn of(tokens: Tokens) -> Self {
+        Self {
+            input_tokens: tokens.input,
+            output_tokens: tokens.output,
+            total_tokens: tokens.total,
+            cached_input_tokens: tokens.cached_input,
+            reasoning_output_tokens: tokens.reasoning_output,
+        }
+    }
+}
+
+/// Slots in use and in all.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SlotsStatus {
+    /// Live runs.
+    pub used: u32,
+    /// `agent.max_concurrent_agents`
+    pub limit: u32,
+    /// Live runs by the state of their issue.
+    pub by_state: BTreeMap<String, u32>,
+    /// Live runs by machine.
+    pub by_host: BTreeMap<String, u32>,
+}
+
+impl SlotsStatus {
+    fn of(slots: &Slots) -> Self {
+        let by_state = slots.by_state.iter();
+        let by_host = slots.by_host.iter();
+        Self {
+            used: slots.used,
+            limit: slots.limit,
+            by_state: by_state.map(|(state, n)| (plain(state.as_str(), TITLE), *n)).collect(),
+            by_host: by_host.map(|(host, n)| (plain(host.as_str(), TITLE), *n)).collect(),
+        }
+    }
+}
+
+/// An agent that nothing is started on for now (contract 7.6).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HoldStatus {
+    /// The agent's kind.
+    pub agent: String,
+    /// Until then; after it, one run tries.
+    #[serde(with = "when")]
+    #[schemars(with = "when::Rfc3339")]
+    pub until: Wall,
+    /// The run that tries.
+    pub probe: Option<String>,
+    /// Why.
+    pub error: String,
+}
+
+impl HoldStatus {
+    fn of(hold: &HoldRow, now: Now) -> Self {
+        Self {
+            agent: plain(&hold.agent, TITLE),
+            until: at(now, hold.until),
+            probe: hold.probe.map(|run| run.to_string()),
+            error: plain(&hold.failure.to_string(), TEXT),
+        }
+    }
+}
+
+/// Something wrong in the workflow file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ProblemStatus {
+    /// What sort of problem.
+    pub code: String,
+    /// The setting it is about.
+    pub path: Option<String>,
+    /// Where, from one.
+    pub line: Option<u32>,
+    /// Where in that line, from one.
+    pub column: Option<u32>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub help: Option<String>,
+}
+
+impl ProblemStatus {
+    fn of(problem: &Problem) -> Self {
+        Self {
+            code: problem.kind.as_str().to_owned(),
+            path: problem.path.as_ref().map(|path| plain(path, TITLE)),
+            line: problem.at.map(|at| at.line),
+            column: problem.at.map(|at| at.column),
+            message: plain(&problem.message, TEXT),
+            help: problem.help.as_ref().map(|help| plain(help, TEXT)),
+        }
+    }
+}
+
+/// The last list of candidates, judged as of now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CandidatesStatus {
+    /// When the list was read; absent before the first.
+    #[serde(with = "when::maybe")]
+    #[schemars(with = "Option<when::Rfc3339>")]
+    pub read_at: Option<Wall>,
+    /// How many it holds.
+    pub total: usize,
+    /// Whether the tracker had more.
+    pub more: bool,
+    /// How many are not started, by reason.
+    pub reasons: BTreeMap<String, usize>,
+    /// The first of those, in the order in which they would start.
+    pub first: Vec<UnstartedStatus>,
+}
+
+impl CandidatesStatus {
+    fn of(view: &CandidatesView, now: Now) -> Self {
+        Self {
+            read_at: view.read_at.map(|read| at(now, read)),
+            total: view.total,
+            more: view.more,
+            reasons: view.reasons.clone(),
+            first: view.first.iter().map(|row| UnstartedStatus::of(row, now)).collect(),
+        }
+    }
+}
+
+/// A candidate that is not running, with its one reason (contract 5.5).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UnstartedStatus {
+    /// The tracker's id.
+    pub issue_id: String,
+    /// The human key.
+    pub issue_identifier: String,
+    /// The reason in one word.
+    pub reason: String,
+    /// The same for people.
+    pub message: String,
+    /// When it ends, where that is known.
+    #[serde(with = "when::maybe")]
+    #[schemars(with = "Option<when::Rfc3339>")]
+    pub until: Option<Wall>,
+}
+
+impl UnstartedStatus {
+    fn of(row: &Unstarted, now: Now) -> Self {
+        let until = match &row.reason {
+            Reason::WaitingUntil(until) | Reason::Hold(until) => Some(at(now, *until)),
+            _ => None,
+        };
+        Self {
+            issue_id: row.id.as_str().to_owned(),
+            issue_identifier: row.identifier.as_str().to_owned(),
+            reason: row.reason.as_str().to_owned(),
+            message: plain(&row.reason.to_string(), TEXT),
+            until,
+        }
+    }
+}
+
+/// Why nothing starts, or that something does: one answer for the whole service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VerdictStatus {
+    /// In one word.
+    pub code: String,
+    /// For people.
+    pub message: String,
+}
+
+impl VerdictStatus {
+    fn of(verdict: &Verdict, now: Now) -> Self {
+        let message = match verdict {
+            Verdict::Held(hold) => {
+                let until = at(now, hold.until);
+                format!("the agent {} refuses until {until}: {}", hold.agent, hold.failure)
+            }
+            other => other.to_string(),
+        };
+        Self { code: verdict.as_str().to_owned(), message: plain(&message, TEXT) }
+    }
+}
+
+/// The whole answer to "why does it do nothing?": what `GET /api/v1/explain` answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ExplanationStatus {
+    /// In one sentence.
+    pub verdict: VerdictStatus,
+    /// When the list of candidates was read.
+    #[serde(with = "when::maybe")]
+    #[schemars(with = "Option<when::Rfc3339>")]
+    pub read_at: Option<Wall>,
+    /// Every candidate that is not running, in the order in which they would start.
+    pub unstarted: Vec<UnstartedStatus>,
+}
+
+impl ExplanationStatus {
+    /// An explanation that was given at this time, for people.
+    #[must_use]
+    pub fn of(explanation: &Explanation, now: Now) -> Self {
+        let unstarted = explanation.unstarted.iter();
+        Self {
+            verdict: VerdictStatus::of(&explanation.verdict, now),
+            read_at: explanation.read_at.map(|read| at(now, read)),
+            unstarted: unstarted.map(|row| UnstartedStatus::of(row, now)).collect(),
+        }
+    }
+}
+
+/// A point on the monotonic clock as a time of day.
+fn at(now: Now, point: Mono) -> Wall {
+    if point >= now.mono {
+        now.wall + now.mono.until(point)
+    } else {
+        now.wall - now.mono.since(point)
+    }
+}

@@ -1,0 +1,158 @@
+//! How and when the tracker is read, and what the agent's limits are.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{TEXT, TITLE, at, when};
+use crate::agent::RateLimits;
+use crate::budget::BudgetView;
+use crate::plain;
+use crate::snapshot::{JobRow, Mode, Polling};
+use crate::time::{Now, Wall};
+
+/// How and when the tracker is read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PollingStatus {
+    /// The pace.
+    pub mode: Mode,
+    /// Whether quiet hours are on.
+    pub quiet: bool,
+    /// One row per job.
+    pub jobs: Vec<JobStatus>,
+    /// Requests today, by what they were for.
+    pub requests_today: BTreeMap<String, u64>,
+    /// How many requests the whole day will take if it goes on as now.
+    pub projected_today: u64,
+    /// What is left of the tracker's budget.
+    pub budget: Option<BudgetStatus>,
+}
+
+impl PollingStatus {
+    pub(super) fn of(polling: &Polling, now: Now) -> Self {
+        Self {
+            mode: polling.mode,
+            quiet: polling.quiet,
+            jobs: polling.jobs.iter().map(|job| JobStatus::of(job, now)).collect(),
+            requests_today: polling.requests_today.clone(),
+            projected_today: polling.projected_today,
+            budget: polling.budget.as_ref().map(BudgetStatus::of),
+        }
+    }
+}
+
+/// One job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct JobStatus {
+    /// Which.
+    pub job: String,
+    /// Whether its read is open.
+    pub in_progress: bool,
+    /// When it is due next; absent while its read is open, and while it has nothing to do.
+    #[serde(with = "when::maybe")]
+    #[schemars(with = "Option<when::Rfc3339>")]
+    pub due_at: Option<Wall>,
+    /// When it last ran.
+    #[serde(with = "when::maybe")]
+    #[schemars(with = "Option<when::Rfc3339>")]
+    pub last_run_at: Option<Wall>,
+    /// Why it last failed, if it did.
+    pub error: Option<String>,
+}
+
+impl JobStatus {
+    fn of(row: &JobRow, now: Now) -> Self {
+        Self {
+            job: plain(&row.job.to_string(), TITLE),
+            in_progress: row.in_progress,
+            due_at: row.next.map(|next| at(now, next)),
+            last_run_at: row.last_run,
+            error: row.failure.as_ref().map(|failure| plain(&failure.to_string(), TEXT)),
+        }
+    }
+}
+
+/// What is left of the tracker's budget.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BudgetStatus {
+    /// Requests left in the window.
+    pub requests_left: Option<u64>,
+    /// The window's limit.
+    pub requests_limit: Option<u64>,
+    /// Points left in the window, where the tracker counts them.
+    pub points_left: Option<u64>,
+    /// The window's limit in points.
+    pub points_limit: Option<u64>,
+    /// Requests left today.
+    pub day_left: Option<u64>,
+    /// When the tracker says that its window is whole again.
+    #[serde(with = "when::maybe")]
+    #[schemars(with = "Option<when::Rfc3339>")]
+    pub resets_at: Option<Wall>,
+    /// For how many milliseconds nobody may ask, because the tracker refused.
+    pub held_ms: Option<u64>,
+    /// How many spenders were refused and are expected back.
+    pub waiting: usize,
+    /// Requests of agents' tools today, by issue: those with the most.
+    pub tools: BTreeMap<String, u64>,
+}
+
+impl BudgetStatus {
+    fn of(view: &BudgetView) -> Self {
+        let tools = view.tools.iter();
+        Self {
+            requests_left: view.requests_left,
+            requests_limit: view.requests_limit,
+            points_left: view.points_left,
+            points_limit: view.points_limit,
+            day_left: view.day_left,
+            resets_at: view.resets,
+            held_ms: view.held_for.map(|held| u64::try_from(held.as_millis()).unwrap_or(u64::MAX)),
+            waiting: view.waiting,
+            tools: tools.map(|(issue, n)| (issue.as_str().to_owned(), *n)).collect(),
+        }
+    }
+}
+
+/// The agent's limits, as last reported.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RateLimitsStatus {
+    /// Which limit, where there are several.
+    pub limit_id: Option<String>,
+    /// The account's plan.
+    pub plan: Option<String>,
+    /// The windows, shortest first.
+    pub windows: Vec<RateLimitStatus>,
+}
+
+/// One window of a limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RateLimitStatus {
+    /// `primary`, `secondary`
+    pub name: String,
+    /// How much of it is used, in percent.
+    pub used_percent: f64,
+    /// Its length.
+    pub window_minutes: Option<u64>,
+    /// When it begins anew.
+    #[serde(with = "when::maybe")]
+    #[schemars(with = "Option<when::Rfc3339>")]
+    pub resets_at: Option<Wall>,
+}
+
+impl RateLimitsStatus {
+    pub(super) fn of(limits: &RateLimits) -> Self {
+        let windows = limits.windows.iter().map(|window| RateLimitStatus {
+            name: plain(&window.name, TITLE),
+            used_percent: window.used_percent,
+            window_minutes: window.window_minutes,
+            resets_at: window.resets_at,
+        });
+        Self {
+            limit_id: limits.limit_id.as_ref().map(|id| plain(id, TITLE)),
+            plan: limits.plan.as_ref().map(|plan| plain(plan, TITLE)),
+            windows: windows.collect(),
+        }
+    }
+}

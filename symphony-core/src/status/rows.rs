@@ -1,0 +1,244 @@
+//! The rows of the long lists.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{TEXT, TITLE, TokensStatus, at, when};
+use crate::orchestrator::{BlockReason, Phase, StopReason};
+use crate::plain;
+use crate::snapshot::{BlockedRow, CheckingRow, CleaningRow, RunningRow, WaitingRow};
+use crate::time::{Now, Wall};
+
+/// A live run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RunningStatus {
+    /// The tracker's id.
+    pub issue_id: String,
+    /// The human key.
+    pub issue_identifier: String,
+    /// What it is about.
+    pub title: String,
+    /// Where people see it.
+    pub url: Option<String>,
+    /// The issue's state.
+    pub state: String,
+    /// `<thread>-<turn>`
+    pub session_id: Option<String>,
+    /// Turns begun.
+    pub turn_count: u32,
+    /// How many there may be.
+    pub max_turns: u32,
+    /// Where it is.
+    pub phase: Phase,
+    /// Why it was told to stop, if it was.
+    pub stopping: Option<StopReason>,
+    /// Whether it is still there after the bound of its stop.
+    pub stop_overdue: bool,
+    /// The run.
+    pub run: String,
+    /// Which attempt it is; absent for the first.
+    pub attempt: Option<u32>,
+    /// The machine.
+    pub host: String,
+    /// The folder's name.
+    pub workspace_key: String,
+    /// The agent's process.
+    pub pid: Option<u32>,
+    /// The name of the last thing worth showing.
+    pub last_event: Option<String>,
+    /// One line about it.
+    pub last_message: String,
+    /// When it began.
+    #[serde(with = "when")]
+    #[schemars(with = "when::Rfc3339")]
+    pub started_at: Wall,
+    /// When the last thing worth showing happened.
+    #[serde(with = "when::maybe")]
+    #[schemars(with = "Option<when::Rfc3339>")]
+    pub last_event_at: Option<Wall>,
+    /// Tokens used by this run.
+    pub tokens: TokensStatus,
+}
+
+impl RunningStatus {
+    /// A row, for people.
+    #[must_use]
+    pub fn of(row: &RunningRow) -> Self {
+        let last = row.last_event.as_deref();
+        Self {
+            issue_id: row.issue.id.as_str().to_owned(),
+            issue_identifier: row.issue.identifier.as_str().to_owned(),
+            title: plain(&row.issue.title, TITLE),
+            url: link(row.issue.url.as_deref()),
+            state: plain(row.issue.state.as_str(), TITLE),
+            session_id: row.session_id.as_deref().map(|id| plain(id, TITLE)),
+            turn_count: row.turns,
+            max_turns: row.max_turns,
+            phase: row.phase,
+            stopping: row.stopping,
+            stop_overdue: row.stop_overdue,
+            run: row.run.to_string(),
+            attempt: row.attempt,
+            host: plain(row.host.as_str(), TITLE),
+            workspace_key: row.key.as_str().to_owned(),
+            pid: row.pid,
+            last_event: last.map(|event| plain(&event.name, TITLE)),
+            last_message: last.map(|event| plain(&event.summary, TEXT)).unwrap_or_default(),
+            started_at: row.started.wall,
+            last_event_at: last.map(|event| event.at),
+            tokens: TokensStatus::of(row.tokens),
+        }
+    }
+}
+
+/// An issue that waits for its next attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RetryStatus {
+    /// The tracker's id.
+    pub issue_id: String,
+    /// The human key.
+    pub issue_identifier: String,
+    /// What it is about.
+    pub title: String,
+    /// Where people see it.
+    pub url: Option<String>,
+    /// The issue's state.
+    pub state: String,
+    /// Which attempt that will be.
+    pub attempt: u32,
+    /// When it is due; absent when it is due already and waits for something else.
+    #[serde(with = "when::maybe")]
+    #[schemars(with = "Option<when::Rfc3339>")]
+    pub due_at: Option<Wall>,
+    /// What went wrong, or what it waits for.
+    pub error: Option<String>,
+    /// Consecutive normal ends that changed nothing (contract 7.7).
+    pub unchanged_ends: u32,
+}
+
+impl RetryStatus {
+    /// A row, for people; one that is due and did not fail waits for this.
+    #[must_use]
+    pub fn of(row: &WaitingRow, now: Now, obstacle: &str) -> Self {
+        let failure = row.failure.as_ref().map(|failure| plain(&failure.to_string(), TEXT));
+        let is_due = row.until.is_none_or(|until| until <= now.mono);
+        Self {
+            issue_id: row.issue.id.as_str().to_owned(),
+            issue_identifier: row.issue.identifier.as_str().to_owned(),
+            title: plain(&row.issue.title, TITLE),
+            url: link(row.issue.url.as_deref()),
+            state: plain(row.issue.state.as_str(), TITLE),
+            attempt: row.attempt,
+            due_at: row.until.map(|until| at(now, until)),
+            error: failure.or_else(|| is_due.then(|| obstacle.to_owned())),
+            unchanged_ends: row.unchanged_ends,
+        }
+    }
+}
+
+/// An issue that needs a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BlockedStatus {
+    /// The tracker's id.
+    pub issue_id: String,
+    /// The human key.
+    pub issue_identifier: String,
+    /// What it is about.
+    pub title: String,
+    /// Where people see it.
+    pub url: Option<String>,
+    /// The issue's state.
+    pub state: String,
+    /// `question` or `operator`
+    pub reason: String,
+    /// What the agent asked.
+    pub question: Option<String>,
+    /// Since when.
+    #[serde(with = "when")]
+    #[schemars(with = "when::Rfc3339")]
+    pub since: Wall,
+}
+
+impl BlockedStatus {
+    /// A row, for people.
+    #[must_use]
+    pub fn of(row: &BlockedRow) -> Self {
+        let (reason, question) = match &row.why {
+            BlockReason::Question(question) => ("question", Some(plain(question, 4 * TEXT))),
+            BlockReason::Operator => ("operator", None),
+        };
+        Self {
+            issue_id: row.issue.id.as_str().to_owned(),
+            issue_identifier: row.issue.identifier.as_str().to_owned(),
+            title: plain(&row.issue.title, TITLE),
+            url: link(row.issue.url.as_deref()),
+            state: plain(row.issue.state.as_str(), TITLE),
+            reason: reason.to_owned(),
+            question,
+            since: row.since.wall,
+        }
+    }
+}
+
+/// An issue being read before it starts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckingStatus {
+    /// The tracker's id.
+    pub issue_id: String,
+    /// The human key.
+    pub issue_identifier: String,
+    /// The issue's state.
+    pub state: String,
+    /// The attempt it would start; absent for the first.
+    pub attempt: Option<u32>,
+}
+
+impl CheckingStatus {
+    pub(super) fn of(row: &CheckingRow) -> Self {
+        Self {
+            issue_id: row.issue.id.as_str().to_owned(),
+            issue_identifier: row.issue.identifier.as_str().to_owned(),
+            state: plain(row.issue.state.as_str(), TITLE),
+            attempt: row.attempt,
+        }
+    }
+}
+
+/// An issue whose workspace is being removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CleaningStatus {
+    /// The tracker's id.
+    pub issue_id: String,
+    /// The human key.
+    pub issue_identifier: String,
+    /// The issue's state.
+    pub state: String,
+    /// How often removing it has failed.
+    pub failures: u32,
+    /// When it is tried again; absent while it is being tried.
+    #[serde(with = "when::maybe")]
+    #[schemars(with = "Option<when::Rfc3339>")]
+    pub due_at: Option<Wall>,
+}
+
+impl CleaningStatus {
+    pub(super) fn of(row: &CleaningRow, now: Now) -> Self {
+        Self {
+            issue_id: row.issue.id.as_str().to_owned(),
+            issue_identifier: row.issue.identifier.as_str().to_owned(),
+            state: plain(row.issue.state.as_str(), TITLE),
+            failures: row.failures,
+            due_at: row.until.map(|until| at(now, until)),
+        }
+    }
+}
+
+/// A link that leads to a web page and nowhere else: a tracker's text may say `javascript:`.
+pub(super) fn link(url: Option<&str>) -> Option<String> {
+    let url = url?;
+    let is_web = ["https://", "http://"].iter().any(|scheme| {
+        url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+    });
+    let is_clean = url.len() <= 2_000 && url.chars().all(|c| crate::is_plain(c) && c != ' ');
+    (is_web && is_clean).then(|| url.to_owned())
+}
