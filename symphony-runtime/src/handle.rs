@@ -5,7 +5,7 @@ use std::sync::Arc;
 use symphony_core::agent::AgentEvent;
 use symphony_core::orchestrator::{Command, Event, Notice, RunId};
 use symphony_core::snapshot::{Explanation, Snapshot};
-use symphony_core::{Identifier, IssueId};
+use symphony_core::{Identifier, IssueId, Settings};
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::driver::{Inbox, Message};
@@ -17,6 +17,7 @@ pub struct Handle {
     inbox: Inbox,
     snapshots: watch::Receiver<Arc<Snapshot>>,
     notices: broadcast::WeakSender<Arc<Notice>>,
+    settings: watch::Receiver<Arc<Settings>>,
     recent: Arc<Recent>,
 }
 
@@ -30,9 +31,10 @@ impl Handle {
         inbox: Inbox,
         snapshots: watch::Receiver<Arc<Snapshot>>,
         notices: broadcast::WeakSender<Arc<Notice>>,
+        settings: watch::Receiver<Arc<Settings>>,
         recent: Arc<Recent>,
     ) -> Self {
-        Self { inbox, snapshots, notices, recent }
+        Self { inbox, snapshots, notices, settings, recent }
     }
 
     /// The last published snapshot.
@@ -54,6 +56,18 @@ impl Handle {
     #[must_use]
     pub fn snapshots(&self) -> watch::Receiver<Arc<Snapshot>> {
         self.snapshots.clone()
+    }
+
+    /// The settings in force, also after the service has ended.
+    #[must_use]
+    pub fn settings(&self) -> Arc<Settings> {
+        Arc::clone(&self.settings.borrow())
+    }
+
+    /// The settings in force, and each that follows them.
+    #[must_use]
+    pub fn settings_changes(&self) -> watch::Receiver<Arc<Settings>> {
+        self.settings.clone()
     }
 
     /// What happens, as it happens. A slow reader misses the oldest; the end of the service closes

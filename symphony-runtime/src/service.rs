@@ -200,6 +200,7 @@ impl ServiceBuilder {
         let (inbox, queue) = Inbox::new();
         let (snapshots, _) = watch::channel(Arc::new(orchestrator.snapshot(now)));
         let (notices, _) = broadcast::channel(NOTICES);
+        let (settings, _) = watch::channel(Arc::clone(loaded.settings()));
         let recent = Arc::default();
         Ok(Service {
             clock,
@@ -217,6 +218,7 @@ impl ServiceBuilder {
             queue,
             snapshots,
             notices,
+            settings,
             recent,
             jobs: self.jobs,
         })
@@ -240,6 +242,7 @@ pub struct Service {
     queue: mpsc::UnboundedReceiver<Message>,
     snapshots: watch::Sender<Arc<Snapshot>>,
     notices: broadcast::Sender<Arc<Notice>>,
+    settings: watch::Sender<Arc<Settings>>,
     recent: Arc<Recent>,
     jobs: BTreeMap<Arc<str>, (Duration, JobTask)>,
 }
@@ -270,6 +273,7 @@ impl Service {
             self.inbox.clone(),
             self.snapshots.subscribe(),
             self.notices.downgrade(),
+            self.settings.subscribe(),
             Arc::clone(&self.recent),
         )
     }
@@ -284,7 +288,7 @@ impl Service {
     ///
     /// Dropping this future ends every run at once: no `after_run`, no grace.
     pub async fn run(self) -> Ended {
-        let (settings, live) = watch::channel(Arc::clone(self.loaded.settings()));
+        let live = self.settings.subscribe();
         let recheck = Arc::new(Notify::new());
         let watch = Watch {
             loader: self.loader,
@@ -316,7 +320,8 @@ impl Service {
             recent: self.recent,
             saver: Saver::start(self.state, Arc::clone(&self.loaded.root)),
         };
-        let outlets = Outlets { snapshots: self.snapshots, notices: self.notices, settings };
+        let outlets =
+            Outlets { snapshots: self.snapshots, notices: self.notices, settings: self.settings };
         let driver =
             Driver::new(self.orchestrator, self.inbox, self.queue, self.loaded, tools, outlets);
         let left = driver.run(self.first).await;

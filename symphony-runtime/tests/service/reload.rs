@@ -104,6 +104,20 @@ async fn rule_2_6_editors_that_replace_by_rename_and_links_are_followed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rule_2_6_a_handle_shows_the_settings_in_force() {
+    let stage = Stage::new(Script::new());
+    let live = stage.start().await;
+    let mut changes = live.handle.settings_changes();
+    assert_eq!(live.handle.settings().agent.max_concurrent_agents, 50);
+    fs::write(stage.file(), limit(7)).unwrap();
+    within("a change", changes.changed()).await.unwrap();
+    assert_eq!(live.handle.settings().agent.max_concurrent_agents, 7);
+    let handle = live.handle.clone();
+    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(handle.settings().agent.max_concurrent_agents, 7, "also after its end");
+}
+
+#[tokio::test(start_paused = true)]
 async fn rule_2_7_a_run_keeps_its_prompt_and_its_turns() {
     let gate = Gate::new();
     let stage = Stage::new(Script::new().wait_for(&gate));
