@@ -229,7 +229,7 @@ impl Driver {
 
     fn hear(&mut self, run: RunId, update: &AgentUpdate) {
         match update {
-            AgentUpdate::Event(event) => self.tools.recent.note(run, event),
+            AgentUpdate::Event(event) => self.tools.recent.hear(run, event),
             AgentUpdate::Session { session_id, .. } => {
                 if let Some(live) = self.runs.get_mut(&run) {
                     live.session_id = Some(Arc::clone(session_id));
@@ -260,9 +260,11 @@ impl Driver {
 
     fn take(&mut self, step: Step) {
         self.changed = true;
+        let now = self.tools.clock.now().wall;
         for notice in step.notices {
             let live = notice.run.and_then(|run| self.runs.get(&run));
             news::log(&notice, live.and_then(|live| live.session_id.as_deref()));
+            self.tools.recent.tell(now, &notice);
             let _ = self.outlets.notices.send(Arc::new(notice));
         }
         for effect in step.effects {

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use symphony_core::agent::AgentEvent;
 use symphony_core::orchestrator::{Command, Event, Notice, RunId};
 use symphony_core::snapshot::{Explanation, Snapshot};
+use symphony_core::status::IssueStatus;
 use symphony_core::{Identifier, IssueId, Settings};
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::driver::{Inbox, Message};
+use crate::issue;
 use crate::recent::Recent;
 
 /// A running service, from outside: cheap to clone, never waits for the scheduler to read.
@@ -160,17 +162,24 @@ impl Handle {
         answer.await.map_err(|_| Unavailable)
     }
 
-    /// The id of a claimed issue or a candidate by its human key.
+    /// The id of an issue by its human key: one that is claimed, a candidate, or one that was
+    /// claimed a while ago.
     #[must_use]
     pub fn find(&self, identifier: &Identifier) -> Option<IssueId> {
         let snapshot = self.last_snapshot();
-        let running = snapshot.running.iter().map(|row| &row.issue);
-        let waiting = snapshot.waiting.iter().map(|row| &row.issue);
-        let blocked = snapshot.blocked.iter().map(|row| &row.issue);
-        let claimed = running.chain(waiting).chain(blocked);
-        let claimed = claimed.map(|issue| (&issue.identifier, &issue.id));
+        let claimed = issue::claimed(&snapshot).map(|issue| (&issue.identifier, &issue.id));
         let unstarted = snapshot.candidates.first.iter().map(|row| (&row.identifier, &row.id));
-        claimed.chain(unstarted).find(|(name, _)| *name == identifier).map(|(_, id)| id.clone())
+        let known = claimed.chain(unstarted).find(|(name, _)| *name == identifier);
+        known.map(|(_, id)| id.clone()).or_else(|| self.recent.find(identifier))
+    }
+
+    /// Everything that is known of an issue.
+    #[must_use]
+    pub fn issue(&self, identifier: &Identifier) -> Option<IssueStatus> {
+        let id = self.find(identifier)?;
+        let (events, runs) = self.recent.history(&id);
+        let settings = self.settings();
+        Some(issue::status(&self.last_snapshot(), &settings, identifier, &id, events, runs))
     }
 
     fn command(&self, command: Command) -> Result<(), Unavailable> {

@@ -49,6 +49,7 @@ mod given;
 mod handle;
 mod home;
 mod inspect;
+mod issue;
 mod loader;
 mod news;
 mod panics;

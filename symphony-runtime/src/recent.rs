@@ -1,62 +1,267 @@
-//! The last things each run did, for people who look at one issue. Kept here and not in the core,
-//! which has no use for them.
+//! The last things that happened to each issue, for people who look at one. Kept here and not in
+//! the core, which has no use for them.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use symphony_core::agent::AgentEvent;
-use symphony_core::orchestrator::RunId;
+use symphony_core::orchestrator::{Happened, IssueName, Notice, RunEnd, RunId};
+use symphony_core::status::{RunStatus, TimelineEntry, Told};
+use symphony_core::time::Wall;
+use symphony_core::{Identifier, IssueId, plain};
 
-/// How many events of a run are kept.
+/// How many events of an issue are kept.
 const EVENTS: usize = 200;
 
-/// How many runs are remembered.
-const RUNS: usize = 200;
+/// How many of its runs.
+const RUNS: usize = 20;
 
-/// The last events of the latest runs.
+/// How many events in all: beyond it, the issue that was silent for longest is forgotten.
+const ALL: usize = 200_000;
+
+/// How much of a text is kept.
+const TEXT: usize = 500;
+
+/// The last events and runs of the latest issues.
 #[derive(Debug, Default)]
-pub(crate) struct Recent {
-    runs: Mutex<BTreeMap<RunId, VecDeque<Arc<AgentEvent>>>>,
+pub(crate) struct Recent(Mutex<Issues>);
+
+#[derive(Debug, Default)]
+struct Issues {
+    issues: BTreeMap<IssueId, History>,
+    /// Which issue a run is about.
+    runs: BTreeMap<RunId, IssueId>,
+    /// How many events there are in all.
+    events: usize,
+    /// Grows with every event.
+    ticks: u64,
+}
+
+/// What happened to one issue.
+#[derive(Debug)]
+struct History {
+    name: IssueName,
+    events: VecDeque<Happening>,
+    runs: VecDeque<(RunId, RunStatus)>,
+    last: u64,
+}
+
+#[derive(Debug)]
+enum Happening {
+    Agent(RunId, Arc<AgentEvent>),
+    Notice(Wall, Option<RunId>, Told),
+}
+
+impl Happening {
+    fn to_entry(&self) -> TimelineEntry {
+        match self {
+            Self::Agent(run, event) => TimelineEntry {
+                at: event.at,
+                event: plain(&event.name, TEXT),
+                message: plain(&event.summary, TEXT),
+                run: Some(run.to_string()),
+            },
+            Self::Notice(at, run, told) => TimelineEntry {
+                at: *at,
+                event: told.event.to_owned(),
+                message: told.message.clone(),
+                run: run.map(|run| run.to_string()),
+            },
+        }
+    }
 }
 
 impl Recent {
-    pub(crate) fn note(&self, run: RunId, event: &Arc<AgentEvent>) {
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        let events = runs.entry(run).or_default();
-        if events.len() == EVENTS {
-            events.pop_front();
-        }
-        events.push_back(Arc::clone(event));
-        if runs.len() > RUNS {
-            runs.pop_first();
+    fn lock(&self) -> MutexGuard<'_, Issues> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An agent did something.
+    pub(crate) fn hear(&self, run: RunId, event: &Arc<AgentEvent>) {
+        let mut recent = self.lock();
+        if let Some(issue) = recent.runs.get(&run).cloned() {
+            recent.push(&issue, Happening::Agent(run, Arc::clone(event)));
         }
     }
 
+    /// Something happened to an issue.
+    pub(crate) fn tell(&self, now: Wall, notice: &Notice) {
+        let Some(name) = &notice.issue else { return };
+        let mut recent = self.lock();
+        let told = Told::of(&notice.what);
+        let history = recent.issues.entry(name.id.clone()).or_insert_with(|| History {
+            name: name.clone(),
+            events: VecDeque::new(),
+            runs: VecDeque::new(),
+            last: 0,
+        });
+        match (&notice.what, notice.run) {
+            (Happened::Started { attempt, .. }, Some(run)) => {
+                let (attempt, started_at) = (*attempt, now);
+                let (ended_at, outcome, error) = (None, None, None);
+                let run_id = run.to_string();
+                let begun =
+                    RunStatus { run: run_id, attempt, started_at, ended_at, outcome, error };
+                history.runs.push_back((run, begun));
+                let forgotten = (history.runs.len() > RUNS).then(|| history.runs.pop_front());
+                recent.runs.insert(run, name.id.clone());
+                if let Some(Some((oldest, _))) = forgotten {
+                    recent.runs.remove(&oldest);
+                }
+            }
+            (Happened::Ended { end, .. }, Some(run)) => {
+                let known = history.runs.iter_mut().rev().find(|(id, _)| *id == run);
+                if let Some((_, status)) = known {
+                    let (outcome, error) = outcome(end);
+                    status.ended_at = Some(now);
+                    status.outcome = Some(outcome.to_owned());
+                    status.error = error;
+                }
+            }
+            _ => {}
+        }
+        recent.push(&name.id, Happening::Notice(now, notice.run, told));
+    }
+
+    /// The last things an agent did in a run, oldest first.
     pub(crate) fn of(&self, run: RunId) -> Vec<Arc<AgentEvent>> {
-        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        runs.get(&run).map(|events| events.iter().cloned().collect()).unwrap_or_default()
+        let recent = self.lock();
+        let issue = recent.runs.get(&run).and_then(|issue| recent.issues.get(issue));
+        let events = issue.into_iter().flat_map(|history| &history.events);
+        let of_run = events.filter_map(|happening| match happening {
+            Happening::Agent(id, event) if *id == run => Some(Arc::clone(event)),
+            _ => None,
+        });
+        of_run.collect()
+    }
+
+    /// An issue by its human key.
+    pub(crate) fn find(&self, identifier: &Identifier) -> Option<IssueId> {
+        let recent = self.lock();
+        let mut known = recent.issues.values().map(|history| &history.name);
+        known.find(|name| name.identifier == *identifier).map(|name| name.id.clone())
+    }
+
+    /// What happened to an issue and its runs, oldest first.
+    pub(crate) fn history(&self, issue: &IssueId) -> (Vec<TimelineEntry>, Vec<RunStatus>) {
+        let recent = self.lock();
+        let Some(history) = recent.issues.get(issue) else { return Default::default() };
+        let events = history.events.iter().map(Happening::to_entry).collect();
+        (events, history.runs.iter().map(|(_, run)| run.clone()).collect())
+    }
+}
+
+impl Issues {
+    fn push(&mut self, issue: &IssueId, happening: Happening) {
+        let Some(history) = self.issues.get_mut(issue) else { return };
+        self.ticks += 1;
+        history.last = self.ticks;
+        history.events.push_back(happening);
+        if history.events.len() > EVENTS {
+            history.events.pop_front();
+            return;
+        }
+        self.events += 1;
+        if self.events > ALL {
+            self.forget_one();
+        }
+    }
+
+    fn forget_one(&mut self) {
+        let oldest = self.issues.iter().min_by_key(|(_, history)| history.last);
+        let Some(id) = oldest.map(|(id, _)| id.clone()) else { return };
+        if let Some(history) = self.issues.remove(&id) {
+            self.events -= history.events.len();
+            history.runs.iter().for_each(|(run, _)| drop(self.runs.remove(run)));
+        }
+    }
+}
+
+fn outcome(end: &RunEnd) -> (&'static str, Option<String>) {
+    match end {
+        RunEnd::Succeeded => ("succeeded", None),
+        RunEnd::Cancelled => ("cancelled", None),
+        RunEnd::Failed(failure) => ("failed", Some(plain(&failure.to_string(), TEXT))),
+        RunEnd::InputRequired { question } => ("input_required", Some(plain(question, TEXT))),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use symphony_core::time::Wall;
+    use std::time::Duration;
+
+    use symphony_core::{Failure, FailureKind, StateName};
 
     use super::*;
 
+    fn notice(issue: &str, number: u64, what: Happened) -> Notice {
+        let name =
+            IssueName { id: issue.into(), identifier: format!("MT-{issue}").as_str().into() };
+        Notice { issue: Some(name), run: Some(RunId { boot: 1, number }), what }
+    }
+
+    fn started(issue: &str, number: u64) -> Notice {
+        notice(issue, number, Happened::Started { attempt: None, state: StateName::from("Todo") })
+    }
+
+    fn event(name: usize) -> Arc<AgentEvent> {
+        Arc::new(AgentEvent { name: name.to_string(), summary: String::new(), at: Wall::default() })
+    }
+
     #[test]
-    fn the_last_events_of_the_latest_runs_are_kept() {
+    fn rule_13_2_the_last_events_of_a_run_are_kept() {
         let recent = Recent::default();
-        let event = |name: usize| {
-            let (summary, at) = (String::new(), Wall::default());
-            Arc::new(AgentEvent { name: name.to_string(), summary, at })
-        };
-        let run = |number| RunId { boot: 1, number };
-        (0..EVENTS + 3).for_each(|name| recent.note(run(1), &event(name)));
-        let kept = recent.of(run(1));
+        let run = RunId { boot: 1, number: 1 };
+        recent.tell(Wall::default(), &started("1", 1));
+        (0..EVENTS + 3).for_each(|name| recent.hear(run, &event(name)));
+        let kept = recent.of(run);
         assert_eq!((kept.len(), kept[0].name.as_str()), (EVENTS, "3"));
-        (2..2 + RUNS as u64).for_each(|number| recent.note(run(number), &event(0)));
-        assert_eq!(recent.of(run(1)), vec![]);
-        assert_eq!(recent.of(run(2)).len(), 1);
+        recent.hear(RunId { boot: 1, number: 2 }, &event(0));
+        assert_eq!(recent.history(&"1".into()).0.len(), EVENTS, "a run of nobody is nobody's");
+    }
+
+    #[test]
+    fn rule_13_3_an_issue_tells_of_its_runs_and_how_they_ended() {
+        let recent = Recent::default();
+        let at = Wall::from_unix_millis;
+        let end = RunEnd::Failed(Failure::new(FailureKind::Stalled, "silent\u{1b}"));
+        recent.tell(at(1), &started("1", 1));
+        let took = Duration::from_secs(2);
+        recent.tell(at(2), &notice("1", 1, Happened::Ended { end, took }));
+        recent.tell(at(3), &started("1", 2));
+        let (events, runs) = recent.history(&"1".into());
+        let names: Vec<&str> = events.iter().map(|entry| entry.event.as_str()).collect();
+        assert_eq!(names, ["run_started", "run_failed", "run_started"]);
+        assert_eq!(runs.len(), 2);
+        assert_eq!(runs[0].ended_at, Some(at(2)));
+        assert_eq!(runs[0].outcome.as_deref(), Some("failed"));
+        assert_eq!(runs[0].error.as_deref(), Some("stalled: silent\\u{1b}"));
+        assert_eq!((runs[1].ended_at, runs[1].started_at), (None, at(3)));
+        assert_eq!(recent.find(&"MT-1".into()), Some("1".into()));
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
+        let recent = Recent::default();
+        let issues = ALL / EVENTS + 2;
+        for issue in 0..issues as u64 {
+            recent.tell(Wall::default(), &started(&issue.to_string(), issue));
+            let run = RunId { boot: 1, number: issue };
+            (0..EVENTS).for_each(|name| recent.hear(run, &event(name)));
+        }
+        let inner = recent.lock();
+        assert!(inner.events <= ALL);
+        let counted: usize = inner.issues.values().map(|history| history.events.len()).sum();
+        assert_eq!(inner.events, counted);
+        assert!(!inner.issues.contains_key(&IssueId::from("0")));
+        assert_eq!(inner.runs.len(), inner.issues.len());
+    }
+
+    #[test]
+    fn the_runs_of_an_issue_are_bounded() {
+        let recent = Recent::default();
+        (0..100).for_each(|number| recent.tell(Wall::default(), &started("1", number)));
+        assert_eq!(recent.history(&"1".into()).1.len(), RUNS);
+        assert_eq!(recent.lock().runs.len(), RUNS);
     }
 }

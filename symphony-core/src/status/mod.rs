@@ -27,7 +27,7 @@ pub use issue::{
     Attempts, IssueStatus, Logs, RunStatus, SessionLog, Stage, TimelineEntry, WorkspaceStatus,
 };
 pub use polling::{BudgetStatus, JobStatus, PollingStatus, RateLimitStatus, RateLimitsStatus};
-pub use rows::{BlockedStatus, CheckingStatus, CleaningStatus, RetryStatus, RunningStatus};
+pub use rows::{BlockedStatus, CheckingStatus, CleaningStatus, RetryStatus, RunningStatus, link};
 pub use told::Told;
 
 /// How much of a foreign text is shown.
@@ -367,7 +367,9 @@ pub struct UnstartedStatus {
 }
 
 impl UnstartedStatus {
-    fn of(row: &Unstarted, now: Now) -> Self {
+    /// A row, for people.
+    #[must_use]
+    pub fn of(row: &Unstarted, now: Now) -> Self {
         let until = match &row.reason {
             Reason::WaitingUntil(until) | Reason::Hold(until) => Some(at(now, *until)),
             _ => None,

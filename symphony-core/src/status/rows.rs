@@ -194,7 +194,9 @@ pub struct CheckingStatus {
 }
 
 impl CheckingStatus {
-    pub(super) fn of(row: &CheckingRow) -> Self {
+    /// A row, for people.
+    #[must_use]
+    pub fn of(row: &CheckingRow) -> Self {
         Self {
             issue_id: row.issue.id.as_str().to_owned(),
             issue_identifier: row.issue.identifier.as_str().to_owned(),
@@ -222,7 +224,9 @@ pub struct CleaningStatus {
 }
 
 impl CleaningStatus {
-    pub(super) fn of(row: &CleaningRow, now: Now) -> Self {
+    /// A row, for people.
+    #[must_use]
+    pub fn of(row: &CleaningRow, now: Now) -> Self {
         Self {
             issue_id: row.issue.id.as_str().to_owned(),
             issue_identifier: row.issue.identifier.as_str().to_owned(),
@@ -234,7 +238,8 @@ impl CleaningStatus {
 }
 
 /// A link that leads to a web page and nowhere else: a tracker's text may say `javascript:`.
-pub(super) fn link(url: Option<&str>) -> Option<String> {
+#[must_use]
+pub fn link(url: Option<&str>) -> Option<String> {
     let url = url?;
     let is_web = ["https://", "http://"].iter().any(|scheme| {
         url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
