@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use symphony_core::agent::AgentEvent;
 use symphony_core::orchestrator::{Command, Event, Notice, RunId};
-use symphony_core::snapshot::{Explanation, Snapshot};
-use symphony_core::status::IssueStatus;
+use symphony_core::snapshot::{Explanation, Snapshot, Unstarted};
+use symphony_core::status::{IssueStatus, Stage, UnstartedStatus};
 use symphony_core::{Identifier, IssueId, Settings};
 use tokio::sync::{broadcast, oneshot, watch};
 
@@ -180,6 +180,20 @@ impl Handle {
         let (events, runs) = self.recent.history(&id);
         let settings = self.settings();
         Some(issue::status(&self.last_snapshot(), &settings, identifier, &id, events, runs))
+    }
+
+    /// Everything that is known of a candidate, also of one that a snapshot does not name.
+    #[must_use]
+    pub fn candidate(&self, row: &Unstarted) -> IssueStatus {
+        let (events, runs) = self.recent.history(&row.id);
+        let snapshot = self.last_snapshot();
+        let mut status =
+            issue::status(&snapshot, &self.settings(), &row.identifier, &row.id, events, runs);
+        if status.status == Stage::Released {
+            status.status = Stage::Candidate;
+            status.unstarted = Some(UnstartedStatus::of(row, snapshot.now));
+        }
+        status
     }
 
     fn command(&self, command: Command) -> Result<(), Unavailable> {

@@ -12,6 +12,7 @@ use symphony_core::env::Env;
 use symphony_core::orchestrator::{Configuration, Generation, Workspaces};
 use symphony_core::problem::{Problem, ProblemKind};
 use symphony_core::prompt::Prompt;
+use symphony_core::settings::env_reference;
 use symphony_core::tracker::{Built, Tracker, TrackerContext, TrackerFactory};
 use symphony_core::workflow::{Workflow, WorkflowContext};
 use symphony_core::{Scope, Settings};
@@ -116,6 +117,8 @@ impl Loader {
             return Err(LoadError::Problems(problems));
         };
         let root = self.root(&settings.workspace.root).map_err(LoadError::Root)?;
+        let server_token = settings.server.token.as_deref();
+        let server_token = server_token.and_then(env_reference).map(str::to_owned);
         let is_other = before.is_none_or(|before| !Arc::ptr_eq(&before.root, &root));
         let workspaces = is_other.then(|| root.list()).transpose().map_err(LoadError::Root)?;
         Ok(Loaded {
@@ -128,7 +131,7 @@ impl Loader {
             prompt: Arc::new(parsed.prompt),
             tracker: reads.tracker,
             backend,
-            hidden_env: reads.hidden_env,
+            hidden_env: with_server_token(&reads.hidden_env, server_token),
             root,
             workspaces,
             warnings: parsed.warnings,
@@ -201,6 +204,14 @@ impl Reads {
             min_read_gap: configuration.min_read_gap,
             hidden_env: Arc::clone(&loaded.hidden_env),
         }
+    }
+}
+
+/// Whoever has the server's token can stop other agents' runs: no agent has it.
+fn with_server_token(hidden: &Arc<[String]>, token: Option<String>) -> Arc<[String]> {
+    match token.filter(|name| !hidden.contains(name)) {
+        Some(name) => hidden.iter().cloned().chain([name]).collect(),
+        None => Arc::clone(hidden),
     }
 }
 

@@ -11,6 +11,7 @@ mod told;
 mod when;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -197,11 +198,16 @@ pub struct TotalsStatus {
 }
 
 impl TotalsStatus {
+    /// As much later, with so many runs still running.
+    pub fn run_on(&mut self, since: Duration, runs: usize) {
+        let runs = u32::try_from(runs).unwrap_or(u32::MAX);
+        self.seconds_running = tenths(self.seconds_running + since.as_secs_f64() * f64::from(runs));
+    }
+
     fn of(totals: &Totals) -> Self {
         Self {
             tokens: TokensStatus::of(totals.tokens),
-            // To the tenth of a second: more would be noise.
-            seconds_running: (totals.runtime.as_secs_f64() * 10.0).round() / 10.0,
+            seconds_running: tenths(totals.runtime.as_secs_f64()),
             runs_started: totals.started,
             runs_succeeded: totals.succeeded,
             runs_failed: totals.failed,
@@ -209,6 +215,11 @@ impl TotalsStatus {
             runs_input_required: totals.input_required,
         }
     }
+}
+
+/// More would be noise.
+fn tenths(seconds: f64) -> f64 {
+    (seconds * 10.0).round() / 10.0
 }
 
 /// Token counts.

@@ -121,7 +121,7 @@ impl RetryStatus {
     #[must_use]
     pub fn of(row: &WaitingRow, now: Now, obstacle: &str) -> Self {
         let failure = row.failure.as_ref().map(|failure| plain(&failure.to_string(), TEXT));
-        let is_due = row.until.is_none_or(|until| until <= now.mono);
+        let is_due = row.until.is_none();
         Self {
             issue_id: row.issue.id.as_str().to_owned(),
             issue_identifier: row.issue.identifier.as_str().to_owned(),

@@ -1,0 +1,175 @@
+//! The web dashboard: pages made here, readable without JavaScript, and kept up to date over an
+//! event stream that carries the same pieces of HTML. One place decides what anything looks like.
+
+mod chart;
+mod pieces;
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use serde::Deserialize;
+use symphony_core::orchestrator::Notice;
+use symphony_core::snapshot::Snapshot;
+use symphony_core::status::IssueStatus;
+
+use crate::api::{self, Named, last_seen, wall_now, with_type};
+use crate::error::Error;
+use crate::hub::{Event, Feed};
+use crate::routes::App;
+use crate::written::to_string;
+
+pub(crate) use chart::Chart;
+use pieces::{Clock, Pieces, grouped, name_of, path_of, words};
+
+/// The dashboard's routes.
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/", get(overview))
+        .route("/issues/{identifier}", get(issue))
+        .route("/live", get(live))
+        .route("/assets/style.css", get(async || asset("text/css", STYLE)))
+        .route("/assets/app.js", get(async || asset("text/javascript", SCRIPT)))
+        .route("/assets/icon.svg", get(async || asset("image/svg+xml", ICON)))
+}
+
+const STYLE: &str = include_str!("../../assets/style.css");
+const SCRIPT: &str = include_str!("../../assets/app.js");
+const ICON: &str = include_str!("../../assets/icon.svg");
+
+fn asset(kind: &'static str, text: &'static str) -> Response {
+    with_type(kind, StatusCode::OK, Body::from(text))
+}
+
+/// What the search box says.
+#[derive(Debug, Default, Deserialize)]
+struct Search {
+    #[serde(default)]
+    q: String,
+}
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct Overview<'a> {
+    pieces: &'a Pieces,
+    q: &'a str,
+    version: &'static str,
+}
+
+#[derive(Template)]
+#[template(path = "issue.html")]
+struct Issue<'a> {
+    issue: &'a IssueStatus,
+    name: String,
+    path: String,
+    clock: Clock,
+    version: &'static str,
+}
+
+#[derive(Template)]
+#[template(path = "error.html")]
+struct Trouble<'a> {
+    message: &'a str,
+    version: &'static str,
+}
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// `GET /`
+async fn overview(
+    State(app): State<Arc<App>>,
+    search: Result<Query<Search>, QueryRejection>,
+) -> Response {
+    let q = search.map(|Query(search)| search.q).unwrap_or_default();
+    let snapshot = match app.handle.snapshot() {
+        Ok(snapshot) => snapshot,
+        Err(error) => return trouble(&error.into()),
+    };
+    let clock = Clock { now: wall_now(), live: false };
+    let pieces = Pieces::render(&snapshot, &app.chart, clock, q.trim());
+    page(StatusCode::OK, &Overview { pieces: &pieces, q: &q, version: VERSION })
+}
+
+/// `GET /issues/<identifier>`
+async fn issue(State(app): State<Arc<App>>, named: Result<Named, Error>) -> Response {
+    let found = match named {
+        Ok(Named(identifier)) => api::look_up(&app.handle, &identifier).await,
+        Err(error) => Err(error),
+    };
+    match found {
+        Ok(issue) => {
+            let clock = Clock { now: wall_now(), live: false };
+            let name = name_of(&issue.issue_identifier);
+            let path = path_of(&issue.issue_identifier);
+            page(StatusCode::OK, &Issue { issue: &issue, name, path, clock, version: VERSION })
+        }
+        Err(error) => trouble(&error),
+    }
+}
+
+/// `GET /live`: the pieces of the overview that change.
+async fn live(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Error> {
+    app.handle.snapshot()?;
+    api::stream(app.pages.listen(last_seen(&headers)))
+}
+
+fn page(status: StatusCode, page: &impl Template) -> Response {
+    match page.render() {
+        Ok(text) => with_type("text/html; charset=utf-8", status, Body::from(text)),
+        Err(error) => {
+            let message = format!("the page could not be made: {error}");
+            Error::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message).into_response()
+        }
+    }
+}
+
+fn trouble(error: &Error) -> Response {
+    page(error.status, &Trouble { message: &error.message, version: VERSION })
+}
+
+/// The event stream of the overview: each piece of it, whenever it is another one.
+#[derive(Debug)]
+pub(crate) struct PageFeed {
+    chart: Arc<Chart>,
+    told: Option<Pieces>,
+}
+
+impl PageFeed {
+    pub(crate) const fn new(chart: Arc<Chart>) -> Self {
+        Self { chart, told: None }
+    }
+}
+
+impl Feed for PageFeed {
+    fn changes(&mut self, snapshot: &Arc<Snapshot>, _: &[Arc<Notice>]) -> Vec<Event> {
+        let clock = Clock { now: wall_now(), live: true };
+        let now = Pieces::render(snapshot, &self.chart, clock, "");
+        let before = self.told.as_ref().map(Pieces::all);
+        let changed = now.all().into_iter().filter(|(name, html)| {
+            let known = before.as_ref().and_then(|pieces| pieces.iter().find(|(n, _)| n == name));
+            known.is_none_or(|(_, known)| known != html)
+        });
+        let events = changed.map(|(name, html)| piece(name, html)).collect();
+        self.told = Some(now);
+        events
+    }
+
+    fn whole(&self) -> Vec<Event> {
+        let pieces = self.told.iter().flat_map(Pieces::all);
+        pieces.map(|(name, html)| piece(name, html)).collect()
+    }
+
+    fn reset(&mut self) {
+        self.told = None;
+    }
+}
+
+fn piece(name: &str, html: &str) -> Event {
+    Event { name: "piece", data: to_string(&serde_json::json!({"name": name, "html": html})) }
+}

@@ -1,0 +1,82 @@
+//! What goes wrong, in one envelope (contract 13.3).
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use symphony_core::plain;
+
+use crate::api;
+
+/// An error of the API.
+#[derive(Clone, Debug)]
+pub(crate) struct Error {
+    pub(crate) status: StatusCode,
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+}
+
+/// Its body.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub(crate) struct Envelope {
+    /// What went wrong.
+    pub(crate) error: Complaint,
+}
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub(crate) struct Complaint {
+    /// In one word, for programs.
+    pub(crate) code: String,
+    /// For people: what, and what to do.
+    pub(crate) message: String,
+}
+
+impl Error {
+    pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, code, message: message.into() }
+    }
+
+    pub(crate) fn unavailable() -> Self {
+        let message = "the service is not running any more";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+    }
+
+    pub(crate) fn no_such_issue(identifier: &str) -> Self {
+        let name = plain(identifier, 100);
+        let message = format!("no issue {name} is known; GET /api/v1/state lists those that are");
+        Self::new(StatusCode::NOT_FOUND, "issue_not_found", message)
+    }
+
+    pub(crate) fn no_such_route() -> Self {
+        let message = "nothing is here; GET /api/v1/openapi.json lists what is";
+        Self::new(StatusCode::NOT_FOUND, "not_found", message)
+    }
+
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        let message = "not with this method; the Allow header names those that are";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message)
+    }
+}
+
+impl From<symphony_runtime::Unavailable> for Error {
+    fn from(_: symphony_runtime::Unavailable) -> Self {
+        Self::unavailable()
+    }
+}
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let complaint = Complaint { code: self.code.to_owned(), message: self.message };
+        let mut response = api::json(self.status, &Envelope { error: complaint });
+        if self.status == StatusCode::UNAUTHORIZED {
+            // Browsers know how to ask for a password; programs send a bearer token.
+            let ask = HeaderValue::from_static("Basic realm=\"Symphony: the token as password\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, ask);
+        }
+        response
+    }
+}

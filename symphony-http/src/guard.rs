@@ -1,0 +1,249 @@
+//! Who is answered at all (contract 13.3).
+//!
+//! A page of another site can make a browser send requests here, by a name that it points at this
+//! machine (DNS rebinding) or straight across sites. So every request must name this server in its
+//! Host, and one that says where it comes from must come from here.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use secrecy::{ExposeSecret as _, SecretString};
+use sha2::{Digest as _, Sha256};
+use subtle::ConstantTimeEq as _;
+
+use crate::config::Config;
+use crate::error::Error;
+use crate::routes::WEBHOOKS;
+
+/// Who is answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Guard {
+    address: SocketAddr,
+    allowed_hosts: Vec<String>,
+    /// Of the token, so that comparing takes the same time whatever its length.
+    token: Option<[u8; 32]>,
+}
+
+/// What needs no token: it tells nothing but that the service lives.
+const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+
+impl Guard {
+    pub(crate) fn new(config: &Config, address: SocketAddr) -> Self {
+        let hosts = config.allowed_hosts.iter();
+        Self {
+            address,
+            allowed_hosts: hosts.map(|host| host.trim().to_ascii_lowercase()).collect(),
+            token: config.token.as_ref().map(digest),
+        }
+    }
+
+    fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Error> {
+        let host = self.host(uri, headers)?;
+        from_here(&host, method, headers)?;
+        let path = uri.path();
+        // A delivery has a signature of its own, and a probe learns nothing.
+        let is_open = OPEN.contains(&path) || path.starts_with(WEBHOOKS);
+        if !is_open {
+            self.token(headers)?;
+        }
+        simple_content(method, path, headers)
+    }
+
+    /// The one host that the request is for, if it is this server.
+    fn host(&self, uri: &Uri, headers: &HeaderMap) -> Result<String, Error> {
+        let refused = || {
+            Error::forbidden(
+                "this Host is not answered; use the address itself, or name it in \
+                 server.allowed_hosts",
+            )
+        };
+        let mut named = headers.get_all(header::HOST).iter();
+        let (Some(host), None) = (named.next(), named.next()) else { return Err(refused()) };
+        let host = host.to_str().map_err(|_| refused())?.to_ascii_lowercase();
+        // A request may also name the host in its first line.
+        let elsewhere =
+            uri.authority().is_some_and(|other| !host.eq_ignore_ascii_case(other.as_str()));
+        if elsewhere || !self.is_us(&host) {
+            return Err(refused());
+        }
+        Ok(host)
+    }
+
+    fn is_us(&self, host: &str) -> bool {
+        let Some(name) = without_port(host) else { return false };
+        let is_listed = self.allowed_hosts.iter().any(|known| known == host || known == name);
+        let ip: Option<IpAddr> = bare(name).parse().ok();
+        let is_loopback = name == "localhost" || ip.is_some_and(|ip| ip.is_loopback());
+        // An address cannot be pointed elsewhere, only a name can.
+        is_listed || is_loopback || (!self.address.ip().is_loopback() && ip.is_some())
+    }
+
+    fn token(&self, headers: &HeaderMap) -> Result<(), Error> {
+        let Some(expected) = &self.token else { return Ok(()) };
+        let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let is_right = shown
+            .and_then(shown_token)
+            .is_some_and(|shown| digest(&SecretString::from(shown)).ct_eq(expected).into());
+        if is_right {
+            return Ok(());
+        }
+        let message = "a token is needed: send `Authorization: Bearer <token>`, the one that \
+                       server.token names";
+        Err(Error::new(StatusCode::UNAUTHORIZED, "unauthorized", message))
+    }
+}
+
+fn digest(token: &SecretString) -> [u8; 32] {
+    Sha256::digest(token.expose_secret().as_bytes()).into()
+}
+
+/// A bearer token, or the password that a browser asked for.
+fn shown_token(value: &str) -> Option<String> {
+    let (scheme, rest) = value.split_once(' ')?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(rest.trim().to_owned());
+    }
+    let is_basic = scheme.eq_ignore_ascii_case("basic");
+    let decoded = is_basic.then(|| base64(rest.trim())).flatten()?;
+    let text = String::from_utf8(decoded).ok()?;
+    text.split_once(':').map(|(_, password)| password.to_owned())
+}
+
+/// Decodes standard base64, with or without its padding.
+fn base64(text: &str) -> Option<Vec<u8>> {
+    let digits = text.trim_end_matches('=').bytes().map(|byte| match byte {
+        b'A'..=b'Z' => Some(byte - b'A'),
+        b'a'..=b'z' => Some(byte - b'a' + 26),
+        b'0'..=b'9' => Some(byte - b'0' + 52),
+        b'+' => Some(62),
+        b'/' => Some(63),
+        _ => None,
+    });
+    let mut out = Vec::with_capacity(text.len());
+    let (mut bits, mut count) = (0_u32, 0);
+    for digit in digits {
+        bits = (bits << 6) | u32::from(digit?);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push(u8::try_from((bits >> count) & 0xff).ok()?);
+        }
+    }
+    Some(out)
+}
+
+/// Whether a browser, where one tells, says that a page of this server asks.
+fn from_here(host: &str, method: &Method, headers: &HeaderMap) -> Result<(), Error> {
+    let refused = || Error::forbidden("requests of pages of another site are not answered");
+    for origin in headers.get_all(header::ORIGIN) {
+        let origin = origin.to_str().map_err(|_| refused())?.to_ascii_lowercase();
+        let of = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        if of != Some(host) {
+            return Err(refused());
+        }
+    }
+    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    let mode = headers.get("sec-fetch-mode").map(HeaderValue::as_bytes);
+    let is_followed_link = *method == Method::GET && mode == Some(b"navigate");
+    match site {
+        None | Some(b"same-origin" | b"none") => Ok(()),
+        Some(_) if is_followed_link => Ok(()),
+        Some(_) => Err(refused()),
+    }
+}
+
+/// What a form of any site could send is no command.
+fn simple_content(method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Error> {
+    if *method != Method::POST || path.starts_with(WEBHOOKS) {
+        return Ok(());
+    }
+    let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let is_json = |kind: &[u8]| {
+        let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default();
+        kind.trim_ascii().eq_ignore_ascii_case(b"application/json")
+    };
+    if kind.is_none_or(is_json) {
+        return Ok(());
+    }
+    let message = "send no body, or one with Content-Type: application/json";
+    Err(Error::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message))
+}
+
+/// The name in `name:port`; `None` where there is nothing like that.
+fn without_port(host: &str) -> Option<&str> {
+    let end = host.rfind(']').map_or(0, |at| at + 1);
+    let (name, port) = match host[end..].find(':') {
+        Some(at) => (&host[..end + at], &host[end + at + 1..]),
+        None => (host, ""),
+    };
+    let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
+    (is_port && !name.is_empty()).then_some(name)
+}
+
+fn bare(name: &str) -> &str {
+    name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name)
+}
+
+/// The gate in front of every route, and what every answer says to a browser.
+pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    let checked = guard.check(request.method(), request.uri(), request.headers());
+    let mut response = match checked {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
+    };
+    let headers = response.headers_mut();
+    for (name, value) in HEADERS {
+        headers.entry(HeaderName::from_static(name)).or_insert(HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// Nothing is loaded from elsewhere, nothing frames us, nothing is kept.
+const HEADERS: [(&str, &str); 8] = [
+    (
+        "content-security-policy",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+         connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
+    ("permissions-policy", "camera=(), geolocation=(), microphone=()"),
+    ("cache-control", "no-store"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_have_names_and_ports() {
+        for (host, name) in [
+            ("localhost", Some("localhost")),
+            ("localhost:80", Some("localhost")),
+            ("[::1]:80", Some("[::1]")),
+            ("[::1]", Some("[::1]")),
+            ("localhost:x", None),
+            ("localhost:80:90", None),
+            (":80", None),
+            ("", None),
+        ] {
+            assert_eq!(without_port(host), name, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_browsers_password_is_a_token() {
+        assert_eq!(shown_token("Basic OnRva2Vu").as_deref(), Some("token"));
+        assert_eq!(shown_token("basic YW55Ym9keTp0b2tlbg==").as_deref(), Some("token"));
+        assert_eq!(shown_token("Bearer  token ").as_deref(), Some("token"));
+        for bad in ["", "token", "Basic", "Basic !!", "Basic YQ==", "Digest token"] {
+            assert_eq!(shown_token(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! One stream of events for any number of listeners (contract 13.3).
+//!
+//! What changed is written once, for all of them, at most four times a second. Nobody is waited
+//! for: whoever falls behind is let go, and may come back with the last id it has seen.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::Stream;
+use futures_util::stream;
+use symphony_core::orchestrator::Notice;
+use symphony_core::snapshot::Snapshot;
+use symphony_runtime::Handle;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{Notify, broadcast};
+use tokio::time::Instant;
+
+/// The least time between two looks at what changed: four a second.
+const GAP: Duration = Duration::from_millis(250);
+
+/// How many bytes a second a listener is sent: where more changes, it is told less often.
+const PACE: usize = 512 * 1024;
+
+/// How many frames a listener may lag behind.
+const LAG: usize = 16;
+
+/// How many bytes are kept for listeners that come back.
+const KEPT: usize = 4 << 20;
+
+/// How many listeners there may be.
+const LISTENERS: usize = 256;
+
+/// How long nobody has to listen before what is kept is dropped.
+const FORGET: Duration = Duration::from_secs(60);
+
+/// How often a quiet stream shows that it lives.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
+
+/// How many notices are kept between two looks.
+const NOTICES: usize = 256;
+
+/// What a stream tells.
+pub(crate) trait Feed: Send + 'static {
+    /// What is other than it was at the last call. All of it, at the first.
+    fn changes(&mut self, snapshot: &Arc<Snapshot>, notices: &[Arc<Notice>]) -> Vec<Event>;
+
+    /// Everything, as it was told by the last call.
+    fn whole(&self) -> Vec<Event>;
+
+    /// Forgets what was told.
+    fn reset(&mut self);
+}
+
+/// One event.
+#[derive(Clone, Debug)]
+pub(crate) struct Event {
+    pub(crate) name: &'static str,
+    /// On one line.
+    pub(crate) data: String,
+}
+
+/// A number of events, as they are sent.
+#[derive(Clone, Debug)]
+struct Frame {
+    /// The number of its last event.
+    last: u64,
+    bytes: Bytes,
+}
+
+/// A stream and its listeners.
+#[derive(Debug)]
+pub(crate) struct Hub<F> {
+    inner: Mutex<Inner<F>>,
+    frames: broadcast::Sender<Frame>,
+    listeners: AtomicUsize,
+    joined: Notify,
+    handle: Handle,
+    /// Tells one life of the service from another.
+    life: u64,
+}
+
+#[derive(Debug)]
+struct Inner<F> {
+    feed: F,
+    /// The number of the last event.
+    last: u64,
+    /// Whether the feed has told anything.
+    is_awake: bool,
+    kept: VecDeque<Frame>,
+    kept_bytes: usize,
+    /// The number of the last event that is not kept any more.
+    dropped: u64,
+}
+
+impl<F: Feed> Hub<F> {
+    /// A hub, and the task that feeds it.
+    pub(crate) fn start(feed: F, handle: Handle, life: u64) -> Arc<Self> {
+        let (frames, _) = broadcast::channel(LAG);
+        let inner = Inner {
+            feed,
+            last: 0,
+            is_awake: false,
+            kept: VecDeque::new(),
+            kept_bytes: 0,
+            dropped: 0,
+        };
+        let hub = Arc::new(Self {
+            inner: Mutex::new(inner),
+            frames,
+            listeners: AtomicUsize::new(0),
+            joined: Notify::new(),
+            handle,
+            life,
+        });
+        let fed = Arc::downgrade(&hub);
+        tokio::spawn(async move {
+            while let Some(hub) = fed.upgrade() {
+                tokio::select! {
+                    () = hub.joined.notified() => hub.feed().await,
+                    // Nobody may ever listen, and the hub be dropped.
+                    () = tokio::time::sleep(FORGET) => {}
+                }
+            }
+        });
+        hub
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner<F>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells what changes, until nobody has listened for a while.
+    async fn feed(&self) {
+        let mut snapshots = self.handle.snapshots();
+        let mut notices = self.handle.subscribe().ok();
+        let mut heard: Vec<Arc<Notice>> = Vec::new();
+        let mut alone_since = Instant::now();
+        loop {
+            if self.listeners.load(Ordering::Relaxed) > 0 {
+                alone_since = Instant::now();
+            } else if alone_since.elapsed() >= FORGET {
+                self.lock().forget();
+                return;
+            }
+            let sent = self.tell(&snapshots.borrow_and_update().clone(), &heard);
+            heard.clear();
+            let pause = GAP.max(GAP.saturating_mul(4).mul_f64(ratio(sent, PACE)));
+            let next = Instant::now() + pause;
+            let mut changed = false;
+            while !changed || Instant::now() < next {
+                tokio::select! {
+                    news = snapshots.changed(), if !changed => match news {
+                        Ok(()) => changed = true,
+                        Err(_) => {
+                            self.lock().forget();
+                            return;
+                        }
+                    },
+                    notice = hear(&mut notices) => match notice {
+                        Ok(notice) if heard.len() < NOTICES => {
+                            heard.push(notice);
+                            changed = true;
+                        }
+                        Err(RecvError::Closed) => notices = None,
+                        Ok(_) | Err(RecvError::Lagged(_)) => {}
+                    },
+                    () = tokio::time::sleep_until(next), if changed => {}
+                    () = tokio::time::sleep(FORGET), if !changed => break,
+                }
+            }
+        }
+    }
+
+    /// Writes what changed and sends it to whoever listens. Returns how much it was.
+    fn tell(&self, snapshot: &Arc<Snapshot>, notices: &[Arc<Notice>]) -> usize {
+        let mut inner = self.lock();
+        let events = inner.feed.changes(snapshot, notices);
+        inner.is_awake = true;
+        if events.is_empty() {
+            return 0;
+        }
+        let mut text = String::new();
+        for event in &events {
+            inner.last += 1;
+            write_event(&mut text, self.life, inner.last, event);
+        }
+        let frame = Frame { last: inner.last, bytes: Bytes::from(text) };
+        let sent = frame.bytes.len();
+        inner.keep(frame.clone());
+        // Within the lock, so that who joins misses nothing and hears nothing twice.
+        let _ = self.frames.send(frame);
+        sent
+    }
+
+    /// Listens, from the event after this one on if it is still kept; else from the beginning.
+    pub(crate) fn listen(
+        self: &Arc<Self>,
+        last_seen: Option<&str>,
+    ) -> Option<impl Stream<Item = Result<Bytes, std::convert::Infallible>> + Send + use<F>> {
+        let place = Place::take(self)?;
+        let (first, receiver) = {
+            let mut inner = self.lock();
+            if !inner.is_awake {
+                let snapshot = self.handle.last_snapshot();
+                let _ = inner.feed.changes(&snapshot, &[]);
+                inner.is_awake = true;
+            }
+            let seen = last_seen.and_then(|id| parse_id(id, self.life));
+            let first = match seen.filter(|seen| (inner.dropped..=inner.last).contains(seen)) {
+                Some(seen) => inner.since(seen),
+                None => inner.whole(self.life),
+            };
+            (first, self.frames.subscribe())
+        };
+        self.joined.notify_one();
+        let listener = Listener { first: Some(first), receiver, _place: place };
+        Some(stream::unfold(listener, |mut listener| async move {
+            let bytes = listener.next().await?;
+            Some((Ok(bytes), listener))
+        }))
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a pace is no exact number")]
+fn ratio(sent: usize, pace: usize) -> f64 {
+    sent as f64 / pace as f64
+}
+
+async fn hear(
+    notices: &mut Option<broadcast::Receiver<Arc<Notice>>>,
+) -> Result<Arc<Notice>, RecvError> {
+    match notices {
+        Some(notices) => notices.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+impl<F: Feed> Inner<F> {
+    fn keep(&mut self, frame: Frame) {
+        self.kept_bytes += frame.bytes.len();
+        self.kept.push_back(frame);
+        while self.kept_bytes > KEPT
+            && let Some(oldest) = self.kept.pop_front()
+        {
+            self.kept_bytes -= oldest.bytes.len();
+            self.dropped = oldest.last;
+        }
+    }
+
+    fn forget(&mut self) {
+        self.kept.clear();
+        self.kept_bytes = 0;
+        self.dropped = self.last + 1; // what happens from now on is not noticed
+        self.last = self.dropped;
+        self.is_awake = false;
+        self.feed.reset();
+    }
+
+    /// What came after this event; nothing but a comment if nothing has.
+    fn since(&self, seen: u64) -> Bytes {
+        let mut text = b": welcome back\n\n".to_vec();
+        let later = self.kept.iter().filter(|frame| frame.last > seen);
+        later.for_each(|frame| text.extend_from_slice(&frame.bytes));
+        text.into()
+    }
+
+    /// Everything, with the number of the last event.
+    fn whole(&self, life: u64) -> Bytes {
+        let mut text = String::new();
+        for event in self.feed.whole() {
+            write_event(&mut text, life, self.last, &event);
+        }
+        text.into()
+    }
+}
+
+fn write_event(text: &mut String, life: u64, number: u64, event: &Event) {
+    use std::fmt::Write as _;
+    debug_assert!(!event.data.contains(['\n', '\r']), "one line");
+    let (name, data) = (event.name, &event.data);
+    let _ = write!(text, "id: {life:x}-{number}\nevent: {name}\ndata: {data}\n\n");
+}
+
+fn parse_id(text: &str, life: u64) -> Option<u64> {
+    let (of, number) = text.split_once('-')?;
+    (u64::from_str_radix(of, 16).ok()? == life).then_some(())?;
+    number.parse().ok()
+}
+
+/// One that listens.
+struct Listener<F: Feed> {
+    first: Option<Bytes>,
+    receiver: broadcast::Receiver<Frame>,
+    _place: Place<F>,
+}
+
+impl<F: Feed> Listener<F> {
+    /// The next bytes; `None` when the service has ended, or for one that fell behind.
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(first) = self.first.take() {
+            return Some(first);
+        }
+        tokio::select! {
+            frame = self.receiver.recv() => frame.ok().map(|frame| frame.bytes),
+            () = tokio::time::sleep(SIGN_OF_LIFE) => Some(Bytes::from_static(b": still here\n\n")),
+        }
+    }
+}
+
+/// A place among the listeners, given back when it is dropped.
+struct Place<F: Feed>(Arc<Hub<F>>);
+
+impl<F: Feed> Place<F> {
+    fn take(hub: &Arc<Hub<F>>) -> Option<Self> {
+        let add = |count: usize| (count < LISTENERS).then_some(count + 1);
+        let taken = hub.listeners.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        taken.ok().map(|_| Self(Arc::clone(hub)))
+    }
+}
+
+impl<F: Feed> Drop for Place<F> {
+    fn drop(&mut self) {
+        self.0.listeners.fetch_sub(1, Ordering::Relaxed);
+    }
+}

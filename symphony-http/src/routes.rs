@@ -1,0 +1,204 @@
+//! What is where. The API's routes and its OpenAPI document come from one list.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::{Method, StatusCode};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{MethodRouter, get, post};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use symphony_runtime::Handle;
+
+use crate::api::{self, Cache};
+use crate::dashboard::{self, Chart, PageFeed};
+use crate::error::Error;
+use crate::feed::StateFeed;
+use crate::guard::{self, Guard};
+use crate::hub::Hub;
+use crate::metrics;
+use crate::openapi::{self, Answer};
+
+/// Where trackers deliver what changed.
+pub(crate) const WEBHOOKS: &str = "/webhooks/";
+
+/// How large the body of a delivery may be.
+const LARGEST_DELIVERY: usize = 1 << 20;
+
+/// The same for every other request: none needs one.
+const LARGEST_BODY: usize = 16 * 1024;
+
+/// How long a body may take to arrive.
+const BODY_WITHIN: Duration = Duration::from_secs(10);
+
+/// What every answer is made from.
+pub(crate) struct App {
+    pub(crate) handle: Handle,
+    pub(crate) cache: Cache,
+    pub(crate) events: Arc<Hub<StateFeed>>,
+    pub(crate) pages: Arc<Hub<PageFeed>>,
+    pub(crate) chart: Arc<Chart>,
+    /// The snapshot at the last wish for a poll.
+    pub(crate) last_refresh: AtomicU64,
+    /// Tells one life of the server from another.
+    pub(crate) life: u64,
+}
+
+/// One route of the API.
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+    pub(crate) summary: &'static str,
+    /// What it answers besides errors.
+    pub(crate) answer: Answer,
+    /// The errors of its own.
+    pub(crate) errors: &'static [u16],
+    handler: MethodRouter<Arc<App>>,
+}
+
+/// Every route of the API. Each path has one method.
+pub(crate) fn api() -> Vec<Route> {
+    let read = |path, summary, answer, errors, handler| Route {
+        method: Method::GET,
+        path,
+        summary,
+        answer,
+        errors,
+        handler,
+    };
+    let order = |path, summary, answer, errors, handler| Route {
+        method: Method::POST,
+        path,
+        summary,
+        answer,
+        errors,
+        handler,
+    };
+    vec![
+        read("/api/v1/state", "Everything at a glance", Answer::State, &[], get(api::state)),
+        read(
+            "/api/v1/events",
+            "The state, and then what changes in it, as server-sent events",
+            Answer::Events,
+            &[],
+            get(api::events),
+        ),
+        read(
+            "/api/v1/explain",
+            "Why nothing starts, and why each candidate is not running",
+            Answer::Explanation,
+            &[],
+            get(api::explain),
+        ),
+        read(
+            "/api/v1/explain/{identifier}",
+            "Why one issue is not running",
+            Answer::IssueExplanation,
+            &[400, 404],
+            get(api::explain_issue),
+        ),
+        order("/api/v1/refresh", "Poll the tracker now", Answer::Queued, &[], post(api::refresh)),
+        order(
+            "/api/v1/pause",
+            "Start nothing until resumed; what runs goes on",
+            Answer::Queued,
+            &[],
+            post(api::pause),
+        ),
+        order("/api/v1/resume", "Start again", Answer::Queued, &[], post(api::resume)),
+        read("/api/v1/openapi.json", "This document", Answer::Document, &[], get(openapi::serve)),
+        read(
+            "/api/v1/{identifier}",
+            "One issue, with its runs and the last things that happened to it",
+            Answer::Issue,
+            &[400, 404],
+            get(api::issue),
+        ),
+        order(
+            "/api/v1/{identifier}/stop",
+            "End the issue's run and keep it blocked until a retry",
+            Answer::Queued,
+            &[400, 404, 409],
+            post(api::stop),
+        ),
+        order(
+            "/api/v1/{identifier}/retry",
+            "Try a waiting or blocked issue now",
+            Answer::Queued,
+            &[400, 404, 409],
+            post(api::retry),
+        ),
+        order(
+            "/webhooks/{tracker}",
+            "What a tracker tells by itself, with its signature",
+            Answer::Received,
+            &[400, 404],
+            post(api::webhook),
+        ),
+        read("/metrics", "Counts for Prometheus", Answer::Text, &[], get(metrics::serve)),
+        read("/healthz", "Whether the service lives", Answer::Text, &[], get(api::health)),
+        read("/readyz", "Whether it takes work", Answer::Text, &[], get(api::ready)),
+    ]
+}
+
+/// Everything, behind its gate.
+pub(crate) fn router(handle: Handle, guard: Guard) -> Router {
+    let life = u64::try_from(api::wall_now().as_unix_millis()).unwrap_or_default();
+    let chart = Chart::start(handle.clone());
+    let app = App {
+        cache: Cache::default(),
+        events: Hub::start(StateFeed::default(), handle.clone(), life),
+        pages: Hub::start(PageFeed::new(Arc::clone(&chart)), handle.clone(), life),
+        chart,
+        last_refresh: AtomicU64::new(u64::MAX),
+        life,
+        handle,
+    };
+    let mut router = Router::new();
+    for route in api() {
+        router = router.route(route.path, route.handler);
+    }
+    router
+        .merge(dashboard::routes())
+        .fallback(async || Error::no_such_route())
+        .method_not_allowed_fallback(async || Error::method_not_allowed())
+        .with_state(Arc::new(app))
+        .layer(middleware::from_fn(whole_body))
+        .layer(middleware::from_fn_with_state(guard, guard::guard))
+}
+
+/// Reads the body before anybody acts on the request: within bounds of size and time.
+async fn whole_body(request: Request, next: Next) -> Response {
+    let is_delivery = request.uri().path().starts_with(WEBHOOKS);
+    let most = if is_delivery { LARGEST_DELIVERY } else { LARGEST_BODY };
+    let (parts, body) = request.into_parts();
+    let collected = tokio::time::timeout(BODY_WITHIN, Limited::new(body, most).collect()).await;
+    let refusal = match collected {
+        Ok(Ok(body)) => {
+            let body = body.to_bytes();
+            if is_delivery || body.trim_ascii().is_empty() || is_object(&body) {
+                return next.run(Request::from_parts(parts, Body::from(body))).await;
+            }
+            let message = "the body is no JSON object; send none, or {}";
+            Error::new(StatusCode::BAD_REQUEST, "bad_body", message)
+        }
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            let message = format!("the body is larger than {most} bytes");
+            Error::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", message)
+        }
+        Ok(Err(_)) => Error::new(StatusCode::BAD_REQUEST, "bad_body", "the body could not be read"),
+        Err(_) => {
+            let message = "the body did not arrive in time";
+            Error::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", message)
+        }
+    };
+    refusal.into_response()
+}
+
+fn is_object(body: &[u8]) -> bool {
+    serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(body).is_ok()
+}

@@ -1,0 +1,124 @@
+//! The listener and its connections. Everything about them is bounded: how many, how long a request
+//! may take to arrive, how long an answer may stand still.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use symphony_runtime::Handle;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tracing::{debug, info};
+
+use crate::config::{Config, ConfigError};
+use crate::guard::Guard;
+use crate::patient::Patient;
+use crate::routes;
+
+/// How many connections there may be at a time.
+const CONNECTIONS: usize = 512;
+
+/// How long the first lines of a request may take to arrive.
+const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long an answer may stand still because nobody reads it.
+const STAND_STILL: Duration = Duration::from_secs(10);
+
+/// How large the first lines of a request may be.
+const LARGEST_HEAD: usize = 32 * 1024;
+
+/// Why a server could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// The settings do not allow it.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The port is taken.
+    #[error(
+        "port {} is in use already; choose another with --port or server.port, or end what uses it",
+        .0.port()
+    )]
+    Taken(SocketAddr),
+    /// The address cannot be listened on.
+    #[error("the server cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// A server that listens already, and answers once it serves.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    guard: Guard,
+}
+
+impl Server {
+    /// Takes the port.
+    ///
+    /// # Errors
+    /// When it is taken, or cannot be listened on, or needs a token.
+    pub async fn bind(config: &Config) -> Result<Self, BindError> {
+        let wanted = SocketAddr::new(config.ip()?, config.port);
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::AddrInUse => BindError::Taken(wanted),
+            _ => BindError::Listen { address: wanted, source },
+        };
+        let listener = TcpListener::bind(wanted).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Self { listener, address, guard: Guard::new(config, address) })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers until it is dropped. When the service ends it goes on, and says so.
+    pub async fn serve(self, handle: Handle) {
+        info!(address = %self.address, "dashboard and API are served");
+        let router = routes::router(handle, self.guard);
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        // Dropped with this future, and its connections with it.
+        let mut connections = JoinSet::new();
+        loop {
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            let stream = match self.listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Out of descriptors, say: others may give some back.
+                    debug!(%error, "a connection could not be taken");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            let router = router.clone();
+            connections.spawn(async move {
+                converse(stream, router).await;
+                drop(place);
+            });
+            while connections.try_join_next().is_some() {}
+        }
+    }
+}
+
+async fn converse(stream: TcpStream, router: axum::Router) {
+    let _ = stream.set_nodelay(true);
+    let io = TokioIo::new(Patient::new(stream, STAND_STILL));
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(LARGEST_HEAD);
+    let served = http.serve_connection(io, TowerToHyperService::new(router)).await;
+    if let Err(error) = served {
+        debug!(%error, "a connection ended early");
+    }
+}
