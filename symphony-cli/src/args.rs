@@ -33,7 +33,7 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     /// Speak Codex's protocol without a model: the demo's agent
     #[command(hide = true)]
-    DemoAgent,
+    DemoAgent(DemoAgentArgs),
     /// Write a commented WORKFLOW.md to begin with
     Init(InitArgs),
     /// Show what an agent would be told about an issue
@@ -45,6 +45,9 @@ pub(crate) struct RunArgs {
     /// The workflow file
     #[arg(default_value = "WORKFLOW.md")]
     pub(crate) workflow: PathBuf,
+    /// Serve the dashboard and the API on this port; 0 takes any free one. Wins over `server.port`
+    #[arg(long)]
+    pub(crate) port: Option<u16>,
     #[command(flatten)]
     pub(crate) logging: LoggingArgs,
     /// Accepted for the sake of older scripts; it changes nothing
@@ -99,6 +102,17 @@ pub(crate) struct DemoArgs {
     /// Keep the demo's folder: its WORKFLOW.md, and what the agents made
     #[arg(long)]
     pub(crate) keep: bool,
+    /// Also serve the dashboard on this port; the agents then take their time, and the demo stays
+    /// until Ctrl-C. 0 takes any free port
+    #[arg(long)]
+    pub(crate) port: Option<u16>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoAgentArgs {
+    /// How many times longer everything takes
+    #[arg(long, default_value_t = 1)]
+    pub(crate) slower: u32,
 }
 
 #[derive(Debug, clap::Args)]

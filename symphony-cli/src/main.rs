@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         Command::Run(args) => commands::run::run(&args),
         Command::Check(args) => commands::check::check(&args),
         Command::Demo(args) => commands::demo::demo(&args),
-        Command::DemoAgent => commands::demo::agent::serve(),
+        Command::DemoAgent(args) => commands::demo::agent::serve(&args),
         Command::Init(args) => commands::init::init(&args),
         Command::Prompt(args) => commands::prompt::prompt(&args),
     };

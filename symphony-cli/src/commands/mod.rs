@@ -12,6 +12,10 @@ use std::time::SystemTime;
 
 use anyhow::Context as _;
 use symphony_core::Settings;
+use symphony_core::env::Env;
+use symphony_http::{Config, Server};
+use symphony_runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
 
 /// The tokio runtime of a command. Two threads are enough: what is heavy is done by agents.
 fn tokio() -> anyhow::Result<tokio::runtime::Runtime> {
@@ -20,6 +24,30 @@ fn tokio() -> anyhow::Result<tokio::runtime::Runtime> {
         .enable_all()
         .build()
         .context("the async runtime cannot be started")
+}
+
+/// Takes the port of the dashboard and the API, where there is to be one.
+async fn listen(settings: &Settings, port: Option<u16>) -> anyhow::Result<Option<Server>> {
+    let config = Config::of(&settings.server, port, &ProcessEnv)?;
+    Ok(match config {
+        Some(config) => Some(Server::bind(&config).await?),
+        None => None,
+    })
+}
+
+/// Serves for as long as what is returned lives.
+fn serve(server: Server, handle: &Handle) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::spawn(server.serve(handle.clone())))
+}
+
+/// The environment of this process.
+#[derive(Debug)]
+struct ProcessEnv;
+
+impl Env for ProcessEnv {
+    fn var(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
 }
 
 /// Whoever types a command is at work: a service that watches the file polls faster again

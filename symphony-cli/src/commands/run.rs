@@ -45,6 +45,8 @@ async fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
         Err(error) => return Err(error.into()),
     };
     let handle = service.handle();
+    let server = super::listen(service.settings(), args.port).await?;
+    let _serving = server.map(|server| super::serve(server, &handle));
     if service.settings().agent.kind == CODEX {
         tokio::spawn(tell_login_time());
     }

@@ -12,6 +12,8 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 
+use crate::args::DemoAgentArgs;
+
 /// The one conversation.
 const THREAD: &str = "demo-thread";
 /// The server's own requests have names, the client's have numbers.
@@ -31,9 +33,14 @@ enum Does {
 }
 
 /// Serves until its input ends.
-pub(crate) fn serve() -> anyhow::Result<ExitCode> {
-    let mut agent =
-        Agent { input: stdin().lock().lines(), name: String::new(), turn: 0, spent: (0, 0) };
+pub(crate) fn serve(args: &DemoAgentArgs) -> anyhow::Result<ExitCode> {
+    let mut agent = Agent {
+        input: stdin().lock().lines(),
+        name: String::new(),
+        turn: 0,
+        spent: (0, 0),
+        slower: args.slower,
+    };
     while let Some(message) = agent.next()? {
         agent.answer(&message)?;
     }
@@ -46,6 +53,8 @@ struct Agent {
     name: String,
     turn: u32,
     spent: (u64, u64),
+    /// How many times longer it thinks.
+    slower: u32,
 }
 
 impl Agent {
@@ -93,7 +102,7 @@ impl Agent {
                     tell("item/completed", &said)?;
                 }
                 Does::Write(line) => writeln!(report()?, "{line}")?,
-                Does::Think(time) => thread::sleep(time),
+                Does::Think(time) => thread::sleep(time.saturating_mul(self.slower)),
                 Does::Spend(input, output) => self.spend(input, output)?,
                 Does::Fail(why) => error = Some(json!({"message": why})),
             }

@@ -28,13 +28,16 @@ const WORKFLOW: &str = include_str!("WORKFLOW.md");
 /// It takes seconds; a demo that takes longer than this has failed.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// How many times longer the agents take when people look on in a browser.
+const SLOWER: u32 = 20;
+
 pub(crate) fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     symphony_host::harden().context("this process cannot be closed to its agents")?;
     let runtime = super::tokio()?;
     // Before there is anything that a signal could leave behind.
     let signals = runtime.block_on(async { Signals::new() })?;
     let folder = tempfile::Builder::new().prefix("symphony-demo-").tempdir()?;
-    let done = runtime.block_on(play(folder.path(), signals));
+    let done = runtime.block_on(play(folder.path(), args.port, signals));
     drop(runtime);
     if args.keep {
         anstream::println!("Kept in {}", folder.keep().display());
@@ -44,23 +47,35 @@ pub(crate) fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     done
 }
 
-async fn play(folder: &Path, mut signals: Signals) -> anyhow::Result<ExitCode> {
+async fn play(folder: &Path, port: Option<u16>, mut signals: Signals) -> anyhow::Result<ExitCode> {
     let workflow = folder.join("WORKFLOW.md");
-    std::fs::write(&workflow, text()?)?;
+    let slower = if port.is_some() { SLOWER } else { 1 };
+    std::fs::write(&workflow, text(slower)?)?;
     let board = MemoryTracker::new();
     let mut registry = Registry::default();
     registry.add_tracker(Arc::new(MemoryFactory::serving(board.clone())));
     registry.add_agent(Arc::new(CodexFactory::new()));
     let service = Service::builder().workflow(workflow).registry(registry).build().await?;
     let handle = service.handle();
+    let server = super::listen(service.settings(), port).await?;
     let mut view = View::new(board.issues());
     view.introduce(service.settings());
+    let _serving = server.map(|server| {
+        view.point_at(server.address());
+        super::serve(server, &handle)
+    });
     let mut running = pin!(service.run());
     let all_done = tokio::select! {
         _ = &mut running => bail!("the service ended before its work was done"),
-        all_done = tokio::time::timeout(LIMIT, watch(&handle, &board, &mut view)) => {
-            Some(all_done.is_ok())
-        }
+        all_done = async {
+            let limit = LIMIT.saturating_mul(slower);
+            let watched = tokio::time::timeout(limit, watch(&handle, &board, &mut view)).await;
+            if port.is_some() && watched.is_ok() {
+                view.linger();
+                std::future::pending::<()>().await;
+            }
+            watched.is_ok()
+        } => Some(all_done),
         _ = signals.next() => None,
     };
     // Whichever way it ends, its folder is in nobody's use when it goes; who cannot wait for that
@@ -70,7 +85,12 @@ async fn play(folder: &Path, mut signals: Signals) -> anyhow::Result<ExitCode> {
         _ = running => {}
         _ = signals.next() => {}
     }
-    let Some(all_done) = all_done else { bail!("interrupted") };
+    let all_done = match all_done {
+        Some(all_done) => all_done,
+        // Who looks on ends it so.
+        None if port.is_some() => return Ok(ExitCode::SUCCESS),
+        None => bail!("interrupted"),
+    };
     let finished = folder.join("finished");
     let saved = std::fs::read_dir(&finished).map_or(0, Iterator::count);
     view.sum_up(&handle.last_snapshot(), &board.issues(), saved);
@@ -81,11 +101,12 @@ async fn play(folder: &Path, mut signals: Signals) -> anyhow::Result<ExitCode> {
 }
 
 /// The workflow file, with this program as its agent.
-fn text() -> anyhow::Result<String> {
+fn text(slower: u32) -> anyhow::Result<String> {
     let program = std::env::current_exe().context("this program cannot find itself")?;
     let program = program.to_str().context("this program's path is no UTF-8")?;
     // Once for the shell, and once for the YAML that holds it.
-    let command = format!("'{}' demo-agent", program.replace('\'', r"'\''"));
+    let program = program.replace('\'', r"'\''");
+    let command = format!("'{program}' demo-agent --slower {slower}");
     Ok(WORKFLOW.replace("symphony demo-agent", &serde_json::to_string(&command)?))
 }
 

@@ -1,6 +1,7 @@
 //! The demo as lines: who, what, and why.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anstream::println;
@@ -49,6 +50,16 @@ impl View {
         println!(
             "Workspaces, hooks, agents' processes and the scheduler are real; the agents follow a script.\n"
         );
+    }
+
+    /// Where a browser shows it.
+    pub(super) fn point_at(&self, address: SocketAddr) {
+        println!("{BOLD}Dashboard{BOLD:#}: http://{address}/ (Ctrl-C ends the demo)\n");
+    }
+
+    /// Nothing is left to do, and people may still look.
+    pub(super) fn linger(&self) {
+        println!("\nEverything is done. The dashboard stays until Ctrl-C.");
     }
 
     fn line(&self, who: Option<&Identifier>, style: Style, what: &str) {
