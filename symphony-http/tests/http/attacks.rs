@@ -1,0 +1,280 @@
+//! What must be refused, and is.
+
+use std::time::Duration;
+
+use secrecy::SecretString;
+use symphony_http::{BindError, Config, Server};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+use crate::stage::Stage;
+
+/// Every route, with its method.
+fn routes() -> Vec<(String, String)> {
+    let document = symphony_http::document();
+    let paths = document["paths"].as_object().unwrap();
+    let api = paths.iter().map(|(path, operations)| {
+        let method = operations.as_object().unwrap().keys().next().unwrap().to_uppercase();
+        (method, path.replace("{identifier}", "MT-1").replace("{tracker}", "linear"))
+    });
+    let pages = [
+        "/",
+        "/issues/MT-1",
+        "/live",
+        "/assets/app.js",
+        "/assets/style.css",
+        "/assets/icon.svg",
+        "/nowhere",
+    ];
+    api.chain(pages.map(|path| ("GET".to_owned(), path.to_owned()))).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_13_3_a_host_that_is_not_this_server_is_refused_on_every_route() {
+    let stage = Stage::busy().await;
+    let port = stage.port;
+    for (method, path) in routes() {
+        for host in [
+            format!("Host: evil.example:{port}"),
+            "Host: evil.example".to_owned(),
+            format!("Host: 127.0.0.1.evil.example:{port}"),
+            format!("Host: localhost.evil.example:{port}"),
+            format!("Host: evil.example@127.0.0.1:{port}"),
+            "Host: 10.0.0.1".to_owned(),
+            "Host: ".to_owned(),
+            "X-Forwarded-Host: 127.0.0.1".to_owned(),
+            format!("Host: 127.0.0.1:{port}\r\nHost: evil.example"),
+        ] {
+            let request =
+                format!("{method} {path} HTTP/1.1\r\n{host}\r\nConnection: close\r\n\r\n");
+            let reply = stage.say(&request).await;
+            // A broken request may be refused before it gets here.
+            assert!([400, 403].contains(&reply.status), "{request}{reply:?}");
+        }
+        let absolute = format!(
+            "{method} http://evil.example{path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n"
+        );
+        assert_eq!(stage.say(&absolute).await.code(), "forbidden", "{absolute}");
+    }
+    assert!(!stage.handle.last_snapshot().paused, "nothing was done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_13_3_a_page_of_another_site_is_refused_on_every_route() {
+    let stage = Stage::busy().await;
+    let port = stage.port;
+    for (method, path) in routes() {
+        for line in [
+            "Origin: https://evil.example",
+            "Origin: null",
+            "Origin: http://localhost.evil.example",
+            "Origin: http://127.0.0.1:1",
+            "Origin: file://",
+            "Origin: ",
+            "Sec-Fetch-Site: cross-site",
+            "Sec-Fetch-Site: same-site",
+        ] {
+            let reply = stage.ask(&method, &path, &format!("{line}\r\n"), "").await;
+            assert_eq!((reply.status, reply.code().as_str()), (403, "forbidden"), "{path} {line}");
+            assert_eq!(reply.header("access-control-allow-origin"), None);
+        }
+    }
+    let own = format!("Origin: http://127.0.0.1:{port}\r\nSec-Fetch-Site: same-origin\r\n");
+    assert_eq!(stage.ask("POST", "/api/v1/refresh", &own, "").await.status, 202);
+    // Following a link from elsewhere is reading, and the browser shows no more than its user asked.
+    let link = "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n";
+    assert_eq!(stage.ask("GET", "/", link, "").await.status, 200);
+    assert_eq!(stage.ask("POST", "/api/v1/pause", link, "").await.status, 403);
+    assert!(!stage.handle.last_snapshot().paused, "nothing was done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_13_3_what_a_form_can_send_is_no_command() {
+    let stage = Stage::busy().await;
+    for kind in [
+        "text/plain",
+        "application/x-www-form-urlencoded",
+        "multipart/form-data; boundary=x",
+        "application/jsonp",
+    ] {
+        for body in ["", "{}"] {
+            let line = format!("Content-Type: {kind}\r\n");
+            let reply = stage.ask("POST", "/api/v1/pause", &line, body).await;
+            assert_eq!(
+                (reply.status, reply.code().as_str()),
+                (415, "unsupported_media_type"),
+                "{kind}"
+            );
+        }
+    }
+    let json = "Content-Type: application/json; charset=utf-8\r\n";
+    for body in ["no json", "[]", "1"] {
+        assert_eq!(stage.ask("POST", "/api/v1/pause", json, body).await.code(), "bad_body");
+    }
+    assert!(!stage.handle.last_snapshot().paused, "nothing was done");
+    assert_eq!(stage.ask("POST", "/api/v1/pause", json, "{\"why\": 1}").await.status, 202);
+}
+
+fn with_token(token: &str) -> Config {
+    Config { token: Some(SecretString::from(token)), ..Config::default() }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_13_3_without_the_token_nothing_is_told() {
+    let token = "0123456789abcdef0123";
+    let stage = Stage::with(with_token(token), 1).await;
+    let basic = "Authorization: Basic OjAxMjM0NTY3ODlhYmNkZWYwMTIz\r\n";
+    for (method, path) in routes() {
+        let is_open = ["/healthz", "/readyz"].contains(&&*path) || path.starts_with("/webhooks");
+        for wrong in [
+            String::new(),
+            "Authorization: Bearer \r\n".to_owned(),
+            "Authorization: Bearer 0123456789abcdef0124\r\n".to_owned(),
+            format!("Authorization: Bearer {token}0\r\n"),
+            format!("Authorization: Digest {token}\r\n"),
+            format!("Authorization: {token}\r\n"),
+            format!("Cookie: token={token}\r\n"),
+        ] {
+            let reply = stage.ask(&method, &path, &wrong, "").await;
+            if is_open {
+                assert_ne!(reply.status, 401, "{path}");
+            } else {
+                assert_eq!(
+                    (reply.status, reply.code().as_str()),
+                    (401, "unauthorized"),
+                    "{path} {wrong}"
+                );
+                assert!(reply.header("www-authenticate").unwrap().starts_with("Basic"));
+                assert!(!reply.body.contains(token));
+            }
+        }
+    }
+    let right = format!("Authorization: Bearer {token}\r\n");
+    assert_eq!(stage.ask("GET", "/api/v1/state", &right, "").await.status, 200);
+    assert_eq!(stage.ask("GET", "/", basic, "").await.status, 200);
+    let asked = format!("/api/v1/state?token={token}");
+    assert_eq!(stage.get(&asked).await.status, 401, "not in an address, which is written down");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_13_3_an_address_for_everybody_answers_to_itself_and_to_names_it_knows() {
+    let mut config = with_token("0123456789abcdef");
+    config.host = "0.0.0.0".to_owned();
+    config.allowed_hosts = vec!["Symphony.Example".to_owned()];
+    let stage = Stage::with(config, 1).await;
+    for (host, status) in [
+        ("10.1.2.3:4000", 401),
+        ("symphony.example", 401),
+        ("SYMPHONY.example:443", 401),
+        ("localhost", 401),
+        ("evil.example", 403),
+        ("symphony.example.evil.example", 403),
+    ] {
+        let request =
+            format!("GET /api/v1/state HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        assert_eq!(stage.say(&request).await.status, status, "{host}");
+    }
+    let refused = Server::bind(&Config { host: "0.0.0.0".to_owned(), ..Config::default() }).await;
+    assert!(matches!(refused, Err(BindError::Config(_))), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_13_3_a_taken_port_is_a_clear_error() {
+    let stage = Stage::with(Config::default(), 1).await;
+    let taken = Server::bind(&Config { port: stage.port, ..Config::default() }).await.unwrap_err();
+    let text = taken.to_string();
+    assert!(text.contains(&format!("port {} is in use already", stage.port)), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_13_3_what_is_too_large_is_refused() {
+    let stage = Stage::with(Config::default(), 1).await;
+    let json = "Content-Type: application/json\r\n";
+    let large = format!("{{\"a\": \"{}\"}}", "x".repeat(20_000));
+    let reply = stage.ask("POST", "/api/v1/pause", json, &large).await;
+    assert_eq!((reply.status, reply.code().as_str()), (413, "body_too_large"));
+    // One that does not say how long it is.
+    let chunk = format!("{:x}\r\n{large}\r\n", large.len());
+    let chunked = format!(
+        "POST /api/v1/pause HTTP/1.1\r\nHost: localhost\r\n{json}Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n{chunk}0\r\n\r\n"
+    );
+    assert_eq!(stage.say(&chunked).await.status, 413);
+    let delivery = "x".repeat((1 << 20) + 1);
+    assert_eq!(stage.ask("POST", "/webhooks/linear", "", &delivery).await.status, 413);
+    let long = format!("/api/v1/{}", "x".repeat(40_000));
+    let reply = stage.get(&long).await;
+    assert!([414, 431].contains(&reply.status), "{}", reply.status);
+    let lines = "X: y\r\n".repeat(200);
+    assert_eq!(stage.ask("GET", "/api/v1/state", &lines, "").await.status, 431);
+    assert!(!stage.handle.last_snapshot().paused, "nothing was done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_13_3_a_path_is_a_name_and_never_a_place() {
+    let stage = Stage::busy().await;
+    for path in [
+        "/api/v1/..%2f..%2fetc%2fpasswd",
+        "/api/v1/%2e%2e",
+        "/api/v1/%00",
+        "/api/v1/MT-1%00",
+        "/api/v1/MT-1%0d%0aX:%20y",
+        "/api/v1/%3Cscript%3E",
+        "/api/v1/MT-1%20",
+        "/api/v1/mt-1",
+        "/assets/..%2fapp.js",
+        "/issues/..%2f..%2fsecret",
+        "/api/v1/../../etc/passwd",
+        "//etc/passwd",
+    ] {
+        let reply = stage.get(path).await;
+        assert_eq!(reply.status, 404, "{path} {reply:?}");
+        assert_eq!(reply.header("x"), None, "{path}");
+        assert!(!reply.body.contains("<script>"), "{path}");
+        assert!(reply.body.chars().all(|c| c == '\n' || symphony_core::is_plain(c)), "{path}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_13_3_a_request_that_never_ends_is_given_up() {
+    let stage = Stage::with(Config::default(), 1).await;
+    for slow in [
+        "",
+        "GET /api/v1/state HTTP/1.1\r\nHost: localhost\r\nX-Slow: ",
+        "POST /api/v1/pause HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n{",
+    ] {
+        let mut stream = stage.connect().await;
+        stream.write_all(slow.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let read =
+            tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut answer)).await;
+        assert!(read.is_ok(), "it was waited for: {slow}");
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.is_empty() || answer.contains(" 408 "), "{answer}");
+    }
+    assert_eq!(stage.get("/healthz").await.status, 200);
+    assert!(!stage.handle.last_snapshot().paused, "nothing was done");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_13_3_every_answer_tells_a_browser_to_be_careful() {
+    let stage = Stage::busy().await;
+    for (method, path) in routes() {
+        if ["/api/v1/events", "/live"].contains(&&*path) {
+            continue; // have no end
+        }
+        let reply = stage.ask(&method, &path, "", "").await;
+        let policy = reply.header("content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'"), "{path}");
+        for word in ["unsafe", "http:", "https:", "data:", "*"] {
+            assert!(!policy.contains(word), "{path}: {policy}");
+        }
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("x-frame-options", "DENY"),
+            ("referrer-policy", "no-referrer"),
+            ("cache-control", "no-store"),
+            ("cross-origin-resource-policy", "same-origin"),
+        ] {
+            assert_eq!(reply.header(name), Some(value), "{path}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! A service with a server, and a client that says exactly what it is told to say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use symphony_core::agent::AgentErrorKind;
+use symphony_core::{Identifier, Issue, Settings, StateSet};
+use symphony_http::{Config, Server};
+use symphony_memory::{MemoryTracker, Script, ScriptedAgent};
+use symphony_runtime::{GivenAgent, GivenTracker, Handle, Service};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+/// A title that would like to be more than text.
+pub(crate) const HOSTILE: &str = "<script>alert(1)</script> \u{1b}[2J\u{202e}'\" & more";
+
+/// How long a test waits for anything.
+const LIMIT: Duration = Duration::from_secs(60);
+
+pub(crate) struct Stage {
+    pub(crate) board: MemoryTracker,
+    pub(crate) handle: Handle,
+    pub(crate) port: u16,
+    tasks: Vec<JoinHandle<()>>,
+    _root: tempfile::TempDir,
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+/// An issue whose label says what its agent does.
+pub(crate) fn issue(id: &str, title: &str, label: &str) -> Issue {
+    let mut issue = Issue::new(id, &format!("MT-{id}"), title, "Todo").unwrap();
+    issue.labels = symphony_core::Label::list([label]);
+    issue
+}
+
+impl Stage {
+    /// A service with one agent that hangs, one that failed, one that asks, and one issue too many.
+    pub(crate) async fn busy() -> Self {
+        let stage = Self::with(Config::default(), 3).await;
+        let mut hangs = issue("1", "Sand the door", "hang");
+        hangs.url = Some("https://tracker.example/MT-1".to_owned());
+        stage.board.add(hangs);
+        stage.board.add(issue("2", "Order paint", "fail"));
+        stage.board.add(issue("3", HOSTILE, "ask"));
+        stage.board.update("3", |issue| issue.url = Some("javascript:alert(1)".to_owned()));
+        let mut blocked = issue("4", "Paint the door", "hang");
+        blocked.blocked_by = vec![blocker("1")];
+        stage.board.add(blocked);
+        let _ = stage.handle.poll_now();
+        stage
+            .until(|snapshot| {
+                snapshot.running.iter().any(|row| row.last_event.is_some())
+                    && snapshot.waiting.len() == 1
+                    && snapshot.blocked.len() == 1
+                    && snapshot.candidates.first.iter().any(|row| row.id.as_str() == "4")
+            })
+            .await;
+        stage
+    }
+
+    /// A service without issues, and its server.
+    pub(crate) async fn with(config: Config, agents: u32) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let board = MemoryTracker::new();
+        let hang = Script::new().event("notification", "at work").spend(1_200, 800).hang();
+        let fail = Script::new().fail(AgentErrorKind::TurnFailed, "as the label says");
+        let agent = ScriptedAgent::new(Script::new().set_state("Done"))
+            .for_label("hang", hang)
+            .for_label("fail", fail)
+            .for_label("ask", Script::new().ask("Which <b>colour</b>?"));
+        let (todo, done) = (StateSet::new(["Todo"]), StateSet::new(["Done"]));
+        let mut settings = Settings::new("board", todo, done, root.path().join("work"));
+        settings.agent.kind = "scripted".to_owned();
+        settings.agent.max_concurrent_agents = agents;
+        settings.agent.max_retry_backoff = Duration::from_secs(3_600);
+        let service = Service::builder()
+            .settings(settings, "Please do this: {{ issue.title }}")
+            .tracker(GivenTracker::new("board", Arc::new(board.clone())))
+            .agent(GivenAgent::new("scripted", Arc::new(agent)))
+            .build()
+            .await
+            .unwrap();
+        let handle = service.handle();
+        let server = Server::bind(&config).await.unwrap();
+        let port = server.address().port();
+        let serving = tokio::spawn(server.serve(handle.clone()));
+        let running = tokio::spawn(async move {
+            service.run().await;
+        });
+        Self { board, handle, port, tasks: vec![running, serving], _root: root }
+    }
+
+    pub(crate) async fn until(&self, is_so: impl Fn(&symphony_core::snapshot::Snapshot) -> bool) {
+        let mut snapshots = self.handle.snapshots();
+        let waited = tokio::time::timeout(LIMIT, snapshots.wait_for(|now| is_so(now))).await;
+        let last = self.handle.last_snapshot();
+        assert!(waited.is_ok(), "it did not come about: {last:#?}");
+    }
+
+    /// What a well-behaved client says, with these lines besides.
+    pub(crate) async fn ask(&self, method: &str, path: &str, more: &str, body: &str) -> Reply {
+        let (port, length) = (self.port, body.len());
+        let length =
+            if body.is_empty() { String::new() } else { format!("Content-Length: {length}\r\n") };
+        let head = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n");
+        self.say(&format!("{head}{more}{length}Connection: close\r\n\r\n{body}")).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.ask("GET", path, "", "").await
+    }
+
+    pub(crate) async fn post(&self, path: &str) -> Reply {
+        self.ask("POST", path, "", "").await
+    }
+
+    pub(crate) async fn connect(&self) -> TcpStream {
+        TcpStream::connect(("127.0.0.1", self.port)).await.unwrap()
+    }
+
+    /// These bytes, and what comes back.
+    pub(crate) async fn say(&self, request: &str) -> Reply {
+        let mut stream = self.connect().await;
+        // Who is refused may not be listened to.
+        let _ = stream.write_all(request.as_bytes()).await;
+        let mut bytes = Vec::new();
+        let read = tokio::time::timeout(LIMIT, stream.read_to_end(&mut bytes)).await;
+        assert!(read.is_ok(), "no end of the answer to {request}");
+        Reply::parse(&bytes)
+    }
+}
+
+pub(crate) fn blocker(id: &str) -> symphony_core::Blocker {
+    let mut blocker = symphony_core::Blocker::default();
+    blocker.id = Some(id.into());
+    blocker.identifier = Some(Identifier::from(format!("MT-{id}").as_str()));
+    blocker.state = Some("Todo".into());
+    blocker
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    head: String,
+    pub(crate) body: String,
+}
+
+impl Reply {
+    fn parse(bytes: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(bytes);
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or_default();
+        let mut reply = Self { status, head: head.to_owned(), body: body.to_owned() };
+        if reply.header("transfer-encoding") == Some("chunked") {
+            reply.body = dechunk(body);
+        }
+        reply
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
+        lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The code of an error, in its envelope.
+    pub(crate) fn code(&self) -> String {
+        let body = self.json();
+        let error = body["error"].as_object().unwrap_or_else(|| panic!("no envelope: {self:?}"));
+        assert_eq!(error.len(), 2, "{self:?}");
+        assert!(!error["message"].as_str().unwrap().is_empty());
+        error["code"].as_str().unwrap().to_owned()
+    }
+}
+
+fn dechunk(mut rest: &str) -> String {
+    let mut body = String::new();
+    while let Some((size, after)) = rest.split_once("\r\n") {
+        let Ok(size) = usize::from_str_radix(size.trim(), 16) else { break };
+        let Some(chunk) = after.get(..size).filter(|_| size > 0) else { break };
+        body.push_str(chunk);
+        rest = after.get(size + 2..).unwrap_or("");
+    }
+    body
+}
