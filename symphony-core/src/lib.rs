@@ -33,7 +33,7 @@ pub mod workspace;
 pub use failure::{Failure, FailureKind};
 pub use issue::{Blocker, Identifier, Issue, IssueId, Label, Malformed, StateKind, StateName};
 pub use orchestrator::Orchestrator;
-pub use plain::plain;
+pub use plain::{plain, plain_start};
 pub use settings::{Settings, StateSet};
 pub use text::is_plain;
 pub use workspace::{HostId, Scope, WorkspaceKey, WorkspaceRecord};

@@ -14,14 +14,31 @@ pub fn plain(text: &str, limit: usize) -> String {
     if start > 0 {
         line.push('…');
     }
-    for c in text[start..].trim_end().chars() {
+    push(&mut line, text[start..].trim_end());
+    line
+}
+
+/// The same, but of a longer text the beginning is kept: that is where a title says what it is about.
+#[must_use]
+pub fn plain_start(text: &str, limit: usize) -> String {
+    let end = (0..=limit.min(text.len())).rev().find(|&at| text.is_char_boundary(at));
+    let start = &text[..end.unwrap_or(0)];
+    let mut line = String::with_capacity(start.len());
+    push(&mut line, start.trim_end());
+    if start.len() < text.len() {
+        line.push('…');
+    }
+    line
+}
+
+fn push(line: &mut String, text: &str) {
+    for c in text.chars() {
         if is_plain(c) {
             line.push(c);
         } else {
             let _ = write!(line, "{}", c.escape_default());
         }
     }
-    line
 }
 
 #[cfg(test)]
@@ -41,5 +58,13 @@ mod tests {
         assert_eq!(plain("ööö", 3), "…ö");
         assert_eq!(plain("abc", 3), "abc");
         assert_eq!(plain("", 0), "");
+    }
+
+    #[test]
+    fn the_beginning_of_a_long_title_is_kept_and_no_character_is_split() {
+        assert_eq!(plain_start("ööö", 3), "ö…");
+        assert_eq!(plain_start("abc\u{1b}", 4), "abc\\u{1b}");
+        assert_eq!(plain_start("abc", 3), "abc");
+        assert_eq!(plain_start("abc", 0), "…");
     }
 }

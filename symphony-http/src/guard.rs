@@ -27,6 +27,9 @@ pub(crate) struct Guard {
     token: Option<[u8; 32]>,
 }
 
+/// How long the path and the query of a request may be.
+const LONGEST_ADDRESS: usize = 8 * 1024;
+
 /// What needs no token: it tells nothing but that the service lives.
 const OPEN: [&str; 2] = ["/healthz", "/readyz"];
 
@@ -41,6 +44,10 @@ impl Guard {
     }
 
     fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Error> {
+        if uri.path().len() + uri.query().map_or(0, str::len) > LONGEST_ADDRESS {
+            let message = format!("the address is longer than {LONGEST_ADDRESS} bytes");
+            return Err(Error::new(StatusCode::URI_TOO_LONG, "address_too_long", message));
+        }
         let host = self.host(uri, headers)?;
         from_here(&host, method, headers)?;
         let path = uri.path();

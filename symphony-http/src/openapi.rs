@@ -54,7 +54,7 @@ fn of<T: JsonSchema>(types: &mut SchemaGenerator) -> Value {
 }
 
 /// What may go wrong on any route, and why.
-const ERRORS: [(u16, &str); 9] = [
+const ERRORS: [(u16, &str); 10] = [
     (400, "The request cannot be understood"),
     (401, "A token is needed"),
     (403, "Host or Origin are not this server's"),
@@ -62,12 +62,13 @@ const ERRORS: [(u16, &str); 9] = [
     (405, "Not with this method"),
     (409, "Not in the stage that the issue is in"),
     (413, "The body is too large"),
+    (414, "The address is too long"),
     (415, "Not with this type of content"),
     (503, "The service has ended"),
 ];
 
 /// The errors of every route.
-const COMMON: [u16; 5] = [401, 403, 405, 413, 503];
+const COMMON: [u16; 6] = [401, 403, 405, 413, 414, 503];
 
 /// The OpenAPI document of the API.
 #[must_use]

@@ -190,7 +190,9 @@ impl Handle {
         let mut status =
             issue::status(&snapshot, &self.settings(), &row.identifier, &row.id, events, runs);
         if status.status == Stage::Released {
-            status.status = Stage::Candidate;
+            if issue::may_start(row) {
+                status.status = Stage::Candidate;
+            }
             status.unstarted = Some(UnstartedStatus::of(row, snapshot.now));
         }
         status

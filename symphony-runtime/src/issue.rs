@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use symphony_core::snapshot::Snapshot;
+use symphony_core::snapshot::{Reason, Snapshot, Unstarted};
 use symphony_core::status::{
     Attempts, BlockedStatus, CheckingStatus, CleaningStatus, IssueStatus, Logs, RetryStatus,
     RunStatus, RunningStatus, Stage, TimelineEntry, UnstartedStatus, WorkspaceStatus, obstacle,
 };
-use symphony_core::{Identifier, Issue, IssueId, Settings, WorkspaceKey, plain};
+use symphony_core::{Identifier, Issue, IssueId, Settings, WorkspaceKey, plain, plain_start};
 
 /// How much of a text is shown.
 const TEXT: usize = 2_000;
@@ -44,7 +44,7 @@ pub(crate) fn status(
         () if blocked.is_some() => Stage::Blocked,
         () if checking.is_some() => Stage::Checking,
         () if cleaning.is_some() => Stage::Cleaning,
-        () if unstarted.is_some() => Stage::Candidate,
+        () if unstarted.is_some_and(may_start) => Stage::Candidate,
         () => Stage::Released,
     };
     let attempt = running.map(|row| row.attempt).or(checking.map(|row| row.attempt)).flatten();
@@ -60,7 +60,7 @@ pub(crate) fn status(
         issue_identifier: identifier.as_str().to_owned(),
         issue_id: id.as_str().to_owned(),
         status: stage,
-        title: issue.map(|issue| plain(&issue.title, TEXT)),
+        title: issue.map(|issue| plain_start(&issue.title, TEXT)),
         url: issue.and_then(|issue| symphony_core::status::link(issue.url.as_deref())),
         workspace: key.map(|key| WorkspaceStatus {
             path: settings.workspace.root.join(key.as_str()).display().to_string(),
@@ -83,9 +83,14 @@ pub(crate) fn status(
     }
 }
 
+/// Whether a candidate is still one: the list may be older than what was learned of it.
+pub(crate) const fn may_start(row: &Unstarted) -> bool {
+    !matches!(row.reason, Reason::Terminal(_) | Reason::NotActive(_) | Reason::Gone)
+}
+
 /// What else the tracker tells, as far as people care; not the description, which may be long.
 fn tracked(issue: &Issue) -> Map<String, Value> {
-    let text = |text: &str| plain(text, TEXT);
+    let text = |text: &str| plain_start(text, TEXT);
     let blocked_by = issue.blocked_by.iter().filter_map(|blocker| blocker.identifier.as_ref());
     let fields = [
         ("state", json!(text(issue.state.as_str()))),

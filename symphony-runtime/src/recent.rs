@@ -8,7 +8,7 @@ use symphony_core::agent::AgentEvent;
 use symphony_core::orchestrator::{Happened, IssueName, Notice, RunEnd, RunId};
 use symphony_core::status::{RunStatus, TimelineEntry, Told};
 use symphony_core::time::Wall;
-use symphony_core::{Identifier, IssueId, plain};
+use symphony_core::{Identifier, IssueId, plain, plain_start};
 
 /// How many events of an issue are kept.
 const EVENTS: usize = 200;
@@ -58,7 +58,7 @@ impl Happening {
             Self::Agent(run, event) => TimelineEntry {
                 at: event.at,
                 event: plain(&event.name, TEXT),
-                message: plain(&event.summary, TEXT),
+                message: plain_start(&event.summary, TEXT),
                 run: Some(run.to_string()),
             },
             Self::Notice(at, run, told) => TimelineEntry {
@@ -182,7 +182,7 @@ fn outcome(end: &RunEnd) -> (&'static str, Option<String>) {
         RunEnd::Succeeded => ("succeeded", None),
         RunEnd::Cancelled => ("cancelled", None),
         RunEnd::Failed(failure) => ("failed", Some(plain(&failure.to_string(), TEXT))),
-        RunEnd::InputRequired { question } => ("input_required", Some(plain(question, TEXT))),
+        RunEnd::InputRequired { question } => ("input_required", Some(plain_start(question, TEXT))),
     }
 }
 

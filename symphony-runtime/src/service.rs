@@ -188,7 +188,7 @@ impl ServiceBuilder {
         };
         let state = blocking(move || State::begin(&root, wall_now())).await??;
         loaded.tracker.resume(&state.spent());
-        let clock = Clock::start();
+        let mut clock = Clock::start();
         let now = clock.now();
         let restored = Restored {
             boot: state.boot(),

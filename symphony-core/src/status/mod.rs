@@ -17,12 +17,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Tokens;
-use crate::plain;
 use crate::problem::Problem;
 use crate::snapshot::{
     CandidatesView, Explanation, HoldRow, Reason, Slots, Snapshot, Totals, Unstarted, Verdict,
 };
 use crate::time::{Mono, Now, Wall};
+use crate::{plain, plain_start};
 
 pub use issue::{
     Attempts, IssueStatus, Logs, RunStatus, SessionLog, Stage, TimelineEntry, WorkspaceStatus,
@@ -389,7 +389,7 @@ impl UnstartedStatus {
             issue_id: row.id.as_str().to_owned(),
             issue_identifier: row.identifier.as_str().to_owned(),
             reason: row.reason.as_str().to_owned(),
-            message: plain(&row.reason.to_string(), TEXT),
+            message: plain_start(&row.reason.to_string(), TEXT),
             until,
         }
     }
@@ -413,7 +413,7 @@ impl VerdictStatus {
             }
             other => other.to_string(),
         };
-        Self { code: verdict.as_str().to_owned(), message: plain(&message, TEXT) }
+        Self { code: verdict.as_str().to_owned(), message: plain_start(&message, TEXT) }
     }
 }
 

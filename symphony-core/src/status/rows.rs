@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{TEXT, TITLE, TokensStatus, at, when};
 use crate::orchestrator::{BlockReason, Phase, StopReason};
-use crate::plain;
 use crate::snapshot::{BlockedRow, CheckingRow, CleaningRow, RunningRow, WaitingRow};
 use crate::time::{Now, Wall};
+use crate::{plain, plain_start};
 
 /// A live run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -68,9 +68,9 @@ impl RunningStatus {
         Self {
             issue_id: row.issue.id.as_str().to_owned(),
             issue_identifier: row.issue.identifier.as_str().to_owned(),
-            title: plain(&row.issue.title, TITLE),
+            title: plain_start(&row.issue.title, TITLE),
             url: link(row.issue.url.as_deref()),
-            state: plain(row.issue.state.as_str(), TITLE),
+            state: plain_start(row.issue.state.as_str(), TITLE),
             session_id: row.session_id.as_deref().map(|id| plain(id, TITLE)),
             turn_count: row.turns,
             max_turns: row.max_turns,
@@ -83,7 +83,7 @@ impl RunningStatus {
             workspace_key: row.key.as_str().to_owned(),
             pid: row.pid,
             last_event: last.map(|event| plain(&event.name, TITLE)),
-            last_message: last.map(|event| plain(&event.summary, TEXT)).unwrap_or_default(),
+            last_message: last.map(|event| plain_start(&event.summary, TEXT)).unwrap_or_default(),
             started_at: row.started.wall,
             last_event_at: last.map(|event| event.at),
             tokens: TokensStatus::of(row.tokens),
@@ -125,9 +125,9 @@ impl RetryStatus {
         Self {
             issue_id: row.issue.id.as_str().to_owned(),
             issue_identifier: row.issue.identifier.as_str().to_owned(),
-            title: plain(&row.issue.title, TITLE),
+            title: plain_start(&row.issue.title, TITLE),
             url: link(row.issue.url.as_deref()),
-            state: plain(row.issue.state.as_str(), TITLE),
+            state: plain_start(row.issue.state.as_str(), TITLE),
             attempt: row.attempt,
             due_at: row.until.map(|until| at(now, until)),
             error: failure.or_else(|| is_due.then(|| obstacle.to_owned())),
@@ -164,15 +164,15 @@ impl BlockedStatus {
     #[must_use]
     pub fn of(row: &BlockedRow) -> Self {
         let (reason, question) = match &row.why {
-            BlockReason::Question(question) => ("question", Some(plain(question, 4 * TEXT))),
+            BlockReason::Question(question) => ("question", Some(plain_start(question, 4 * TEXT))),
             BlockReason::Operator => ("operator", None),
         };
         Self {
             issue_id: row.issue.id.as_str().to_owned(),
             issue_identifier: row.issue.identifier.as_str().to_owned(),
-            title: plain(&row.issue.title, TITLE),
+            title: plain_start(&row.issue.title, TITLE),
             url: link(row.issue.url.as_deref()),
-            state: plain(row.issue.state.as_str(), TITLE),
+            state: plain_start(row.issue.state.as_str(), TITLE),
             reason: reason.to_owned(),
             question,
             since: row.since.wall,
@@ -200,7 +200,7 @@ impl CheckingStatus {
         Self {
             issue_id: row.issue.id.as_str().to_owned(),
             issue_identifier: row.issue.identifier.as_str().to_owned(),
-            state: plain(row.issue.state.as_str(), TITLE),
+            state: plain_start(row.issue.state.as_str(), TITLE),
             attempt: row.attempt,
         }
     }
@@ -230,7 +230,7 @@ impl CleaningStatus {
         Self {
             issue_id: row.issue.id.as_str().to_owned(),
             issue_identifier: row.issue.identifier.as_str().to_owned(),
-            state: plain(row.issue.state.as_str(), TITLE),
+            state: plain_start(row.issue.state.as_str(), TITLE),
             failures: row.failures,
             due_at: row.until.map(|until| at(now, until)),
         }

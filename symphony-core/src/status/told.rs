@@ -1,7 +1,7 @@
 //! Notices in one line, for people.
 
 use crate::orchestrator::{BlockReason, Happened, ReleaseReason, RunEnd, StopReason};
-use crate::plain;
+use crate::plain_start;
 
 use super::TEXT;
 
@@ -80,7 +80,7 @@ impl Told {
             Happened::ShuttingDown => ("shutting_down", none()),
             Happened::JobFailed { job, failure } => ("job_failed", format!("{job}: {failure}")),
         };
-        Self { event, message: plain(&message, TEXT) }
+        Self { event, message: plain_start(&message, TEXT) }
     }
 }
 

@@ -201,8 +201,9 @@ async fn rule_13_3_what_is_too_large_is_refused() {
     let delivery = "x".repeat((1 << 20) + 1);
     assert_eq!(stage.ask("POST", "/webhooks/linear", "", &delivery).await.status, 413);
     let long = format!("/api/v1/{}", "x".repeat(40_000));
-    let reply = stage.get(&long).await;
-    assert!([414, 431].contains(&reply.status), "{}", reply.status);
+    assert_eq!(stage.get(&long).await.code(), "address_too_long");
+    let longer = format!("/api/v1/{}", "x".repeat(400_000));
+    assert!([414, 431].contains(&stage.get(&longer).await.status));
     let lines = "X: y\r\n".repeat(200);
     assert_eq!(stage.ask("GET", "/api/v1/state", &lines, "").await.status, 431);
     assert!(!stage.handle.last_snapshot().paused, "nothing was done");
@@ -228,7 +229,9 @@ async fn rule_13_3_a_path_is_a_name_and_never_a_place() {
         let reply = stage.get(path).await;
         assert_eq!(reply.status, 404, "{path} {reply:?}");
         assert_eq!(reply.header("x"), None, "{path}");
-        assert!(!reply.body.contains("<script>"), "{path}");
+        // In JSON it is text, and no browser is to guess otherwise.
+        let is_json = reply.header("content-type") == Some("application/json");
+        assert!(is_json || !reply.body.contains("<script>"), "{path}");
         assert!(reply.body.chars().all(|c| c == '\n' || symphony_core::is_plain(c)), "{path}");
     }
 }

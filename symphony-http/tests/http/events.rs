@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use symphony_http::Config;
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::stage::{Stage, issue};
 
@@ -136,7 +136,7 @@ async fn rule_13_3_who_does_not_read_is_let_go_and_nobody_waits_for_it() {
     }
     stage.handle.poll_now().unwrap();
     stage.until(|now| now.running.len() == 200).await;
-    let deaf = Listener::join(&stage, "/api/v1/events", None).await;
+    let mut deaf = deaf(&stage).await;
     let mut listener = Listener::join(&stage, "/api/v1/events", None).await;
     listener.next().await.unwrap();
     // Every issue changes again and again, which is more than a socket holds.
@@ -157,5 +157,16 @@ async fn rule_13_3_who_does_not_read_is_let_go_and_nobody_waits_for_it() {
         heard += 1;
     }
     assert_eq!(heard, 40, "who reads hears all of it");
-    drop(deaf);
+    let end =
+        tokio::time::timeout(Duration::from_secs(60), deaf.read_to_end(&mut Vec::new())).await;
+    assert!(end.is_ok(), "it was not let go");
+}
+
+/// A listener that asks and does not read, with little room for what is sent to it.
+async fn deaf(stage: &Stage) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4_096).unwrap();
+    let mut stream = socket.connect(([127, 0, 0, 1], stage.port).into()).await.unwrap();
+    stream.write_all(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    stream
 }
