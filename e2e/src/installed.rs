@@ -1,4 +1,4 @@
-//! Where Codex is.
+//! Where the programs are.
 
 use std::path::{Path, PathBuf};
 
@@ -16,4 +16,15 @@ pub fn codex() -> PathBuf {
          npm install --prefix target/codex @openai/codex@0.166.0"
     );
     program.canonicalize().unwrap()
+}
+
+/// The command `symphony`, beside this program of the same build.
+///
+/// # Panics
+/// It is not built: a run of all tests builds it.
+#[must_use]
+pub fn symphony(beside: &str) -> PathBuf {
+    let program = Path::new(beside).with_file_name("symphony");
+    assert!(program.exists(), "the command is not built; run cargo build -p symphony-cli");
+    program
 }

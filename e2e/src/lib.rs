@@ -1,9 +1,12 @@
-//! What the tests with the real Codex need: the program, and a model that follows a script.
+//! What the tests with the real Codex and a real browser need: the programs, a model that follows a
+//! script, and hands on the browser's wheel.
 
-#![expect(clippy::unwrap_used, reason = "only tests use it")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "only tests use it")]
 
+mod browser;
 mod installed;
 mod model;
 
-pub use installed::codex;
+pub use browser::{Browser, Look};
+pub use installed::{codex, symphony};
 pub use model::{Does, Model};

@@ -10,6 +10,8 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use secrecy::{ExposeSecret as _, SecretString};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
@@ -114,32 +116,10 @@ fn shown_token(value: &str) -> Option<String> {
         return Some(rest.trim().to_owned());
     }
     let is_basic = scheme.eq_ignore_ascii_case("basic");
-    let decoded = is_basic.then(|| base64(rest.trim())).flatten()?;
+    let decoded =
+        is_basic.then(|| BASE64.decode(rest.trim().trim_end_matches('=')).ok()).flatten()?;
     let text = String::from_utf8(decoded).ok()?;
     text.split_once(':').map(|(_, password)| password.to_owned())
-}
-
-/// Decodes standard base64, with or without its padding.
-fn base64(text: &str) -> Option<Vec<u8>> {
-    let digits = text.trim_end_matches('=').bytes().map(|byte| match byte {
-        b'A'..=b'Z' => Some(byte - b'A'),
-        b'a'..=b'z' => Some(byte - b'a' + 26),
-        b'0'..=b'9' => Some(byte - b'0' + 52),
-        b'+' => Some(62),
-        b'/' => Some(63),
-        _ => None,
-    });
-    let mut out = Vec::with_capacity(text.len());
-    let (mut bits, mut count) = (0_u32, 0);
-    for digit in digits {
-        bits = (bits << 6) | u32::from(digit?);
-        count += 6;
-        if count >= 8 {
-            count -= 8;
-            out.push(u8::try_from((bits >> count) & 0xff).ok()?);
-        }
-    }
-    Some(out)
 }
 
 /// Whether a browser, where one tells, says that a page of this server asks.

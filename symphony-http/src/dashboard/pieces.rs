@@ -136,6 +136,7 @@ struct Head<'a> {
     runs_failed: u64,
     bars: Vec<(usize, u64)>,
     per_minute: u64,
+    clock: Clock,
 }
 
 #[derive(Template)]
@@ -218,6 +219,7 @@ impl Pieces {
                 runs_failed: summary.codex_totals.runs_failed,
                 bars,
                 per_minute,
+                clock,
             }),
             running: html(&Running { rows: running, more: running_more, clock }),
             retrying: html(&Retrying { rows: waiting, more: waiting_more, clock }),

@@ -1,0 +1,8 @@
+//! The web dashboard in a real browser.
+
+#![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
+
+mod dashboard;
+mod demo;
+mod pictures;
+mod stage;

@@ -1,0 +1,75 @@
+//! The pictures of the documents: `scripts/screenshots` puts them there.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use symphony_e2e::Look;
+
+use crate::stage::{Stage, issue};
+
+/// Where pictures go: below the target folder, unless told otherwise.
+fn folder() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folder = std::env::var_os("SYMPHONY_SCREENSHOTS").map(PathBuf::from);
+    let folder = root.join(folder.unwrap_or_else(|| "target/screenshots".into()));
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+async fn take(stage: &Stage, name: &str, look: Look) {
+    stage.browser.look(look).await;
+    let too_wide = "return document.documentElement.scrollWidth > window.innerWidth";
+    assert_eq!(stage.browser.run(too_wide).await, false, "{name} is wider than the window");
+    fs::write(folder().join(name), stage.browser.picture().await).unwrap();
+}
+
+/// Fills the board with what a working day has.
+async fn busy(stage: &Stage) {
+    for (id, title, label) in [
+        ("101", "Checkout: keep the basket when a session ends", "limits"),
+        ("102", "Search finds nothing behind an umlaut", "test"),
+        ("104", "Rewrite the importer's retry loop", "hang"),
+        ("107", "Dark mode for the invoices", "speak"),
+        ("108", "Move payments to one provider", "ask"),
+        ("110", "Flaky test in the mailer", "fail"),
+    ] {
+        stage.board.add(issue(id, title, label));
+    }
+    for (id, title) in [("112", "Delete the second provider"), ("113", "Tell customers")] {
+        let mut waits = issue(id, title, "hang");
+        waits.state = "Todo".into();
+        let mut blocker = symphony_core::Blocker::default();
+        blocker.identifier = Some("MT-108".into());
+        waits.blocked_by = vec![blocker];
+        stage.board.add(waits);
+    }
+    stage.handle.poll_now().unwrap();
+    stage
+        .until(|now| {
+            now.running.iter().filter(|row| row.last_event.is_some()).count() == 4
+                && now.waiting.len() == 1
+                && now.blocked.len() == 1
+                && now.rate_limits.is_some()
+                && now.candidates.first.len() >= 2
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_13_3_the_dashboard_fits_every_window_and_its_pictures_are_taken() {
+    let stage = Stage::new().await;
+    busy(&stage).await;
+    stage.visit("/").await;
+    stage.browser.until("document.querySelectorAll('#main tr[id^=run-]').length === 4").await;
+    stage.browser.until("document.querySelectorAll('.chart rect').length >= 3").await;
+    let wide = Look { width: 1_280, height: 1_000, dark: false };
+    take(&stage, "dashboard-light.png", wide).await;
+    take(&stage, "dashboard-dark.png", Look { dark: true, ..wide }).await;
+    take(&stage, "dashboard-phone.png", Look { width: 390, height: 844, dark: false }).await;
+    take(&stage, "dashboard-narrow.png", Look { width: 800, height: 900, dark: false }).await;
+    stage.visit("/issues/MT-110").await;
+    stage.browser.until("document.querySelector('#timeline')").await;
+    take(&stage, "issue-light.png", wide).await;
+    take(&stage, "issue-phone.png", Look { width: 390, height: 844, dark: true }).await;
+    stage.close().await;
+}

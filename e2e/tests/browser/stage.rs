@@ -1,0 +1,149 @@
+//! A service with a dashboard, and a browser in front of it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use symphony_core::agent::{AgentErrorKind, RateLimitWindow, RateLimits};
+use symphony_core::snapshot::Snapshot;
+use symphony_core::time::Wall;
+use symphony_core::{Issue, Label, Settings, StateSet};
+use symphony_e2e::Browser;
+use symphony_http::{Config, Server};
+use symphony_memory::{Gate, MemoryTracker, Script, ScriptedAgent, Step};
+use symphony_runtime::{GivenAgent, GivenTracker, Handle, Service};
+use tokio::task::JoinHandle;
+
+/// A title that would like to be more than text.
+pub(crate) const HOSTILE: &str =
+    "<script>window.hacked = 1</script><img src=x onerror=\"window.hacked = 2\"> \u{1b}[2J\u{202e}";
+
+pub(crate) struct Stage {
+    pub(crate) board: MemoryTracker,
+    pub(crate) handle: Handle,
+    pub(crate) browser: Browser,
+    /// Opens for agents that wait to say something.
+    pub(crate) gate: Gate,
+    pub(crate) url: String,
+    server: JoinHandle<()>,
+    service: JoinHandle<()>,
+    _root: tempfile::TempDir,
+}
+
+/// An issue whose label says what its agent does.
+pub(crate) fn issue(id: &str, title: &str, label: &str) -> Issue {
+    let mut issue = Issue::new(id, &format!("MT-{id}"), title, "In Progress").unwrap();
+    issue.labels = Label::list([label]);
+    issue.url = Some(format!("https://tracker.example/MT-{id}"));
+    issue
+}
+
+impl Stage {
+    /// A service without issues.
+    pub(crate) async fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let (board, gate) = (MemoryTracker::new(), Gate::new());
+        let service = Service::builder()
+            .settings(settings(root.path().join("work")), "Please do this: {{ issue.title }}")
+            .tracker(GivenTracker::new("board", Arc::new(board.clone())))
+            .agent(GivenAgent::new("scripted", Arc::new(agent(&gate))))
+            .build()
+            .await
+            .unwrap();
+        let handle = service.handle();
+        let server = Server::bind(&Config::default()).await.unwrap();
+        let url = format!("http://{}", server.address());
+        let server = tokio::spawn(server.serve(handle.clone()));
+        let service = tokio::spawn(async move {
+            service.run().await;
+        });
+        let browser = Browser::open().await;
+        Self { board, handle, browser, gate, url, server, service, _root: root }
+    }
+
+    pub(crate) async fn visit(&self, path: &str) {
+        self.browser.visit(&format!("{}{path}", self.url)).await;
+    }
+
+    /// Puts an issue on the board and tells the service.
+    pub(crate) fn add(&self, issue: Issue) {
+        self.board.add(issue);
+        self.handle.poll_now().unwrap();
+    }
+
+    pub(crate) async fn until(&self, is_so: impl Fn(&Snapshot) -> bool) {
+        let mut snapshots = self.handle.snapshots();
+        let limit = Duration::from_secs(60);
+        let waited = tokio::time::timeout(limit, snapshots.wait_for(|now| is_so(now))).await;
+        let last = self.handle.last_snapshot();
+        assert!(waited.is_ok(), "it did not come about: {last:#?}");
+    }
+
+    /// The server goes, the service stays.
+    pub(crate) fn end_server(&self) {
+        self.server.abort();
+    }
+
+    /// Ends everything; the pages must have been content, and have asked nobody else.
+    pub(crate) async fn close(self) {
+        let complaints = self.browser.complaints().await;
+        assert!(complaints.is_empty(), "{complaints:#?}");
+        let requests = self.browser.requests().await;
+        let others: Vec<&String> =
+            requests.iter().filter(|url| !url.starts_with(&self.url)).collect();
+        assert!(others.is_empty(), "{others:#?}");
+        assert!(requests.len() > 3, "{requests:#?}");
+        self.end().await;
+    }
+
+    /// Ends everything, whatever the pages say.
+    pub(crate) async fn end(self) {
+        self.browser.close().await;
+        self.handle.shut_down().unwrap();
+        self.service.await.unwrap();
+        self.server.abort();
+    }
+}
+
+fn settings(root: PathBuf) -> Settings {
+    let (active, done) = (StateSet::new(["Todo", "In Progress"]), StateSet::new(["Done"]));
+    let mut settings = Settings::new("board", active, done, root);
+    settings.agent.kind = "scripted".to_owned();
+    settings.agent.max_concurrent_agents = 6;
+    settings.agent.max_retry_backoff = Duration::from_secs(3_600);
+    settings
+}
+
+/// An agent that does what an issue's label says.
+fn agent(gate: &Gate) -> ScriptedAgent {
+    let at_work = |script: Script, text: &str| {
+        let spend = |script: Script, round: u64| {
+            script.spend(21_400 * (1 + round % 3), 1_310).wait(Duration::from_secs(4))
+        };
+        let script = script.spend(84_200, 2_310).event("notification", text);
+        (0..20).fold(script, spend)
+    };
+    let speaks = Script::new().event("notification", "first word").spend(11_000, 500);
+    let speaks = speaks.wait_for(gate).event("notification", "second word").hang();
+    ScriptedAgent::new(Script::new().set_state("Done"))
+        .for_label("hang", at_work(Script::new(), "reading the code").hang())
+        .for_label("test", at_work(Script::new(), "exec_command: cargo test").hang())
+        .for_label("limits", at_work(Script::new().then(limits()), "writing a test first").hang())
+        .for_label("speak", speaks)
+        .for_label(
+            "fail",
+            Script::new().fail(AgentErrorKind::TurnFailed, "the model is overloaded"),
+        )
+        .for_label("ask", Script::new().ask("Which of the two payment providers is to be kept?"))
+}
+
+fn limits() -> Step {
+    let window = |name: &str, used_percent: f64, minutes: u64| RateLimitWindow {
+        name: name.to_owned(),
+        used_percent,
+        window_minutes: Some(minutes),
+        resets_at: Some(Wall::parse("2030-01-01T12:00:00Z").unwrap()),
+    };
+    let windows = vec![window("primary", 41.0, 300), window("secondary", 88.0, 10_080)];
+    Step::RateLimits(RateLimits { windows, plan: Some("pro".to_owned()), ..RateLimits::default() })
+}
