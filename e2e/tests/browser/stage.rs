@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use symphony_core::agent::{AgentErrorKind, RateLimitWindow, RateLimits};
 use symphony_core::snapshot::Snapshot;
@@ -138,12 +138,14 @@ fn agent(gate: &Gate) -> ScriptedAgent {
 }
 
 fn limits() -> Step {
-    let window = |name: &str, used_percent: f64, minutes: u64| RateLimitWindow {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let now = Wall::from_unix_millis(now.try_into().unwrap());
+    let window = |name: &str, used_percent: f64, minutes: u64, left: u64| RateLimitWindow {
         name: name.to_owned(),
         used_percent,
         window_minutes: Some(minutes),
-        resets_at: Some(Wall::parse("2030-01-01T12:00:00Z").unwrap()),
+        resets_at: Some(now + Duration::from_secs(left * 60)),
     };
-    let windows = vec![window("primary", 41.0, 300), window("secondary", 88.0, 10_080)];
+    let windows = vec![window("primary", 41.0, 300, 150), window("secondary", 88.0, 10_080, 4_000)];
     Step::RateLimits(RateLimits { windows, plan: Some("pro".to_owned()), ..RateLimits::default() })
 }
