@@ -130,7 +130,7 @@ document.addEventListener("click", async (event) => {
   try {
     const answer = await fetch(button.dataset.post, { method: "POST" });
     const body = await answer.json();
-    tell(answer.ok ? `${body.operations.join(" and ")}: done` : body.error.message);
+    tell(answer.ok ? `${body.operations.join(" and ").replaceAll("_", " ")}: done` : body.error.message);
   } catch {
     tell("The service does not answer.");
   } finally {

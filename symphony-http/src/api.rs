@@ -197,6 +197,13 @@ pub(crate) async fn resume(State(app): State<Arc<App>>) -> Result<Response, Erro
     Ok(queued(&["resume"], coalesced))
 }
 
+/// `POST /api/v1/clear-holds`
+pub(crate) async fn clear_holds(State(app): State<Arc<App>>) -> Result<Response, Error> {
+    let coalesced = app.handle.snapshot()?.holds.is_empty();
+    app.handle.clear_holds()?;
+    Ok(queued(&["clear_holds"], coalesced))
+}
+
 /// `POST /api/v1/<identifier>/stop`
 pub(crate) async fn stop(
     State(app): State<Arc<App>>,

@@ -110,6 +110,13 @@ pub(crate) fn api() -> Vec<Route> {
             post(api::pause),
         ),
         order("/api/v1/resume", "Start again", Answer::Queued, &[], post(api::resume)),
+        order(
+            "/api/v1/clear-holds",
+            "Try agents again that refuse for now",
+            Answer::Queued,
+            &[],
+            post(api::clear_holds),
+        ),
         read("/api/v1/openapi.json", "This document", Answer::Document, &[], get(openapi::serve)),
         read(
             "/api/v1/{identifier}",

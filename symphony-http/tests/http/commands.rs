@@ -52,6 +52,20 @@ async fn rule_4_7_an_issue_is_stopped_and_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn rule_7_6_an_operator_clears_a_hold() {
+    let stage = Stage::with(symphony_http::Config::default(), 1).await;
+    stage.board.add(crate::stage::issue("1", "Sand the door", "limit"));
+    stage.handle.poll_now().unwrap();
+    stage.until(|now| now.holds.len() == 1 && now.running.is_empty()).await;
+    let page = stage.get("/").await.body;
+    assert!(page.contains("used up") && page.contains("/api/v1/clear-holds"), "{page}");
+    let tried = stage.handle.last_snapshot().totals.started;
+    let answer = stage.post("/api/v1/clear-holds").await.json();
+    assert_eq!(answer["operations"], json!(["clear_holds"]));
+    stage.until(|now| now.totals.started > tried).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rule_5_5_the_service_explains_itself() {
     let stage = Stage::busy().await;
     let answer = stage.get("/api/v1/explain").await.json();

@@ -74,6 +74,7 @@ impl Stage {
         let agent = ScriptedAgent::new(Script::new().set_state("Done"))
             .for_label("hang", hang)
             .for_label("fail", fail)
+            .for_label("limit", Script::new().fail(AgentErrorKind::UsageLimit, "used up"))
             .for_label("ask", Script::new().ask("Which <b>colour</b>?"));
         let (todo, done) = (StateSet::new(["Todo"]), StateSet::new(["Done"]));
         let mut settings = Settings::new("board", todo, done, root.path().join("work"));
