@@ -8,8 +8,6 @@ use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tracing_subscriber::fmt::MakeWriter;
-
 /// How much may wait for a reader that stands still.
 const MOST: usize = 1 << 20;
 
@@ -94,14 +92,6 @@ impl Write for &Unhurried {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Unhurried {
-    type Writer = &'a Self;
-
-    fn make_writer(&'a self) -> Self::Writer {
-        self
     }
 }
 

@@ -6,6 +6,7 @@ mod demo;
 mod endurance;
 mod kills;
 mod linear;
+mod logs;
 mod program;
 mod restarts;
 mod service;

@@ -243,6 +243,18 @@ impl Service {
         kill_process(pid(&self.child), signal).unwrap();
     }
 
+    /// What has been logged since the last look.
+    pub(crate) fn heard(&mut self) -> String {
+        let log = self.log.get_ref();
+        let flags = rustix::fs::fcntl_getfl(log).unwrap();
+        rustix::fs::fcntl_setfl(log, flags | OFlags::NONBLOCK).unwrap();
+        let mut heard = Vec::new();
+        let read = self.log.read_to_end(&mut heard);
+        rustix::fs::fcntl_setfl(self.log.get_ref(), flags).unwrap();
+        assert_eq!(read.err().map(|error| error.kind()), Some(ErrorKind::WouldBlock), "it ended");
+        String::from_utf8(heard).unwrap()
+    }
+
     /// Waits for its end without reading its log.
     pub(crate) fn end_unread(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
