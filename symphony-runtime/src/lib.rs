@@ -62,6 +62,7 @@ mod run_hooks;
 mod service;
 mod shell;
 mod state;
+mod transcript;
 mod watch;
 mod worker;
 

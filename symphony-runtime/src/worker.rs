@@ -31,6 +31,7 @@ use crate::loader::Loaded;
 use crate::panics::{caught, isolated};
 use crate::plain::safe;
 use crate::run_hooks::{Hooks, RunHooks};
+use crate::transcript::Transcripts;
 
 /// How much longer than its grace a backend may take to end what it has begun to open.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
@@ -43,6 +44,7 @@ pub(crate) struct Attempt {
     pub(crate) home: Home,
     pub(crate) hooks: Hooks,
     pub(crate) disk: Arc<Disk>,
+    pub(crate) transcripts: Transcripts,
     pub(crate) inbox: Inbox,
 }
 
@@ -302,6 +304,12 @@ impl Attempt {
         request.tools = self.loaded.tracker.tools();
         request.resume = self.start.resume.clone();
         request.hidden_env = Arc::clone(&self.loaded.hidden_env);
+        request.transcript = self.transcripts.begin(
+            self.start.run,
+            &self.start.issue.identifier,
+            self.loaded.settings().logging.max_bytes,
+            &self.loaded.secrets,
+        );
         request
     }
 

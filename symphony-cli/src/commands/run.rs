@@ -15,6 +15,9 @@ use crate::args::RunArgs;
 use crate::logging::{self, Log};
 use crate::{adapters, report};
 
+/// Below the folder for logs: what is said with agents, a file for each run.
+const RUNS: &str = "runs";
+
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let log = logging::start(&args.logging)?;
     symphony_host::harden().context("this process cannot be closed to its agents")?;
@@ -28,7 +31,10 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
     // Before the start, so that no signal falls between.
     let mut signals = Signals::new()?;
-    let builder = Service::builder().workflow(&args.workflow).registry(adapters::registry());
+    let mut builder = Service::builder().workflow(&args.workflow).registry(adapters::registry());
+    if let Some(folder) = &args.logging.logs_root {
+        builder = builder.transcripts(folder.join(RUNS));
+    }
     let built = tokio::select! {
         built = builder.build() => built,
         () = signals.stop() => {
