@@ -33,6 +33,7 @@ use crate::plain::safe;
 use crate::reader;
 use crate::recent::Recent;
 use crate::run_hooks::Hooks;
+use crate::spans::RunSpans;
 use crate::state::Saver;
 use crate::transcript::Transcripts;
 use crate::worker::{self, Attempt, Reins};
@@ -296,6 +297,7 @@ impl Driver {
             Effect::Start(start) => {
                 let run = start.run;
                 let reins = worker::spawn(Attempt {
+                    spans: RunSpans::of(&start),
                     start,
                     loaded: self.loaded.clone(),
                     home: self.tools.home.clone(),

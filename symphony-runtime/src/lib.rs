@@ -61,6 +61,7 @@ mod registry;
 mod run_hooks;
 mod service;
 mod shell;
+mod spans;
 mod state;
 mod transcript;
 mod watch;
