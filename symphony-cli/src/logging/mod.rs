@@ -1,6 +1,11 @@
 //! Where log lines go: to standard error, and to files that do not grow for ever (contract 13.1).
 
 mod lines;
+#[cfg(feature = "otel")]
+mod otel;
+#[cfg(not(feature = "otel"))]
+#[path = "no_otel.rs"]
+mod otel;
 mod rotating;
 mod unhurried;
 
@@ -26,6 +31,7 @@ const FILE: &str = "symphony.log";
 
 /// Where log lines go. Dropped when the program ends, it gives the last of them a moment.
 pub(crate) struct Log {
+    tracing: Option<otel::Tracing>,
     writers: Vec<Unhurried>,
     settings: Arc<LogSettings>,
 }
@@ -41,6 +47,7 @@ pub(crate) struct LogSettings {
 
 impl Drop for Log {
     fn drop(&mut self) {
+        drop(self.tracing.take()); // it may have something to say
         self.writers.iter().for_each(Unhurried::finish);
     }
 }
@@ -70,7 +77,8 @@ pub(crate) fn start(args: &LoggingArgs) -> anyhow::Result<Log> {
     };
     let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let lines = Lines { screen, colours, file, look: look.clone() };
-    let layers = tracing_subscriber::registry().with(lines.with_filter(filter));
+    let (traces, tracing) = otel::start()?;
+    let layers = tracing_subscriber::registry().with(lines.with_filter(filter)).with(traces);
     layers.try_init().context("logging cannot be started twice")?;
     log_panics();
     let settings = LogSettings {
@@ -80,7 +88,7 @@ pub(crate) fn start(args: &LoggingArgs) -> anyhow::Result<Log> {
         is_look_given: args.log_format.is_some(),
         limits,
     };
-    Ok(Log { writers: writers.0, settings: Arc::new(settings) })
+    Ok(Log { tracing: Some(tracing), writers: writers.0, settings: Arc::new(settings) })
 }
 
 impl Log {
