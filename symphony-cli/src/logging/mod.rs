@@ -150,3 +150,33 @@ fn log_panics() {
         tracing::error!(panic = plain(text, 2000), place, "a task panicked");
     }));
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    fn rule_13_1_a_panic_is_a_line_of_the_log() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let screen = Unhurried::new(writer).unwrap();
+        let look = Look::new(LogFormat::Text);
+        let lines = Lines { screen: screen.clone(), colours: false, file: None, look };
+        let before = std::panic::take_hook();
+        log_panics();
+        let ended = tracing::subscriber::with_default(
+            tracing_subscriber::registry().with(lines),
+            #[expect(clippy::panic, reason = "that is what it is for")]
+            || std::panic::catch_unwind(|| panic!("a bug\u{1b}")),
+        );
+        std::panic::set_hook(before);
+        assert!(ended.is_err());
+        screen.finish();
+        let mut told = [0; 1000];
+        let read = reader.read(&mut told).unwrap();
+        let told = String::from_utf8_lossy(&told[..read]);
+        let wanted = r#"ERROR a task panicked panic="a bug\u{1b}" place=symphony-cli/src/logging"#;
+        assert!(told.contains(wanted), "{told}");
+    }
+}

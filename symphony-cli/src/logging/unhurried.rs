@@ -117,6 +117,27 @@ mod tests {
     }
 
     #[test]
+    fn rule_13_1_a_writer_that_panics_loses_lines_and_stops_nobody() {
+        struct Broken;
+        impl Write for Broken {
+            #[expect(clippy::panic, reason = "that is what it is for")]
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                panic!("a bug")
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let log = Unhurried::new(Broken).unwrap();
+        for _ in 0..3 {
+            (&log).write_all(&vec![b'x'; MOST]).unwrap();
+        }
+        log.finish();
+        assert!(log.0.lock().bytes <= MOST, "what waits for nobody is bounded");
+    }
+
+    #[test]
     fn rule_13_1_a_writer_that_stands_still_holds_up_nobody_and_loses_what_is_too_much() {
         let ((go, gate), (out, written)) = (channel(), channel());
         let log = Unhurried::new(Slow(gate, out)).unwrap();

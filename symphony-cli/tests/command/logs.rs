@@ -88,3 +88,21 @@ fn rule_13_1_the_file_says_when_a_log_is_put_aside() {
     }
     assert!(!stage.path("logs/symphony.log.3").exists());
 }
+
+#[test]
+fn rule_13_1_what_is_said_in_a_run_is_kept_without_secrets() {
+    let mut stage = Stage::new();
+    stage.set("SYMPHONY_TOKEN", "a-token/of-the-service");
+    let file = workflow("server: {port: 0, token: $SYMPHONY_TOKEN}\n");
+    stage.write("WORKFLOW.md", &file.replace("Wait.", "Say a-token/of-the-service."));
+    let mut service = stage.start(&["--logs-root", "logs"]);
+    service.log_until("run started");
+    let path = "logs/runs/MT-1/1.1.jsonl";
+    wait_for("the first line", || {
+        std::fs::read_to_string(stage.path(path)).is_ok_and(|text| text.ends_with('\n'))
+    });
+    stop(service);
+    let kept = stage.read(path);
+    assert!(kept.contains(r#""prompt":"Say [redacted].""#), "{kept}");
+    assert!(!kept.contains("a-token"), "{kept}");
+}

@@ -224,7 +224,7 @@ fn rule_13_1_a_run_is_a_trace_and_its_phases_and_turns_are_spans() {
 }
 
 #[test]
-fn rule_13_1_without_an_endpoint_nothing_is_sent_and_a_bad_one_is_told_at_the_start() {
+fn rule_13_1_an_endpoint_that_is_none_is_told_at_the_start() {
     let mut stage = Stage::new();
     stage.write("WORKFLOW.md", WORKFLOW);
     stage.set("OTEL_EXPORTER_OTLP_ENDPOINT", "no address");
