@@ -32,7 +32,9 @@ impl Direction {
 /// Takes the raw lines of one session, without their ends: cheap to clone, never waits. Where
 /// nobody keeps them, a line costs a look.
 #[derive(Clone, Default)]
-pub struct Transcript(Option<Arc<dyn Fn(Direction, &[u8]) + Send + Sync>>);
+pub struct Transcript(Option<Arc<Sink>>);
+
+type Sink = dyn Fn(Direction, &[u8]) + Send + Sync;
 
 impl Transcript {
     /// Lines go to this function, which must not wait.

@@ -133,9 +133,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
         let message = fields.take("message");
         let message = message.as_ref().and_then(Value::as_str).unwrap_or_default();
         let told = Told { at: now(), event, message, fields: &fields };
-        let line = |writer, colours| match self.look.is_json() {
-            true => told.json(),
-            false => told.text(writer, colours),
+        let line = |place, colours| {
+            if self.look.is_json() { told.json() } else { told.text(place, colours) }
         };
         // A writer that cannot take a line loses it, and counts.
         let _ = (&self.screen).write(line(Place::Screen, self.colours).as_bytes());

@@ -165,11 +165,10 @@ mod tests {
         let lines = Lines { screen: screen.clone(), colours: false, file: None, look };
         let before = std::panic::take_hook();
         log_panics();
-        let ended = tracing::subscriber::with_default(
-            tracing_subscriber::registry().with(lines),
-            #[expect(clippy::panic, reason = "that is what it is for")]
-            || std::panic::catch_unwind(|| panic!("a bug\u{1b}")),
-        );
+        let ended =
+            tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
+                std::panic::catch_unwind(|| panic!("a bug\u{1b}"))
+            });
         std::panic::set_hook(before);
         assert!(ended.is_err());
         screen.finish();

@@ -60,9 +60,10 @@ impl RotatingFile {
         let kept = self.limits.kept.load(Ordering::Relaxed);
         let there = (1..u32::MAX).take_while(|&number| self.aside(number).exists());
         for number in there.collect::<Vec<_>>().into_iter().rev() {
-            let _ = match number < kept {
-                true => fs::rename(self.aside(number), self.aside(number + 1)),
-                false => fs::remove_file(self.aside(number)),
+            let _ = if number < kept {
+                fs::rename(self.aside(number), self.aside(number + 1))
+            } else {
+                fs::remove_file(self.aside(number))
             };
         }
         let _ = match kept {

@@ -120,7 +120,6 @@ mod tests {
     fn rule_13_1_a_writer_that_panics_loses_lines_and_stops_nobody() {
         struct Broken;
         impl Write for Broken {
-            #[expect(clippy::panic, reason = "that is what it is for")]
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {
                 panic!("a bug")
             }

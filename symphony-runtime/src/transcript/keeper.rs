@@ -159,7 +159,7 @@ impl Keeper {
             }
             Message::Line { run, said } => {
                 if let Some(run) = self.runs.get_mut(&run) {
-                    run.line(said);
+                    run.line(&said);
                 }
             }
             Message::End { run: id } => {
@@ -241,10 +241,10 @@ impl Run {
         })
     }
 
-    fn line(&mut self, said: Said) {
+    fn line(&mut self, said: &Said) {
         self.gauge.empty(said.text.len() + OVERHEAD);
         self.tell_of_lost(said.lost);
-        let line = written(&said, &self.secrets);
+        let line = written(said, &self.secrets);
         if self.push(&line) {
             self.lines += 1;
         } else {
@@ -291,13 +291,10 @@ impl Run {
         }
         let pending = std::mem::take(&mut self.pending);
         let lines = std::mem::take(&mut self.lines);
-        let result = match self.is_torn {
-            true => self.file.write_all(b"\n"),
-            false => Ok(()),
-        };
-        match result.and_then(|()| self.file.write_all(&pending)) {
+        let mend: &[u8] = if self.is_torn { b"\n" } else { b"" };
+        match self.file.write_all(mend).and_then(|()| self.file.write_all(&pending)) {
             Ok(()) => {
-                self.length += bytes(pending.len() + usize::from(self.is_torn));
+                self.length += bytes(mend.len() + pending.len());
                 (self.is_torn, self.has_failed) = (false, false);
                 true
             }

@@ -109,7 +109,7 @@ fn without(text: &str, secret: &str) -> Option<String> {
 fn end_of(text: &str, mut at: usize, secret: &str) -> Option<usize> {
     for (index, wanted) in secret.char_indices() {
         let length = length_of(&text[at..], wanted)?;
-        if wanted == '\\' && text[at..].as_bytes()[length - 1] == b'\\' {
+        if wanted == '\\' && text.as_bytes()[at + length - 1] == b'\\' {
             // The last of them may belong to an escape of what follows.
             let rest = &secret[index + 1..];
             let own = [0, 1, 3, 7].into_iter().filter_map(|others| length.checked_sub(others));
