@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use symphony_core::settings;
 
 /// Turns an issue tracker into finished work.
 ///
@@ -58,24 +59,34 @@ pub(crate) struct RunArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LoggingArgs {
-    /// Also write the log to files in this folder, which are rotated
+    /// Also write the log to files in this folder, which are rotated, and what is said with each
+    /// agent
     #[arg(long, value_name = "DIR")]
     pub(crate) logs_root: Option<PathBuf>,
-    /// How log lines look
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) log_format: LogFormat,
-    /// What is logged: a level, or filters such as `info,symphony_runtime=debug`
-    #[arg(long, env = "SYMPHONY_LOG", value_name = "FILTER", default_value = "info")]
-    pub(crate) log: String,
+    /// How log lines look. Wins over `logging.format` of the file, which is `text` unless set
+    #[arg(long, value_enum)]
+    pub(crate) log_format: Option<LogFormat>,
+    /// What is logged: a level, or filters such as `info,symphony_runtime=debug`. Wins over
+    /// `logging.level` of the file, which is `info` unless set
+    #[arg(long, env = "SYMPHONY_LOG", value_name = "FILTER")]
+    pub(crate) log: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum LogFormat {
     /// Lines for people
-    #[default]
     Text,
     /// One JSON object per line
     Json,
+}
+
+impl From<LogFormat> for settings::LogFormat {
+    fn from(format: LogFormat) -> Self {
+        match format {
+            LogFormat::Text => Self::Text,
+            LogFormat::Json => Self::Json,
+        }
+    }
 }
 
 #[derive(Debug, clap::Args)]

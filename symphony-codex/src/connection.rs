@@ -49,7 +49,7 @@ impl Connection {
         parts: Parts,
     ) -> Self {
         let (asks, asked) = mpsc::unbounded_channel();
-        let (outbox, writer) = Outbox::new(input);
+        let (outbox, writer) = Outbox::new(input, parts.transcript.clone());
         let life = Arc::new(Life::new());
         let reader = Reader::new(parts, outbox, Arc::clone(&life));
         let reader = AbortOnDropHandle::new(tokio::spawn(reader.run(Lines::new(output), asked)));

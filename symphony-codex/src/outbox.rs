@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use symphony_core::transcript::{Direction, Transcript};
 use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
@@ -20,6 +21,7 @@ const LINE: usize = 1024;
 pub(crate) struct Outbox {
     lines: mpsc::UnboundedSender<Vec<u8>>,
     unread: Arc<AtomicUsize>,
+    transcript: Transcript,
 }
 
 /// The server does not read: what it asks can no longer be answered.
@@ -30,11 +32,12 @@ impl Outbox {
     /// Begins to write.
     pub(crate) fn new(
         input: impl AsyncWrite + Send + Unpin + 'static,
+        transcript: Transcript,
     ) -> (Self, AbortOnDropHandle<()>) {
         let (lines, queue) = mpsc::unbounded_channel();
         let unread = Arc::new(AtomicUsize::new(0));
         let writer = AbortOnDropHandle::new(tokio::spawn(write(input, queue, Arc::clone(&unread))));
-        (Self { lines, unread }, writer)
+        (Self { lines, unread, transcript }, writer)
     }
 
     /// Queues a message. The first in a queue may have any length.
@@ -45,6 +48,7 @@ impl Outbox {
             return Err(Full);
         }
         self.unread.fetch_add(line.len() + LINE, Ordering::Relaxed);
+        self.transcript.line(Direction::Out, line.trim_ascii_end());
         // A writer that is gone has met the end of the pipe. Of that the reader hears too.
         let _ = self.lines.send(line);
         Ok(())

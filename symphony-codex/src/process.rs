@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use symphony_core::agent::{AgentError, AgentErrorKind, SessionRequest};
+use symphony_core::transcript::{Direction, Transcript};
 use symphony_host::{
     Command, Exit, Folder, Host, Input, Left, Mark, Output, Running, Scope, Shell, StartError,
 };
@@ -15,6 +16,8 @@ use crate::text::one_line;
 
 /// How much of stderr is kept: its end says why.
 const KEPT: usize = 4096;
+/// A longer line of stderr is written down in pieces.
+const LONGEST_LINE: usize = 32 * 1024;
 /// How long a process that closed its output may take to end, and its last words to arrive.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -42,8 +45,12 @@ impl Process {
             return Err(AgentError::new(AgentErrorKind::ProcessExit, message));
         };
         let stderr = Arc::new(Mutex::new(VecDeque::new()));
-        let listener =
-            AbortOnDropHandle::new(tokio::spawn(keep_the_end(errors, Arc::clone(&stderr))));
+        let listener = Listener {
+            kept: Arc::clone(&stderr),
+            transcript: request.transcript.clone(),
+            begun: Vec::new(),
+        };
+        let listener = AbortOnDropHandle::new(tokio::spawn(listener.listen(errors)));
         Ok((Self { scope, running, stderr, listener }, output, input))
     }
 
@@ -109,14 +116,45 @@ fn command(request: &SessionRequest) -> Command {
     hidden.fold(command, |command, name| command.remove(name)).with_stdin()
 }
 
-/// Reads to the end, however much there is, and keeps the end.
-async fn keep_the_end(mut errors: Output, kept: Arc<Mutex<VecDeque<u8>>>) {
-    let mut chunk = vec![0; KEPT];
-    while let Ok(read @ 1..) = errors.read(&mut chunk).await {
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.extend(&chunk[..read]);
+/// Hears what the process says on stderr.
+struct Listener {
+    kept: Arc<Mutex<VecDeque<u8>>>,
+    transcript: Transcript,
+    /// A line that has no end yet.
+    begun: Vec<u8>,
+}
+
+impl Listener {
+    /// Reads to the end, however much there is, and keeps the end.
+    async fn listen(mut self, mut errors: Output) {
+        let mut chunk = vec![0; KEPT];
+        while let Ok(read @ 1..) = errors.read(&mut chunk).await {
+            self.keep_the_end(&chunk[..read]);
+            if self.transcript.is_kept() {
+                self.write_down(&chunk[..read]);
+            }
+        }
+        if !self.begun.is_empty() {
+            self.transcript.line(Direction::Stderr, &self.begun);
+        }
+    }
+
+    fn keep_the_end(&self, chunk: &[u8]) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend(chunk);
         let excess = kept.len().saturating_sub(KEPT);
         kept.drain(..excess);
+    }
+
+    /// Passes whole lines on. One that does not end is passed on in pieces.
+    fn write_down(&mut self, chunk: &[u8]) {
+        for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
+            self.begun.extend_from_slice(piece);
+            if piece.ends_with(b"\n") || self.begun.len() >= LONGEST_LINE {
+                self.transcript.line(Direction::Stderr, self.begun.trim_ascii_end());
+                self.begun.clear();
+            }
+        }
     }
 }
 

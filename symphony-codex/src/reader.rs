@@ -10,6 +10,7 @@ use symphony_core::Issue;
 use symphony_core::agent::{AgentError, AgentErrorKind, AgentUpdate, ThreadId, TurnEnd, Updates};
 use symphony_core::settings::Approvals;
 use symphony_core::tracker::AgentTools;
+use symphony_core::transcript::{Direction, Transcript};
 use tokio::io::AsyncRead;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
@@ -31,6 +32,7 @@ use crate::wire::{
 /// What the reading task is made of.
 pub(crate) struct Parts {
     pub(crate) updates: Updates,
+    pub(crate) transcript: Transcript,
     pub(crate) issue: Arc<Issue>,
     pub(crate) tools: Option<Arc<dyn AgentTools>>,
     pub(crate) approvals: Approvals,
@@ -43,6 +45,7 @@ pub(crate) struct Reader {
     /// To the writer; `None` after the server fell behind.
     outbox: Option<Outbox>,
     news: News,
+    transcript: Transcript,
     approvals: Approvals,
     pid: Option<u32>,
     tools: Tools,
@@ -65,6 +68,7 @@ impl Reader {
         Self {
             outbox: Some(outbox),
             news: News::new(parts.updates),
+            transcript: parts.transcript,
             approvals: parts.approvals,
             pid: parts.pid,
             tools: Tools::new(parts.tools, parts.issue),
@@ -172,12 +176,18 @@ impl Reader {
             self.life.touch(now);
             self.news.alive();
             match line {
-                Line::Text(line) => match std::str::from_utf8(line) {
-                    Ok(text) => self.line(text),
-                    // Bytes that are no UTF-8 are replaced: what they are in still counts.
-                    Err(_) => self.line(&String::from_utf8_lossy(line)),
-                },
-                Line::TooLong(line) => self.too_long(&line),
+                Line::Text(line) => {
+                    self.transcript.line(Direction::In, line);
+                    match std::str::from_utf8(line) {
+                        Ok(text) => self.line(text),
+                        // Bytes that are no UTF-8 are replaced: what they are in still counts.
+                        Err(_) => self.line(&String::from_utf8_lossy(line)),
+                    }
+                }
+                Line::TooLong(line) => {
+                    self.transcript.line(Direction::In, &line.head);
+                    self.too_long(&line);
+                }
             }
             if self.outbox.is_none() {
                 return;

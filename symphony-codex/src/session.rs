@@ -93,6 +93,7 @@ impl CodexSession {
         };
         let parts = Parts {
             updates: request.updates.clone(),
+            transcript: request.transcript.clone(),
             issue: request.issue.clone(),
             tools: request.tools.clone(),
             approvals: request.settings.codex.approvals,

@@ -21,6 +21,7 @@ use crate::settings::Settings;
 use crate::text::text_newtype;
 use crate::time::Wall;
 use crate::tracker::AgentTools;
+use crate::transcript::Transcript;
 use crate::workspace::{HostId, OpenFolder};
 
 text_newtype! {
@@ -97,6 +98,8 @@ pub struct SessionRequest {
     pub hidden_env: Arc<[String]>,
     /// Where updates go.
     pub updates: Updates,
+    /// Where the raw lines of the conversation go.
+    pub transcript: Transcript,
     /// Says when the session is no longer wanted, while it is being opened.
     pub unwanted: Unwanted,
 }
@@ -124,6 +127,7 @@ impl SessionRequest {
             resume: None,
             hidden_env: Arc::from([]),
             updates,
+            transcript: Transcript::none(),
             unwanted: Unwanted::never(),
         }
     }

@@ -27,13 +27,14 @@ pub mod status;
 mod text;
 pub mod time;
 pub mod tracker;
+pub mod transcript;
 pub mod workflow;
 pub mod workspace;
 
 pub use failure::{Failure, FailureKind};
 pub use issue::{Blocker, Identifier, Issue, IssueId, Label, Malformed, StateKind, StateName};
 pub use orchestrator::Orchestrator;
-pub use plain::{plain, plain_start};
+pub use plain::{plain, plain_json, plain_start};
 pub use settings::{Settings, StateSet};
 pub use text::is_plain;
 pub use workspace::{HostId, Scope, WorkspaceKey, WorkspaceRecord};

@@ -41,6 +41,31 @@ fn push(line: &mut String, text: &str) {
     }
 }
 
+/// The same for JSON: whatever steers a screen is spelled out as JSON spells it, and what the text
+/// means stays as it is.
+///
+/// ```
+/// let line = symphony_core::plain_json("{\"a\":\t\"\u{202e}\"}");
+/// assert_eq!(line, r#"{"a": "\u202e"}"#);
+/// ```
+#[must_use]
+pub fn plain_json(json: &str) -> String {
+    let mut line = String::with_capacity(json.len());
+    for c in json.chars() {
+        match c {
+            // Within a string of JSON they cannot be.
+            '\t' | '\n' | '\r' => line.push(' '),
+            c if is_plain(c) => line.push(c),
+            c => {
+                for unit in c.encode_utf16(&mut [0; 2]) {
+                    let _ = write!(line, "\\u{unit:04x}");
+                }
+            }
+        }
+    }
+    line
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

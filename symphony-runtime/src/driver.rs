@@ -33,7 +33,9 @@ use crate::plain::safe;
 use crate::reader;
 use crate::recent::Recent;
 use crate::run_hooks::Hooks;
+use crate::spans::RunSpans;
 use crate::state::Saver;
+use crate::transcript::Transcripts;
 use crate::worker::{self, Attempt, Reins};
 
 /// The least time between two published snapshots (contract 13.2).
@@ -95,6 +97,7 @@ pub(crate) struct Tools {
     pub(crate) jobs: BTreeMap<Arc<str>, JobTask>,
     pub(crate) recheck: Arc<Notify>,
     pub(crate) recent: Arc<Recent>,
+    pub(crate) transcripts: Transcripts,
     pub(crate) saver: Saver,
 }
 
@@ -173,6 +176,7 @@ impl Driver {
         }
         self.publish();
         self.tools.saver.finish().await;
+        self.tools.transcripts.finish().await;
         self.runs.into_keys().collect()
     }
 
@@ -293,11 +297,13 @@ impl Driver {
             Effect::Start(start) => {
                 let run = start.run;
                 let reins = worker::spawn(Attempt {
+                    spans: RunSpans::of(&start),
                     start,
                     loaded: self.loaded.clone(),
                     home: self.tools.home.clone(),
                     hooks: self.tools.hooks.clone(),
                     disk: Arc::clone(&self.tools.disk),
+                    transcripts: self.tools.transcripts.clone(),
                     inbox: self.inbox.clone(),
                 });
                 self.runs.insert(run, Live { reins, session_id: None });

@@ -12,6 +12,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 use crate::driver::{Inbox, Message};
 use crate::issue;
 use crate::recent::Recent;
+use crate::transcript::Transcripts;
 
 /// A running service, from outside: cheap to clone, never waits for the scheduler to read.
 #[derive(Clone, Debug)]
@@ -21,6 +22,7 @@ pub struct Handle {
     notices: broadcast::WeakSender<Arc<Notice>>,
     settings: watch::Receiver<Arc<Settings>>,
     recent: Arc<Recent>,
+    transcripts: Transcripts,
 }
 
 /// The service has ended.
@@ -35,8 +37,9 @@ impl Handle {
         notices: broadcast::WeakSender<Arc<Notice>>,
         settings: watch::Receiver<Arc<Settings>>,
         recent: Arc<Recent>,
+        transcripts: Transcripts,
     ) -> Self {
-        Self { inbox, snapshots, notices, settings, recent }
+        Self { inbox, snapshots, notices, settings, recent, transcripts }
     }
 
     /// The last published snapshot.
@@ -179,7 +182,10 @@ impl Handle {
         let id = self.find(identifier)?;
         let (events, runs) = self.recent.history(&id);
         let settings = self.settings();
-        Some(issue::status(&self.last_snapshot(), &settings, identifier, &id, events, runs))
+        let mut status =
+            issue::status(&self.last_snapshot(), &settings, identifier, &id, events, runs);
+        status.logs = self.transcripts.of(identifier);
+        Some(status)
     }
 
     /// Everything that is known of a candidate, also of one that a snapshot does not name.
@@ -189,6 +195,7 @@ impl Handle {
         let snapshot = self.last_snapshot();
         let mut status =
             issue::status(&snapshot, &self.settings(), &row.identifier, &row.id, events, runs);
+        status.logs = self.transcripts.of(&row.identifier);
         if status.status == Stage::Released {
             if issue::may_start(row) {
                 status.status = Stage::Candidate;

@@ -61,7 +61,9 @@ mod registry;
 mod run_hooks;
 mod service;
 mod shell;
+mod spans;
 mod state;
+mod transcript;
 mod watch;
 mod worker;
 

@@ -21,6 +21,7 @@ use crate::clock::wall_now;
 use crate::disk::{Disk, DiskError, Root};
 use crate::quiet;
 use crate::registry::Registry;
+use crate::transcript::Secrets;
 
 /// A workflow file that is longer was not written by a person.
 const LARGEST: u64 = 4 << 20;
@@ -34,6 +35,8 @@ pub(crate) struct Loaded {
     pub(crate) backend: Arc<dyn AgentBackend>,
     /// Environment variables that hold secrets.
     pub(crate) hidden_env: Arc<[String]>,
+    /// What they hold, to be taken out of what is kept.
+    pub(crate) secrets: Arc<Secrets>,
     /// The workspace root, with its lock.
     pub(crate) root: Arc<Root>,
     /// What is on disk under it, if it is another one than before.
@@ -121,6 +124,8 @@ impl Loader {
         let server_token = server_token.and_then(env_reference).map(str::to_owned);
         let is_other = before.is_none_or(|before| !Arc::ptr_eq(&before.root, &root));
         let workspaces = is_other.then(|| root.list()).transpose().map_err(LoadError::Root)?;
+        let hidden_env = with_server_token(&reads.hidden_env, server_token);
+        let secrets = Arc::new(Secrets::of(&settings, &hidden_env, self.env.as_ref()));
         Ok(Loaded {
             configuration: Configuration {
                 settings,
@@ -131,7 +136,8 @@ impl Loader {
             prompt: Arc::new(parsed.prompt),
             tracker: reads.tracker,
             backend,
-            hidden_env: with_server_token(&reads.hidden_env, server_token),
+            hidden_env,
+            secrets,
             root,
             workspaces,
             warnings: parsed.warnings,

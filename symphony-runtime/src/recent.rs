@@ -177,7 +177,8 @@ impl Issues {
     }
 }
 
-fn outcome(end: &RunEnd) -> (&'static str, Option<String>) {
+/// How a run ended, in one word, and what went wrong.
+pub(crate) fn outcome(end: &RunEnd) -> (&'static str, Option<String>) {
     match end {
         RunEnd::Succeeded => ("succeeded", None),
         RunEnd::Cancelled => ("cancelled", None),

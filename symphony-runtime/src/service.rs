@@ -30,6 +30,7 @@ use crate::recent::Recent;
 use crate::registry::Registry;
 use crate::run_hooks::Hooks;
 use crate::state::{Saver, State};
+use crate::transcript::Transcripts;
 use crate::watch::Watch;
 use crate::{activity, news, quiet};
 
@@ -86,6 +87,7 @@ pub struct ServiceBuilder {
     host: Option<Arc<dyn Host>>,
     env: Arc<dyn Env + Send + Sync>,
     jobs: BTreeMap<Arc<str>, (Duration, JobTask)>,
+    transcripts: Option<PathBuf>,
 }
 
 impl fmt::Debug for ServiceBuilder {
@@ -162,6 +164,13 @@ impl ServiceBuilder {
         self
     }
 
+    /// Keeps what is said with each agent in a file for each run, in this folder: without secrets,
+    /// and only the last of it (see `docs/logs.md`).
+    pub fn transcripts(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.transcripts = Some(folder.into());
+        self
+    }
+
     /// Loads the workflow, takes the lock of the workspace root, ends what an earlier life has
     /// left, and is ready to run.
     ///
@@ -220,6 +229,7 @@ impl ServiceBuilder {
             notices,
             settings,
             recent,
+            transcripts: self.transcripts.map(Transcripts::start).unwrap_or_default(),
             jobs: self.jobs,
         })
     }
@@ -244,6 +254,7 @@ pub struct Service {
     notices: broadcast::Sender<Arc<Notice>>,
     settings: watch::Sender<Arc<Settings>>,
     recent: Arc<Recent>,
+    transcripts: Transcripts,
     jobs: BTreeMap<Arc<str>, (Duration, JobTask)>,
 }
 
@@ -263,6 +274,7 @@ impl Service {
             host: None,
             env: Arc::new(ProcessEnv),
             jobs: BTreeMap::new(),
+            transcripts: None,
         }
     }
 
@@ -275,6 +287,7 @@ impl Service {
             self.notices.downgrade(),
             self.settings.subscribe(),
             Arc::clone(&self.recent),
+            self.transcripts.clone(),
         )
     }
 
@@ -318,6 +331,7 @@ impl Service {
             jobs,
             recheck,
             recent: self.recent,
+            transcripts: self.transcripts,
             saver: Saver::start(self.state, Arc::clone(&self.loaded.root)),
         };
         let outlets =

@@ -21,7 +21,7 @@ use symphony_host::ProcessId;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
-use tracing::{Instrument, info_span, warn};
+use tracing::{Instrument, warn};
 
 use crate::clock::wall_now;
 use crate::disk::{Disk, DiskError, Made, Opened, Place};
@@ -31,6 +31,8 @@ use crate::loader::Loaded;
 use crate::panics::{caught, isolated};
 use crate::plain::safe;
 use crate::run_hooks::{Hooks, RunHooks};
+use crate::spans::RunSpans;
+use crate::transcript::Transcripts;
 
 /// How much longer than its grace a backend may take to end what it has begun to open.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
@@ -38,11 +40,13 @@ const STOP_MARGIN: Duration = Duration::from_secs(5);
 /// What a run is made of. It keeps all of it to its end, whatever is reloaded (contract 2.7).
 #[derive(Debug)]
 pub(crate) struct Attempt {
+    pub(crate) spans: RunSpans,
     pub(crate) start: Start,
     pub(crate) loaded: Loaded,
     pub(crate) home: Home,
     pub(crate) hooks: Hooks,
     pub(crate) disk: Arc<Disk>,
+    pub(crate) transcripts: Transcripts,
     pub(crate) inbox: Inbox,
 }
 
@@ -81,16 +85,12 @@ pub(crate) fn spawn(attempt: Attempt) -> Reins {
     let (orders, answers) = mpsc::unbounded_channel();
     let stop = CancellationToken::new();
     let run = attempt.start.run;
-    let span = info_span!(
-        "run",
-        %run,
-        issue_id = safe(&attempt.start.issue.id),
-        issue_identifier = safe(&attempt.start.issue.identifier),
-    );
-    let (inbox, stopped) = (attempt.inbox.clone(), stop.clone());
+    let (inbox, stopped, spans) = (attempt.inbox.clone(), stop.clone(), attempt.spans.clone());
+    let span = spans.run().clone();
     let task = async move {
         let live = async move { attempt.run(&stopped, answers).await }.in_current_span();
         let end = isolated(live).await.unwrap_or_else(RunEnd::Failed);
+        spans.end(&end);
         inbox.send(Event::Run { run, news: RunNews::Ended(end) });
     };
     let task = AbortOnDropHandle::new(tokio::spawn(task.instrument(span)));
@@ -111,12 +111,17 @@ impl Attempt {
         self.inbox.send(Event::Run { run: self.start.run, news });
     }
 
+    fn enter(&self, phase: Phase) {
+        self.spans.enter(phase);
+        self.tell(RunNews::Phase(phase));
+    }
+
     async fn run(
         &self,
         stop: &CancellationToken,
         mut orders: mpsc::UnboundedReceiver<Order>,
     ) -> RunEnd {
-        self.tell(RunNews::Phase(Phase::PreparingWorkspace));
+        self.enter(Phase::PreparingWorkspace);
         let site = match self.open().await {
             Ok(site) => site,
             Err(error) => return RunEnd::Failed(workspace_failure(&error)),
@@ -127,7 +132,7 @@ impl Attempt {
             Ok(()) => {
                 let work = self.work(&site, stop, &mut orders);
                 let end = caught(work).await.unwrap_or_else(RunEnd::Failed);
-                self.tell(RunNews::Phase(Phase::Finishing));
+                self.enter(Phase::Finishing);
                 if let Err(error) = site.hooks.run(Hook::AfterRun, &site.context).await {
                     warn!(
                         hook = "after_run",
@@ -223,7 +228,7 @@ impl Attempt {
                 end.unwrap_or_else(RunEnd::Failed)
             }
         };
-        self.tell(RunNews::Phase(Phase::Finishing));
+        self.enter(Phase::Finishing);
         match caught(session.close()).await {
             Ok(Ok(())) => end,
             Ok(Err(error)) => unconfirmed(&error.to_failure(wall_now())).await,
@@ -236,7 +241,7 @@ impl Attempt {
     async fn prepare(&self, site: &Site) -> Result<String, Failure> {
         let before = site.hooks.run(Hook::BeforeRun, &site.context).await;
         before.map_err(|error| Failure::from(&error))?;
-        self.tell(RunNews::Phase(Phase::BuildingPrompt));
+        self.enter(Phase::BuildingPrompt);
         let input = PromptInput {
             issue: &self.start.issue,
             attempt: self.start.attempt,
@@ -257,7 +262,7 @@ impl Attempt {
         site: &Site,
         stop: &CancellationToken,
     ) -> Result<Box<dyn AgentSession>, RunEnd> {
-        self.tell(RunNews::Phase(Phase::LaunchingAgent));
+        self.enter(Phase::LaunchingAgent);
         let opening = Arc::new(AtomicBool::new(true));
         let mut request = self.session_request(site, Arc::clone(&opening));
         let token = stop.clone();
@@ -302,6 +307,12 @@ impl Attempt {
         request.tools = self.loaded.tracker.tools();
         request.resume = self.start.resume.clone();
         request.hidden_env = Arc::clone(&self.loaded.hidden_env);
+        request.transcript = self.transcripts.begin(
+            self.start.run,
+            &self.start.issue.identifier,
+            self.loaded.settings().logging.max_bytes,
+            &self.loaded.secrets,
+        );
         request
     }
 
@@ -309,12 +320,17 @@ impl Attempt {
     fn updates(&self, opening: Arc<AtomicBool>) -> Updates {
         let (inbox, run) = (self.inbox.clone(), self.start.run);
         let home = self.home.clone();
+        let spans = self.spans.clone();
         let last_pid = std::sync::Mutex::new(None);
         Updates::new(move |update| {
             let tell = |news| inbox.send(Event::Run { run, news });
             // The first sign of life before the session is open: the agent runs.
             if opening.swap(false, Ordering::Relaxed) {
+                spans.enter(Phase::InitializingSession);
                 tell(RunNews::Phase(Phase::InitializingSession));
+            }
+            if let AgentUpdate::Session { session_id, .. } = &update {
+                spans.session(session_id);
             }
             if let AgentUpdate::Session { pid: Some(pid), .. } = &update {
                 let mut last = last_pid.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -338,8 +354,15 @@ impl Attempt {
     ) -> RunEnd {
         let mut turn = Turn { number: 1, prompt: first };
         loop {
-            self.tell(RunNews::Phase(Phase::StreamingTurn));
-            match session.run_turn(turn).await {
+            self.enter(Phase::StreamingTurn);
+            let span = self.spans.turn(turn.number);
+            let end = session.run_turn(turn).instrument(span).await;
+            self.spans.turn_ended(match &end {
+                Ok(TurnEnd::Completed) => "completed",
+                Ok(TurnEnd::InputRequired { .. }) => "input_required",
+                Err(_) => "failed",
+            });
+            match end {
                 Ok(TurnEnd::Completed) => self.tell(RunNews::TurnEnded),
                 Ok(TurnEnd::InputRequired { question }) => {
                     return RunEnd::InputRequired { question };

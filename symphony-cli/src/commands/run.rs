@@ -12,22 +12,29 @@ use tracing::{info, warn};
 
 use super::signals::{Said, Signals};
 use crate::args::RunArgs;
-use crate::{adapters, logging, report};
+use crate::logging::{self, Log};
+use crate::{adapters, report};
+
+/// Below the folder for logs: what is said with agents, a file for each run.
+const RUNS: &str = "runs";
 
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let _log = logging::start(&args.logging)?;
+    let log = logging::start(&args.logging)?;
     symphony_host::harden().context("this process cannot be closed to its agents")?;
     let runtime = super::tokio()?;
-    let done = runtime.block_on(serve(args));
+    let done = runtime.block_on(serve(args, &log));
     // A disk that hangs must not keep a service from ending.
     runtime.shutdown_background();
     done
 }
 
-async fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
+async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
     // Before the start, so that no signal falls between.
     let mut signals = Signals::new()?;
-    let builder = Service::builder().workflow(&args.workflow).registry(adapters::registry());
+    let mut builder = Service::builder().workflow(&args.workflow).registry(adapters::registry());
+    if let Some(folder) = &args.logging.logs_root {
+        builder = builder.transcripts(folder.join(RUNS));
+    }
     let built = tokio::select! {
         built = builder.build() => built,
         () = signals.stop() => {
@@ -45,6 +52,8 @@ async fn serve(args: &RunArgs) -> anyhow::Result<ExitCode> {
         Err(error) => return Err(error.into()),
     };
     let handle = service.handle();
+    log.settings().obey(&service.settings().logging);
+    tokio::spawn(log.settings().follow(handle.clone()));
     let server = super::listen(service.settings(), args.port).await?;
     let _serving = server.map(|server| super::serve(server, &handle));
     if service.settings().agent.kind == CODEX {

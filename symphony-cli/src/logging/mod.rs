@@ -1,66 +1,181 @@
 //! Where log lines go: to standard error, and to files that do not grow for ever (contract 13.1).
 
+mod lines;
+#[cfg(feature = "otel")]
+mod otel;
+#[cfg(not(feature = "otel"))]
+#[path = "no_otel.rs"]
+mod otel;
 mod rotating;
 mod unhurried;
 
 use std::io::IsTerminal as _;
+use std::sync::Arc;
 
 use anyhow::Context as _;
+use symphony_core::plain;
+use symphony_core::settings::{LogFormat, LoggingSettings};
+use symphony_runtime::Handle;
 use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
-use tracing_subscriber::{EnvFilter, Layer as _};
+use tracing_subscriber::{EnvFilter, Layer as _, Registry};
 
-use crate::args::{LogFormat, LoggingArgs};
-use rotating::RotatingFile;
+use crate::args::LoggingArgs;
+use lines::{Lines, Look};
+use rotating::{Limits, RotatingFile};
 use unhurried::Unhurried;
 
 /// The current file in the folder for logs.
 const FILE: &str = "symphony.log";
 
 /// Where log lines go. Dropped when the program ends, it gives the last of them a moment.
-pub(crate) struct Log(Vec<Unhurried>);
+pub(crate) struct Log {
+    tracing: Option<otel::Tracing>,
+    writers: Vec<Unhurried>,
+    settings: Arc<LogSettings>,
+}
+
+/// What of the log can change while it is written. What the command line says stays.
+pub(crate) struct LogSettings {
+    filter: reload::Handle<EnvFilter, Registry>,
+    is_filter_given: bool,
+    look: Look,
+    is_look_given: bool,
+    limits: Arc<Limits>,
+}
 
 impl Drop for Log {
     fn drop(&mut self) {
-        self.0.iter().for_each(Unhurried::finish);
+        drop(self.tracing.take()); // it may have something to say
+        self.writers.iter().for_each(Unhurried::finish);
     }
 }
 
-/// Sends log lines where the arguments say.
+/// Sends log lines where the arguments say. What a workflow file says of them is not known yet:
+/// [`LogSettings::obey`] follows.
 pub(crate) fn start(args: &LoggingArgs) -> anyhow::Result<Log> {
-    let filter = EnvFilter::try_new(&args.log)
-        .with_context(|| format!("--log: {:?} is no filter; try `info` or `debug`", args.log))?;
-    let ansi = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let mut log = Log(Vec::new());
-    let screen = log.writer(std::io::stderr())?;
-    let lines = tracing_subscriber::fmt::layer().with_writer(screen);
-    let screen = match args.log_format {
-        LogFormat::Text => lines.with_ansi(ansi).with_target(false).boxed(),
-        LogFormat::Json => lines.json().flatten_event(true).boxed(),
-    };
+    let default = LoggingSettings::default();
+    let given = args.log.as_deref().filter(|filter| !filter.trim().is_empty());
+    let filter = given.unwrap_or(default.level.as_str());
+    let filter = EnvFilter::try_new(filter)
+        .with_context(|| format!("--log: {filter:?} is no filter; try `info` or `debug`"))?;
+    let (filter, filter_handle) = reload::Layer::new(filter);
+    let look = Look::new(args.log_format.map_or(default.format, LogFormat::from));
+    let limits = Arc::new(Limits::new(&default));
+    let mut writers = Writers(Vec::new());
+    let screen = writers.add(std::io::stderr())?;
     let file = match &args.logs_root {
         None => None,
         Some(folder) => {
-            let file = RotatingFile::open(&folder.join(FILE)).with_context(|| {
+            let file = RotatingFile::open(&folder.join(FILE), Arc::clone(&limits));
+            let file = file.with_context(|| {
                 format!("--logs-root: no log file can be written in {}", folder.display())
             })?;
-            let lines =
-                tracing_subscriber::fmt::layer().with_writer(log.writer(file)?).with_ansi(false);
-            Some(match args.log_format {
-                LogFormat::Text => lines.boxed(),
-                LogFormat::Json => lines.json().flatten_event(true).boxed(),
-            })
+            Some(writers.add(file)?)
         }
     };
-    let layers = tracing_subscriber::registry().with(filter).with(screen).with(file);
+    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let lines = Lines { screen, colours, file, look: look.clone() };
+    let (traces, tracing) = otel::start()?;
+    let layers = tracing_subscriber::registry().with(lines.with_filter(filter)).with(traces);
     layers.try_init().context("logging cannot be started twice")?;
-    Ok(log)
+    log_panics();
+    let settings = LogSettings {
+        filter: filter_handle,
+        is_filter_given: given.is_some(),
+        look,
+        is_look_given: args.log_format.is_some(),
+        limits,
+    };
+    Ok(Log { tracing: Some(tracing), writers: writers.0, settings: Arc::new(settings) })
 }
 
 impl Log {
-    fn writer(&mut self, to: impl std::io::Write + Send + 'static) -> anyhow::Result<Unhurried> {
+    /// What of it can change.
+    pub(crate) fn settings(&self) -> Arc<LogSettings> {
+        Arc::clone(&self.settings)
+    }
+}
+
+impl LogSettings {
+    /// Does what a workflow file says, as far as the command line says nothing.
+    pub(crate) fn obey(&self, settings: &LoggingSettings) {
+        if !self.is_filter_given {
+            match EnvFilter::try_new(settings.level.as_str()) {
+                // It fails when nobody logs any more, and then nobody minds.
+                Ok(filter) => drop(self.filter.reload(filter)),
+                Err(error) => tracing::warn!(%error, "logging.level: what was logged before stays"),
+            }
+        }
+        if !self.is_look_given {
+            self.look.set(settings.format);
+        }
+        self.limits.set(settings);
+    }
+
+    /// Obeys the settings in force, and each that follows them.
+    pub(crate) async fn follow(self: Arc<Self>, handle: Handle) {
+        let mut changes = handle.settings_changes();
+        loop {
+            let settings = Arc::clone(&changes.borrow_and_update());
+            self.obey(&settings.logging);
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The writers so far.
+struct Writers(Vec<Unhurried>);
+
+impl Writers {
+    fn add(&mut self, to: impl std::io::Write + Send + 'static) -> anyhow::Result<Unhurried> {
         let writer = Unhurried::new(to).context("logging cannot be started")?;
         self.0.push(writer.clone());
         Ok(writer)
+    }
+}
+
+/// A panic is told by a log line. Rust's own way would wait for standard error, which may be a pipe
+/// that nobody reads, and so hold up a thread that others need.
+fn log_panics() {
+    std::panic::set_hook(Box::new(|panic| {
+        let payload = panic.payload();
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let text = text.unwrap_or("without a message");
+        let place = panic.location().map(ToString::to_string);
+        tracing::error!(panic = plain(text, 2000), place, "a task panicked");
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    fn rule_13_1_a_panic_is_a_line_of_the_log() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let screen = Unhurried::new(writer).unwrap();
+        let look = Look::new(LogFormat::Text);
+        let lines = Lines { screen: screen.clone(), colours: false, file: None, look };
+        let before = std::panic::take_hook();
+        log_panics();
+        let ended =
+            tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), || {
+                std::panic::catch_unwind(|| panic!("a bug\u{1b}"))
+            });
+        std::panic::set_hook(before);
+        assert!(ended.is_err());
+        screen.finish();
+        let mut told = [0; 1000];
+        let read = reader.read(&mut told).unwrap();
+        let told = String::from_utf8_lossy(&told[..read]);
+        let wanted = r#"ERROR a task panicked panic="a bug\u{1b}" place=symphony-cli/src/logging"#;
+        assert!(told.contains(wanted), "{told}");
     }
 }

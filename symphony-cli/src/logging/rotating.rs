@@ -3,12 +3,31 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// A file is put aside before it is longer than this.
-const LONGEST: u64 = 10 << 20;
+use symphony_core::settings::LoggingSettings;
 
-/// How many that were put aside are kept: `symphony.log.1` is the youngest.
-const KEPT: u32 = 5;
+/// How much is kept; it may change at any time.
+#[derive(Debug)]
+pub(super) struct Limits {
+    /// A file is put aside before it is longer than this.
+    longest: AtomicU64,
+    /// How many that were put aside are kept: `symphony.log.1` is the youngest.
+    kept: AtomicU32,
+}
+
+impl Limits {
+    pub(super) const fn new(settings: &LoggingSettings) -> Self {
+        let (longest, kept) = (settings.max_bytes, settings.max_files);
+        Self { longest: AtomicU64::new(longest), kept: AtomicU32::new(kept) }
+    }
+
+    pub(super) fn set(&self, settings: &LoggingSettings) {
+        self.longest.store(settings.max_bytes, Ordering::Relaxed);
+        self.kept.store(settings.max_files, Ordering::Relaxed);
+    }
+}
 
 /// The file.
 #[derive(Debug)]
@@ -16,22 +35,18 @@ pub(super) struct RotatingFile {
     path: PathBuf,
     file: File,
     length: u64,
-    longest: u64,
+    limits: Arc<Limits>,
 }
 
 impl RotatingFile {
     /// Goes on with the file at this path, or begins it.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
-        Self::with_limit(path, LONGEST)
-    }
-
-    fn with_limit(path: &Path, longest: u64) -> io::Result<Self> {
+    pub(super) fn open(path: &Path, limits: Arc<Limits>) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
         }
         let file = append(path)?;
         let length = file.metadata()?.len();
-        Ok(Self { path: path.to_owned(), file, length, longest })
+        Ok(Self { path: path.to_owned(), file, length, limits })
     }
 
     fn aside(&self, number: u32) -> PathBuf {
@@ -42,10 +57,19 @@ impl RotatingFile {
 
     /// Puts the file aside. Whatever of this fails, lines go on into the file that is open.
     fn rotate(&mut self) {
-        for number in (1..KEPT).rev() {
-            let _ = fs::rename(self.aside(number), self.aside(number + 1));
+        let kept = self.limits.kept.load(Ordering::Relaxed);
+        let there = (1..u32::MAX).take_while(|&number| self.aside(number).exists());
+        for number in there.collect::<Vec<_>>().into_iter().rev() {
+            let _ = if number < kept {
+                fs::rename(self.aside(number), self.aside(number + 1))
+            } else {
+                fs::remove_file(self.aside(number))
+            };
         }
-        let _ = fs::rename(&self.path, self.aside(1));
+        let _ = match kept {
+            0 => fs::remove_file(&self.path),
+            _ => fs::rename(&self.path, self.aside(1)),
+        };
         self.length = 0;
         if let Ok(file) = append(&self.path) {
             self.file = file;
@@ -61,7 +85,9 @@ impl Write for RotatingFile {
     /// Takes a whole line, also where it cannot be written: a full disk stops no service.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let more = u64::try_from(line.len()).unwrap_or(u64::MAX);
-        if self.length > 0 && self.length.saturating_add(more) > self.longest {
+        if self.length > 0
+            && self.length.saturating_add(more) > self.limits.longest.load(Ordering::Relaxed)
+        {
             self.rotate();
         }
         self.length = self.length.saturating_add(more);
@@ -78,27 +104,55 @@ impl Write for RotatingFile {
 mod tests {
     use super::*;
 
+    fn limits(max_bytes: u64, max_files: u32) -> Arc<Limits> {
+        let settings = LoggingSettings { max_bytes, max_files, ..LoggingSettings::default() };
+        Arc::new(Limits::new(&settings))
+    }
+
     #[test]
     fn rule_13_1_files_rotate_and_the_oldest_goes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("logs/symphony.log");
-        let mut log = RotatingFile::with_limit(&path, 10).unwrap();
+        let mut log = RotatingFile::open(&path, limits(10, 5)).unwrap();
         for number in 0..9 {
             writeln!(log, "line {number}").unwrap();
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), "line 8\n");
         let aside = |number| fs::read_to_string(format!("{}.{number}", path.display())).unwrap();
         assert_eq!(aside(1), "line 7\n");
-        assert_eq!(aside(KEPT), "line 3\n");
+        assert_eq!(aside(5), "line 3\n");
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 6);
+    }
+
+    #[test]
+    fn rule_13_1_limits_that_change_count_from_the_next_file_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("symphony.log");
+        let limits = limits(10, u32::MAX);
+        let mut log = RotatingFile::open(&path, Arc::clone(&limits)).unwrap();
+        let count = || fs::read_dir(folder.path()).unwrap().count();
+        (0..5).for_each(|number| writeln!(log, "line {number}").unwrap());
+        assert_eq!(count(), 5);
+        let now = |max_bytes, max_files| {
+            let default = LoggingSettings::default();
+            limits.set(&LoggingSettings { max_bytes, max_files, ..default });
+        };
+        now(20, 2);
+        writeln!(log, "line 5").unwrap();
+        assert_eq!(count(), 5, "there is room");
+        writeln!(log, "line 6").unwrap();
+        assert_eq!((count(), fs::read_to_string(&path).unwrap().as_str()), (3, "line 6\n"));
+        now(1, 0);
+        writeln!(log, "line 7").unwrap();
+        assert_eq!((count(), fs::read_to_string(&path).unwrap().as_str()), (1, "line 7\n"));
     }
 
     #[test]
     fn rule_13_1_a_log_goes_on_where_it_ended() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("symphony.log");
-        writeln!(RotatingFile::open(&path).unwrap(), "one").unwrap();
-        writeln!(RotatingFile::open(&path).unwrap(), "two").unwrap();
+        writeln!(RotatingFile::open(&path, limits(10, 5)).unwrap(), "one").unwrap();
+        writeln!(RotatingFile::open(&path, limits(10, 5)).unwrap(), "two").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntwo\n");
     }
 
@@ -106,7 +160,7 @@ mod tests {
     fn rule_13_1_a_file_that_cannot_be_written_stops_nobody() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("logs/symphony.log");
-        let mut log = RotatingFile::with_limit(&path, 10).unwrap();
+        let mut log = RotatingFile::open(&path, limits(10, 5)).unwrap();
         writeln!(log, "line 1").unwrap();
         fs::remove_dir_all(path.parent().unwrap()).unwrap();
         writeln!(log, "line 2").unwrap();

@@ -8,8 +8,6 @@ use std::io::{self, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tracing_subscriber::fmt::MakeWriter;
-
 /// How much may wait for a reader that stands still.
 const MOST: usize = 1 << 20;
 
@@ -97,14 +95,6 @@ impl Write for &Unhurried {
     }
 }
 
-impl<'a> MakeWriter<'a> for Unhurried {
-    type Writer = &'a Self;
-
-    fn make_writer(&'a self) -> Self::Writer {
-        self
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
@@ -124,6 +114,26 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn rule_13_1_a_writer_that_panics_loses_lines_and_stops_nobody() {
+        struct Broken;
+        impl Write for Broken {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                panic!("a bug")
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let log = Unhurried::new(Broken).unwrap();
+        for _ in 0..3 {
+            (&log).write_all(&vec![b'x'; MOST]).unwrap();
+        }
+        log.finish();
+        assert!(log.0.lock().bytes <= MOST, "what waits for nobody is bounded");
     }
 
     #[test]

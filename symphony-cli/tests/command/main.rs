@@ -6,9 +6,13 @@ mod demo;
 mod endurance;
 mod kills;
 mod linear;
+mod logs;
+mod observers;
 mod program;
 mod restarts;
 mod service;
+#[cfg(feature = "otel")]
+mod traces;
 // The same shapes as in the tests of the host.
 #[path = "../../../symphony-host/tests/processes/shapes.rs"]
 mod shapes;

@@ -160,10 +160,30 @@ impl Stage {
         Service { child, log, _watchdog: watchdog }
     }
 
+    /// Starts it as a service whose log goes elsewhere.
+    pub(crate) fn start_into(&self, stderr: impl Into<Stdio>, arguments: &[&str]) -> Unheard {
+        let child = self.command(arguments).stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
+        let watchdog = Watchdog::of(&child, LIMIT);
+        Unheard { child, _watchdog: watchdog }
+    }
+
+    /// Starts it as a service without standard error.
+    pub(crate) fn start_mute(&self, arguments: &[&str]) -> Unheard {
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec \"$0\" \"$@\" 2>&-", env!("CARGO_BIN_EXE_symphony")]);
+        let child = self.dressed(command, arguments).stdout(Stdio::null()).spawn().unwrap();
+        let watchdog = Watchdog::of(&child, LIMIT);
+        Unheard { child, _watchdog: watchdog }
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_symphony"));
+        self.dressed(Command::new(env!("CARGO_BIN_EXE_symphony")), arguments)
+    }
+
+    fn dressed(&self, mut command: Command, arguments: &[&str]) -> Command {
         command.args(arguments).current_dir(&self.folder).stdin(Stdio::null());
         command.stderr(Stdio::piped()).env_remove("SYMPHONY_LOG").env_remove("NO_COLOR");
+        command.env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
         command.env("HOME", self.path("home")).env("TMPDIR", self.path("tmp"));
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         if let Some(user) = self.user {
@@ -243,6 +263,18 @@ impl Service {
         kill_process(pid(&self.child), signal).unwrap();
     }
 
+    /// What has been logged since the last look.
+    pub(crate) fn heard(&mut self) -> String {
+        let log = self.log.get_ref();
+        let flags = rustix::fs::fcntl_getfl(log).unwrap();
+        rustix::fs::fcntl_setfl(log, flags | OFlags::NONBLOCK).unwrap();
+        let mut heard = Vec::new();
+        let read = self.log.read_to_end(&mut heard);
+        rustix::fs::fcntl_setfl(self.log.get_ref(), flags).unwrap();
+        assert_eq!(read.err().map(|error| error.kind()), Some(ErrorKind::WouldBlock), "it ended");
+        String::from_utf8(heard).unwrap()
+    }
+
     /// Waits for its end without reading its log.
     pub(crate) fn end_unread(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
@@ -257,6 +289,27 @@ impl Service {
 }
 
 impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A service whose log is not the test's; it does not outlive the test.
+pub(crate) struct Unheard {
+    child: Child,
+    _watchdog: Watchdog,
+}
+
+impl Unheard {
+    /// Tells it to end, and waits for that: its exit code.
+    pub(crate) fn stop(mut self) -> Option<i32> {
+        kill_process(pid(&self.child), Signal::TERM).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Unheard {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

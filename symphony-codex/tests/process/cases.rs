@@ -1,8 +1,9 @@
 //! What must hold with a helper and without.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use symphony_core::agent::{AgentErrorKind, TurnEnd};
+use symphony_core::transcript::{Direction, Transcript};
 use symphony_host::Host;
 
 use crate::trial::{Trial, gone, is_alive, please, server, trial};
@@ -15,6 +16,7 @@ macro_rules! each_case {
             rule_10_4_a_flood_on_stderr_blocks_nothing_and_its_end_is_kept,
             rule_10_5_an_exit_at_every_point_is_a_process_exit_with_its_last_words,
             rule_10_5_a_closed_output_at_every_point_is_the_end_of_a_live_process,
+            rule_13_1_what_is_said_on_stderr_is_told_line_by_line,
             rule_10_9_what_is_dropped_at_any_point_leaves_nothing,
             rule_10_9_what_the_command_left_in_the_background_ends_with_the_session
         }
@@ -68,6 +70,24 @@ pub(crate) async fn rule_10_4_a_flood_on_stderr_blocks_nothing_and_its_end_is_ke
     let trial = server(&format!("{flood}; echo; echo the end >&2; exit 1")).on(host);
     let error = trial.run().await.unwrap_err();
     assert!(error.message.ends_with("the end") && error.message.len() < 10_000);
+}
+
+pub(crate) async fn rule_13_1_what_is_said_on_stderr_is_told_line_by_line(host: &Arc<dyn Host>) {
+    let long = "head -c 70000 /dev/zero | tr '\\0' x >&2; echo >&2";
+    let script = format!("echo one >&2; {long}; printf 'no end' >&2; exit 1");
+    let mut trial = server(&script).on(host);
+    let lines = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&lines);
+    trial.request.transcript = Transcript::new(move |direction, line| {
+        if direction == Direction::Stderr {
+            sink.lock().unwrap().push(String::from_utf8_lossy(line).into_owned());
+        }
+    });
+    trial.run().await.unwrap_err();
+    let lines = lines.lock().unwrap();
+    let middle: String = lines[1..lines.len() - 1].concat();
+    assert_eq!((lines.first().unwrap().as_str(), middle), ("one", "x".repeat(70_000)));
+    assert_eq!(lines.last().unwrap(), "no end");
 }
 
 /// The three requests of the handshake, and a turn.

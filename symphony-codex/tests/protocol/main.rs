@@ -7,5 +7,6 @@ mod handshake;
 mod hostile;
 mod server;
 mod tools;
+mod transcript;
 mod turns;
 mod updates;

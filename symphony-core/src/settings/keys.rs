@@ -34,6 +34,8 @@ pub(super) enum Shape {
     Path,
     /// A time of day.
     Time,
+    /// What is logged.
+    Filter,
     /// One of a few words.
     Choice(&'static [&'static str]),
     /// A list of texts.
@@ -161,10 +163,10 @@ pub(super) const KEYS: &[Key] = &[
     key("observability.render_interval_ms", MILLIS, "100", "How often the dashboard may draw."),
 
     key("logging.format", Shape::Choice(&["text", "json"]), "\"text\"", "How log lines are written."),
-    key("logging.level", Shape::Choice(&["error", "warn", "info", "debug", "trace"]), "\"info\"",
-        "The least severe level that is written."),
+    key("logging.level", Shape::Filter, "\"info\"",
+        "What is written: a level (off, error, warn, info, debug, trace), or levels of parts of the program, such as `info,symphony_linear=debug`."),
     key("logging.max_bytes", Shape::Integer { min: 1, max: i64::MAX }, "10485760",
-        "The size at which a log file is rotated."),
+        "The size at which a log file is rotated, and the most that is kept of what was said in one run."),
     key("logging.max_files", Shape::Integer { min: 0, max: U32 }, "5", "How many rotated files are kept."),
 
     optional("worker", Shape::NotYet, "Remote hosts. Cannot be set yet."),

@@ -4,6 +4,7 @@
 //! secret: `tracker.provider` stays raw until an adapter's factory resolves it (2.9).
 
 mod keys;
+mod log_filter;
 mod paths;
 mod read;
 mod schema;
@@ -22,6 +23,7 @@ use serde_json::{Map, Value};
 use crate::issue::{Label, StateName};
 use crate::workspace::HostId;
 
+pub use log_filter::LogFilter;
 pub use paths::resolve;
 pub use schema::json_schema;
 pub(crate) use sections::read;
@@ -490,8 +492,8 @@ impl Default for ObservabilitySettings {
 pub struct LoggingSettings {
     /// Text or JSON.
     pub format: LogFormat,
-    /// The least severe level that is written.
-    pub level: LogLevel,
+    /// What is written.
+    pub level: LogFilter,
     /// The size at which a log file is rotated.
     pub max_bytes: u64,
     /// How many rotated files are kept.
@@ -502,7 +504,7 @@ impl Default for LoggingSettings {
     fn default() -> Self {
         Self {
             format: LogFormat::Text,
-            level: LogLevel::Info,
+            level: LogFilter::default(),
             max_bytes: 10 * 1024 * 1024,
             max_files: 5,
         }
@@ -517,18 +519,6 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
-}
-
-/// `logging.level`
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the usual five")]
-pub enum LogLevel {
-    Error,
-    Warn,
-    Info,
-    Debug,
-    Trace,
 }
 
 /// A machine that agents run on.

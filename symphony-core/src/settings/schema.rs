@@ -49,6 +49,12 @@ fn property(key: &Key) -> Schema {
     schema
 }
 
+/// What `LogFilter::parse` makes of a text.
+const FILTER: &str = concat!(
+    r"^([A-Za-z0-9_:-]+=)?(off|error|warn|info|debug|trace)",
+    r"(,([A-Za-z0-9_:-]+=)?(off|error|warn|info|debug|trace))*$",
+);
+
 impl Shape {
     fn schema(self) -> Schema {
         match self {
@@ -77,6 +83,10 @@ impl Shape {
             Self::Time => json_schema!({
                 "type": ["string", "null"],
                 "pattern": r"^\s*([01]?[0-9]|2[0-3]):[0-5][0-9]\s*$",
+            }),
+            Self::Filter => json_schema!({
+                "type": ["string", "null"],
+                "pattern": FILTER,
             }),
             Self::Choice(words) => {
                 let mut words: Vec<Value> = words.iter().map(|word| json!(word)).collect();

@@ -2,6 +2,7 @@
 
 use serde_json::{Number, Value};
 
+use super::LogFilter;
 use super::keys::Shape;
 use crate::front_matter::Node;
 
@@ -36,6 +37,9 @@ impl Shape {
                 text => text.map(Value::from),
             },
             Self::Time => text(node).and_then(minutes).map(Value::from),
+            Self::Filter => {
+                text(node).and_then(LogFilter::parse).map(|filter| filter.as_str().into())
+            }
             Self::Choice(words) => text(node)
                 .map(|text| text.trim().to_lowercase())
                 .filter(|word| words.contains(&word.as_str()))
@@ -112,6 +116,11 @@ impl Shape {
                 "must be text".to_owned()
             }
             Self::Time => "must be a time of day such as \"22:30\"".to_owned(),
+            Self::Filter => {
+                "must be a level (off, error, warn, info, debug, trace) or a list such \
+                             as info,symphony_linear=debug"
+                    .to_owned()
+            }
             Self::Choice(words) => format!("must be one of {}", words.join(", ")),
             Self::Texts => "must be a list of texts".to_owned(),
             Self::TextOrMap => "must be text or a map".to_owned(),

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::Value;
+use serde_json::{Value, json};
 use symphony_core::agent::{
     AgentError, AgentErrorKind, AgentEvent, AgentSession, AgentUpdate, SessionRequest, ThreadId,
     Tokens, Turn, TurnEnd,
 };
 use symphony_core::tracker::{ToolCall, ToolResult};
+use symphony_core::transcript::Direction;
 
 use super::life::{Life, Running, Scribe};
 use super::{Did, Script, ScriptedAgent, Step, lock};
@@ -96,9 +97,17 @@ impl ScriptedSession {
     }
 
     fn event(&self, name: &str, summary: &str) {
+        self.said(Direction::In, || json!({"event": name, "summary": summary}));
         let at = self.life.scribe.agent.shared.clock.now();
         let event = AgentEvent { name: name.to_owned(), summary: summary.to_owned(), at };
         self.request.updates.send(AgentUpdate::Event(Arc::new(event)));
+    }
+
+    /// Writes down what was said, where that is kept.
+    fn said(&self, direction: Direction, what: impl FnOnce() -> Value) {
+        if self.request.transcript.is_kept() {
+            self.request.transcript.line(direction, what().to_string().as_bytes());
+        }
     }
 
     fn spend(&self, tokens: Tokens) {
@@ -143,6 +152,7 @@ impl ScriptedSession {
     }
 
     fn begin_turn(&self, turn: &Turn) {
+        self.said(Direction::Out, || json!({"turn": turn.number, "prompt": turn.prompt}));
         self.life.scribe.note(Did::Turn { number: turn.number, prompt: turn.prompt.clone() });
         let session_id: Arc<str> = format!("{}-{}", self.thread, turn.number).into();
         let thread = self.thread.clone();

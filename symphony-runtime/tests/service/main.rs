@@ -9,4 +9,5 @@ mod restart;
 mod runs;
 mod stage;
 mod surroundings;
+mod transcripts;
 mod trouble;

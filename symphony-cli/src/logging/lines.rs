@@ -1,0 +1,327 @@
+//! Log lines, for people or for programs. What a line happened within (a run, a turn) gives it its
+//! fields, each of them once (contract 13.1).
+
+use std::fmt::{self, Write as _};
+use std::io::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anstyle::{AnsiColor, Style};
+use serde_json::Value;
+use symphony_core::settings::LogFormat;
+use symphony_core::{plain, plain_json};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::LookupSpan;
+
+use super::unhurried::Unhurried;
+
+/// How much of a text goes into one line.
+const LONGEST: usize = 16 * 1024;
+
+/// How lines look, for everyone who writes some; it may change at any time.
+#[derive(Clone, Debug)]
+pub(super) struct Look(Arc<AtomicBool>);
+
+impl Look {
+    pub(super) fn new(format: LogFormat) -> Self {
+        Self(Arc::new(AtomicBool::new(format == LogFormat::Json)))
+    }
+
+    pub(super) fn set(&self, format: LogFormat) {
+        self.0.store(format == LogFormat::Json, Ordering::Relaxed);
+    }
+
+    fn is_json(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Writes a line for everything that happens.
+#[derive(Debug)]
+pub(super) struct Lines {
+    pub(super) screen: Unhurried,
+    /// Whether the screen shows colours.
+    pub(super) colours: bool,
+    pub(super) file: Option<Unhurried>,
+    pub(super) look: Look,
+}
+
+/// The fields of a span or an event, in order.
+#[derive(Debug, Default)]
+struct Fields(Vec<(&'static str, Value)>);
+
+impl Fields {
+    fn set(&mut self, field: &Field, value: Value) {
+        self.put(field.name(), value);
+    }
+
+    /// What is said last counts.
+    fn put(&mut self, name: &'static str, value: Value) {
+        match self.0.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = value,
+            None => self.0.push((name, value)),
+        }
+    }
+
+    fn take(&mut self, name: &str) -> Option<Value> {
+        let at = self.0.iter().position(|(known, _)| *known == name)?;
+        Some(self.0.remove(at).1)
+    }
+}
+
+impl Visit for Fields {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.set(field, value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.set(field, value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.set(field, value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.set(field, value.into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.set(field, value.into());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.set(field, format!("{value:?}").into());
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().replace(fields);
+        }
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        if let Some(span) = context.span(id)
+            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+        {
+            values.record(fields);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        // The nearest first: what an event says of itself outweighs what is around it.
+        for span in context.event_scope(event).into_iter().flatten() {
+            let extensions = span.extensions();
+            for (name, value) in extensions.get::<Fields>().iter().flat_map(|fields| &fields.0) {
+                if fields.0.iter().all(|(known, _)| known != name) {
+                    fields.0.push((name, value.clone()));
+                }
+            }
+        }
+        let message = fields.take("message");
+        let message = message.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let told = Told { at: now(), event, message, fields: &fields };
+        let line = |place, colours| {
+            if self.look.is_json() { told.json() } else { told.text(place, colours) }
+        };
+        // A writer that cannot take a line loses it, and counts.
+        let _ = (&self.screen).write(line(Place::Screen, self.colours).as_bytes());
+        if let Some(mut file) = self.file.as_ref() {
+            let _ = file.write(line(Place::File, false).as_bytes());
+        }
+    }
+}
+
+/// Where a line for people is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Screen,
+    File,
+}
+
+/// One event, about to be written.
+struct Told<'a> {
+    at: String,
+    event: &'a Event<'a>,
+    message: &'a str,
+    fields: &'a Fields,
+}
+
+impl Told<'_> {
+    /// For people: when, how bad, what, and the fields.
+    fn text(&self, place: Place, colours: bool) -> String {
+        let style = |style: Style| if colours { style } else { Style::new() };
+        let (dim, level) = (style(Style::new().dimmed()), *self.event.metadata().level());
+        let loud = style(AnsiColor::on_default(colour(level)));
+        let mut line = format!("{dim}{}{dim:#} {loud}{level:>5}{loud:#} ", self.at);
+        if place == Place::File {
+            let _ = write!(line, "{}: ", self.event.metadata().target());
+        }
+        line.push_str(&plain(self.message, LONGEST));
+        for (name, value) in &self.fields.0 {
+            let _ = write!(line, " {dim}{name}={dim:#}");
+            match value {
+                Value::String(text) if is_simple(text) => line.push_str(text),
+                Value::String(text) => {
+                    let text = plain(text, LONGEST).replace('"', "\\\"");
+                    let _ = write!(line, "\"{text}\"");
+                }
+                value => drop(write!(line, "{value}")),
+            }
+        }
+        line.push('\n');
+        line
+    }
+
+    /// For programs: one object.
+    fn json(&self) -> String {
+        let metadata = self.event.metadata();
+        let (at, level) = (&self.at, metadata.level().as_str());
+        let mut line = format!(r#"{{"timestamp":"{at}","level":"{level}","message":"#);
+        line.push_str(&Value::from(self.message).to_string());
+        for (name, value) in &self.fields.0 {
+            let _ = write!(line, r#","{name}":{value}"#);
+        }
+        let _ = write!(line, r#","target":"{}"}}"#, metadata.target());
+        let mut line = plain_json(&line);
+        line.push('\n');
+        line
+    }
+}
+
+/// Whether a text is one word that needs no quotes.
+fn is_simple(text: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\'' | '=' | '\\');
+    !text.is_empty() && text.chars().all(is_word)
+}
+
+fn now() -> String {
+    let mut text = String::new();
+    let _ = SystemTime.format_time(&mut Writer::new(&mut text));
+    text
+}
+
+const fn colour(level: Level) -> AnsiColor {
+    match level {
+        Level::ERROR => AnsiColor::Red,
+        Level::WARN => AnsiColor::Yellow,
+        Level::INFO => AnsiColor::Green,
+        Level::DEBUG => AnsiColor::Blue,
+        Level::TRACE => AnsiColor::Magenta,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+
+    /// What was written.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl std::io::Write for Kept {
+        fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(line);
+            Ok(line.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What is written to a screen with colours and to a file, without the times.
+    fn written(format: LogFormat, tell: impl FnOnce(&Look)) -> [Vec<String>; 2] {
+        let kept = [Kept::default(), Kept::default()];
+        let [screen, file] = kept.clone().map(|kept| Unhurried::new(kept).unwrap());
+        let look = Look::new(format);
+        let lines = Lines {
+            screen: screen.clone(),
+            colours: true,
+            file: Some(file.clone()),
+            look: look.clone(),
+        };
+        let subscriber = tracing_subscriber::registry().with(lines);
+        tracing::subscriber::with_default(subscriber, || tell(&look));
+        screen.finish();
+        file.finish();
+        kept.map(|kept| {
+            let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+            text.lines().map(str::to_owned).collect()
+        })
+    }
+
+    fn tell() {
+        let run = tracing::error_span!(
+            "run",
+            run = "1.2",
+            issue_identifier = "MT-1",
+            outcome = tracing::field::Empty
+        );
+        let _run = run.enter();
+        let turn = tracing::error_span!("turn", turn = 3, session_id = tracing::field::Empty);
+        turn.record("session_id", "t-3");
+        let _turn = turn.enter();
+        tracing::warn!(
+            run = "of its own",
+            error = "it \"broke\"\u{1b}[2J\u{202e}",
+            "a hook failed"
+        );
+    }
+
+    #[test]
+    fn rule_13_1_a_line_has_every_field_of_what_it_happened_in_once() {
+        let [screen, file] = written(LogFormat::Text, |_| tell());
+        let end = r#" a hook failed run="of its own" error="it \"broke\"\u{1b}[2J\u{202e}" turn=3 session_id=t-3 issue_identifier=MT-1"#;
+        let target = concat!(" WARN ", module_path!(), ":");
+        assert!(file[0].ends_with(&format!("{target}{end}")), "{file:?}");
+        assert!(screen[0].contains("\u{1b}[33m WARN\u{1b}[0m"), "{screen:?}");
+        assert_eq!(screen[0].matches("MT-1").count(), 1, "{screen:?}");
+        assert!(!file[0].contains('\u{1b}'), "no colours in a file: {file:?}");
+    }
+
+    #[test]
+    fn rule_13_1_json_has_the_fields_of_the_run_at_its_top() {
+        let [screen, file] = written(LogFormat::Json, |_| tell());
+        assert_eq!(screen, file);
+        let mut line: Value = serde_json::from_str(&file[0]).unwrap();
+        assert!(line["timestamp"].take().as_str().is_some_and(|at| at.ends_with('Z')));
+        let expected = serde_json::json!({
+            "timestamp": null, "level": "WARN", "target": module_path!(), "message": "a hook failed",
+            "run": "of its own", "error": "it \"broke\"\u{1b}[2J\u{202e}", "turn": 3,
+            "session_id": "t-3", "issue_identifier": "MT-1",
+        });
+        assert_eq!(line, expected);
+        assert!(!file[0].contains(['\u{1b}', '\u{202e}']), "{file:?}");
+    }
+
+    #[test]
+    fn rule_13_1_lines_change_their_looks_in_the_middle_of_a_run() {
+        let [_, file] = written(LogFormat::Text, |look| {
+            let run = tracing::error_span!("run", issue_identifier = "MT-1");
+            let _run = run.enter();
+            tracing::info!("one");
+            look.set(LogFormat::Json);
+            tracing::info!("two");
+        });
+        assert!(file[0].ends_with(" one issue_identifier=MT-1"), "{file:?}");
+        let line: Value = serde_json::from_str(&file[1]).unwrap();
+        assert_eq!((&line["message"], &line["issue_identifier"]), (&"two".into(), &"MT-1".into()));
+    }
+}

@@ -1,0 +1,108 @@
+//! What is written into the log, as the command line and the workflow file say (contract 13.1).
+
+use rustix::process::Signal;
+
+use crate::program::{Service, Stage, wait_for};
+
+/// A workflow whose one issue is started and never ends, with this section `logging`.
+fn workflow(logging: &str) -> String {
+    format!(
+        "---\ntracker:\n  kind: memory\n  provider:\n    issues:\n      \
+         - {{identifier: MT-1, title: Wait, state: Todo, labels: [hang]}}\nworkspace:\n  root: ./work\n\
+         agent:\n  kind: scripted\npolling:\n  interval_ms: 200\n{logging}---\nWait.\n"
+    )
+}
+
+fn stop(service: Service) -> String {
+    service.signal(Signal::TERM);
+    let (code, rest) = service.end();
+    assert_eq!(code, Some(0), "{rest}");
+    rest
+}
+
+#[test]
+fn rule_13_1_the_file_says_how_lines_look_and_an_edit_counts_at_once() {
+    let stage = Stage::new();
+    stage.write("WORKFLOW.md", &workflow("logging: {level: \"off\"}\n"));
+    let mut service = stage.start(&[]);
+    wait_for("a run", || stage.path("work/MT-1").exists());
+    let mut told = String::new();
+    let mut poll_until = |format: &str, wanted: &str| {
+        stage.replace("WORKFLOW.md", &workflow(&format!("logging: {{format: {format}}}\n")));
+        told.clear();
+        wait_for(wanted, || {
+            service.signal(Signal::HUP);
+            told.push_str(&service.heard());
+            told.contains(wanted)
+        });
+        told.clone()
+    };
+    let told = poll_until("json", r#""message":"asked to poll now""#);
+    assert!(told.lines().all(|line| line.starts_with('{')), "it said nothing before: {told}");
+    poll_until("text", " INFO asked to poll now");
+    stage.replace("WORKFLOW.md", &workflow("logging: {level: \"warn,symphony_runtime=info\"}\n"));
+    service.log_until("the workflow file is in force");
+    let rest = stop(service);
+    assert!(rest.contains("service ended"), "{rest}");
+}
+
+#[test]
+fn rule_13_1_the_command_line_outweighs_the_file() {
+    let mut stage = Stage::new();
+    stage.write("WORKFLOW.md", &workflow("logging: {format: json, level: error}\n"));
+    let mut service = stage.start(&["--log", "info", "--log-format", "text"]);
+    let started = service.log_until("run started").pop().unwrap();
+    assert!(started.contains(" INFO run started issue_id="), "{started}");
+    assert!(stop(service).contains("service ended"));
+    stage.set("SYMPHONY_LOG", "error,symphony_runtime=info");
+    let mut service = stage.start(&[]);
+    service.log_until("\"message\":\"run started\"");
+    let log = stop(service);
+    assert!(log.contains("\"message\":\"service ended\""), "{log}");
+    assert!(!log.contains("asked to stop"), "the command's own lines are left out: {log}");
+}
+
+#[test]
+fn rule_13_1_what_is_no_filter_is_refused_at_the_start() {
+    let stage = Stage::new();
+    stage.write("WORKFLOW.md", &workflow("logging: {level: info;debug}\n"));
+    let shown = stage.run(&[]);
+    assert_eq!(shown.code, Some(1), "{shown:#?}");
+    let wanted = "logging.level: must be a level (off, error, warn, info, debug, trace) or a list";
+    assert!(shown.stderr.contains(wanted), "{shown:#?}");
+    let shown = stage.run(&["--log", "a=b=c"]);
+    assert_eq!(shown.code, Some(1), "{shown:#?}");
+    assert!(shown.stderr.contains("--log: \"a=b=c\" is no filter; try `info`"), "{shown:#?}");
+}
+
+#[test]
+fn rule_13_1_the_file_says_when_a_log_is_put_aside() {
+    let stage = Stage::new();
+    stage.write("WORKFLOW.md", &workflow("logging: {max_bytes: 300, max_files: 2}\n"));
+    let mut service = stage.start(&["--logs-root", "logs"]);
+    service.log_until("run started");
+    stop(service);
+    let names = ["symphony.log", "symphony.log.1", "symphony.log.2"];
+    for name in names {
+        assert!(stage.read(&format!("logs/{name}")).len() <= 400, "{name}");
+    }
+    assert!(!stage.path("logs/symphony.log.3").exists());
+}
+
+#[test]
+fn rule_13_1_what_is_said_in_a_run_is_kept_without_secrets() {
+    let mut stage = Stage::new();
+    stage.set("SYMPHONY_TOKEN", "a-token/of-the-service");
+    let file = workflow("server: {port: 0, token: $SYMPHONY_TOKEN}\n");
+    stage.write("WORKFLOW.md", &file.replace("Wait.", "Say a-token/of-the-service."));
+    let mut service = stage.start(&["--logs-root", "logs"]);
+    service.log_until("run started");
+    let path = "logs/runs/MT-1/1.1.jsonl";
+    wait_for("the first line", || {
+        std::fs::read_to_string(stage.path(path)).is_ok_and(|text| text.ends_with('\n'))
+    });
+    stop(service);
+    let kept = stage.read(path);
+    assert!(kept.contains(r#""prompt":"Say [redacted].""#), "{kept}");
+    assert!(!kept.contains("a-token"), "{kept}");
+}

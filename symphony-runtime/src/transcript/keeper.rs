@@ -1,0 +1,353 @@
+//! The thread that writes transcripts, and what it keeps of them.
+//!
+//! A run has two files, each at most half as long as allowed: the one that is written, and the one
+//! before it. Of all runs the last are kept.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, Mutex};
+
+use rustix::fs::OFlags;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use symphony_core::orchestrator::RunId;
+use symphony_core::time::Wall;
+use symphony_core::{WorkspaceKey, plain_json};
+use tokio::sync::oneshot;
+use tracing::warn;
+
+use super::{Gauge, LONGEST_LINE, OVERHEAD, Said, Secrets, lock};
+use crate::clock::wall_now;
+
+/// The files of so many runs are kept.
+const RUNS: usize = 200;
+
+/// Those of runs that have ended may have so many times the bytes that one run may have.
+const ALL: u64 = 20;
+
+/// Lines are written together once there are so many bytes of them.
+const TOGETHER: usize = 64 * 1024;
+
+const ENDING: &str = ".jsonl";
+const EARLIER: &str = ".earlier.jsonl";
+
+/// What reaches the thread.
+#[derive(Debug)]
+pub(super) enum Message {
+    Begin { run: RunId, key: WorkspaceKey, longest: u64, secrets: Arc<Secrets>, gauge: Arc<Gauge> },
+    Line { run: RunId, said: Said },
+    End { run: RunId },
+    Flush(oneshot::Sender<()>),
+}
+
+/// The files there are.
+#[derive(Debug, Default)]
+pub(super) struct Index(BTreeMap<RunId, Entry>);
+
+#[derive(Debug)]
+struct Entry {
+    key: WorkspaceKey,
+    path: PathBuf,
+    /// Of both files; unknown while they are written.
+    bytes: Option<u64>,
+}
+
+impl Index {
+    /// The runs of an issue, oldest first.
+    pub(super) fn of(&self, key: &WorkspaceKey) -> Vec<(RunId, PathBuf)> {
+        let runs = self.0.iter().filter(|(_, entry)| entry.key == *key);
+        runs.map(|(run, entry)| (*run, entry.path.clone())).collect()
+    }
+
+    /// What an earlier life has left.
+    fn read(folder: &Path) -> io::Result<Self> {
+        let mut index = Self::default();
+        for issue in fs::read_dir(folder)?.flatten() {
+            let name = issue.file_name();
+            let key = name.to_str().and_then(|name| WorkspaceKey::parse(name).ok());
+            let (Some(key), true) = (key, issue.file_type()?.is_dir()) else { continue };
+            for file in fs::read_dir(issue.path())?.flatten() {
+                let name = file.file_name();
+                if let Some(run) = name.to_str().and_then(run_of) {
+                    let (key, path) = (key.clone(), file.path());
+                    let bytes = Some(length(&path) + length(&earlier(&path)));
+                    index.0.insert(run, Entry { key, path, bytes });
+                }
+            }
+        }
+        Ok(index)
+    }
+
+    /// The oldest run that has ended, if there is too much.
+    fn superfluous(&self, most_bytes: u64) -> Option<RunId> {
+        let ended = || self.0.iter().filter_map(|(run, entry)| Some((*run, entry.bytes?)));
+        let bytes: u64 = ended().map(|(_, bytes)| bytes).sum();
+        let is_too_much = self.0.len() > RUNS || bytes > most_bytes;
+        ended().next().filter(|_| is_too_much).map(|(run, _)| run)
+    }
+}
+
+fn run_of(file: &str) -> Option<RunId> {
+    let (boot, number) = file.strip_suffix(ENDING)?.split_once('.')?;
+    Some(RunId { boot: boot.parse().ok()?, number: number.parse().ok()? })
+}
+
+fn earlier(path: &Path) -> PathBuf {
+    let mut name = path.with_extension("").into_os_string();
+    name.push(EARLIER);
+    name.into()
+}
+
+fn length(path: &Path) -> u64 {
+    path.symlink_metadata().map_or(0, |metadata| metadata.len())
+}
+
+/// The thread.
+pub(super) struct Keeper {
+    folder: PathBuf,
+    index: Arc<Mutex<Index>>,
+    runs: BTreeMap<RunId, Run>,
+}
+
+impl Keeper {
+    pub(super) const fn new(folder: PathBuf, index: Arc<Mutex<Index>>) -> Self {
+        Self { folder, index, runs: BTreeMap::new() }
+    }
+
+    /// Writes until nobody is left who could say anything.
+    pub(super) fn run(mut self, messages: &Receiver<Message>) {
+        // A folder that is not there yet holds nothing.
+        if let Ok(index) = Index::read(&self.folder) {
+            *lock(&self.index) = index;
+        }
+        loop {
+            let message = messages.try_recv().or_else(|error| match error {
+                TryRecvError::Empty => {
+                    self.flush();
+                    messages.recv().map_err(|_| TryRecvError::Disconnected)
+                }
+                TryRecvError::Disconnected => Err(error),
+            });
+            match message {
+                Ok(message) => self.take(message),
+                Err(_) => break,
+            }
+        }
+        self.flush();
+    }
+
+    fn take(&mut self, message: Message) {
+        match message {
+            Message::Begin { run, key, longest, secrets, gauge } => {
+                self.make_room(longest);
+                let path = self.folder.join(key.as_str()).join(format!("{run}{ENDING}"));
+                match Run::begin(path.clone(), longest, secrets, gauge) {
+                    Ok(begun) => {
+                        lock(&self.index).0.insert(run, Entry { key, path, bytes: None });
+                        self.runs.insert(run, begun);
+                    }
+                    Err(error) => {
+                        let (run, path) = (run.to_string(), path.display());
+                        warn!(run, %path, %error, "what is said in a run cannot be kept");
+                    }
+                }
+            }
+            Message::Line { run, said } => {
+                if let Some(run) = self.runs.get_mut(&run) {
+                    run.line(&said);
+                }
+            }
+            Message::End { run: id } => {
+                if let Some(mut run) = self.runs.remove(&id) {
+                    run.tell_of_lost(run.gauge.lost.swap(0, Ordering::Relaxed));
+                    run.write();
+                    if let Some(entry) = lock(&self.index).0.get_mut(&id) {
+                        entry.bytes = Some(length(&run.path) + length(&earlier(&run.path)));
+                    }
+                }
+            }
+            Message::Flush(written) => {
+                self.flush();
+                let _ = written.send(());
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        for run in self.runs.values_mut() {
+            run.write();
+        }
+    }
+
+    /// Removes the oldest, if one more would be too much.
+    fn make_room(&self, longest: u64) {
+        // Not while the index is locked: a disk may hang, and others read it.
+        let next = || {
+            let mut index = lock(&self.index);
+            let run = index.superfluous(longest.saturating_mul(ALL))?;
+            index.0.remove(&run)
+        };
+        while let Some(entry) = next() {
+            let _ = fs::remove_file(&entry.path);
+            let _ = fs::remove_file(earlier(&entry.path));
+            if let Some(folder) = entry.path.parent() {
+                let _ = fs::remove_dir(folder); // of an issue that has no other
+            }
+        }
+    }
+}
+
+/// One run's files.
+struct Run {
+    path: PathBuf,
+    file: File,
+    length: u64,
+    longest: u64,
+    secrets: Arc<Secrets>,
+    gauge: Arc<Gauge>,
+    /// Lines that are about to be written.
+    pending: Vec<u8>,
+    lines: u64,
+    /// Whether the last line in the file has no end: the disk was full in the middle of it.
+    is_torn: bool,
+    has_failed: bool,
+}
+
+impl Run {
+    fn begin(
+        path: PathBuf,
+        longest: u64,
+        secrets: Arc<Secrets>,
+        gauge: Arc<Gauge>,
+    ) -> io::Result<Self> {
+        let file = open(&path)?;
+        let length = file.metadata()?.len();
+        Ok(Self {
+            path,
+            file,
+            length,
+            longest,
+            secrets,
+            gauge,
+            pending: Vec::new(),
+            lines: 0,
+            is_torn: false,
+            has_failed: false,
+        })
+    }
+
+    fn line(&mut self, said: &Said) {
+        self.gauge.empty(said.text.len() + OVERHEAD);
+        self.tell_of_lost(said.lost);
+        let line = written(said, &self.secrets);
+        if self.push(&line) {
+            self.lines += 1;
+        } else {
+            self.gauge.lose(1);
+        }
+    }
+
+    /// Says how many lines are missing here.
+    fn tell_of_lost(&mut self, lost: u64) {
+        if lost > 0 && !self.push(&note(wall_now(), &format!("{lost} lines were lost here"))) {
+            self.gauge.lose(lost);
+        }
+    }
+
+    /// Adds a line, in the next file if it does not fit into this one. `false` if it fits nowhere.
+    fn push(&mut self, line: &str) -> bool {
+        let (half, more) = (self.longest / 2, bytes(line.len() + 1));
+        let pending = bytes(self.pending.len());
+        if self.length + pending + more > half {
+            let earlier = earlier(&self.path);
+            let told = earlier.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let told = note(wall_now(), &format!("what was said before is in {told}, or gone"));
+            if more + bytes(told.len() + 1) > half || !self.write() {
+                return false;
+            }
+            let moved = fs::rename(&self.path, &earlier).and_then(|()| open(&self.path));
+            let Ok(file) = moved.map_err(|error| self.fail(&error)) else { return false };
+            (self.file, self.length, self.is_torn) = (file, 0, false);
+            self.pending.extend_from_slice(told.as_bytes());
+            self.pending.push(b'\n');
+        }
+        self.pending.extend_from_slice(line.as_bytes());
+        self.pending.push(b'\n');
+        if self.pending.len() >= TOGETHER {
+            self.write();
+        }
+        true
+    }
+
+    /// Writes what is pending, or loses it: whatever the disk does, the next lines have their turn.
+    fn write(&mut self) -> bool {
+        if self.pending.is_empty() {
+            return true;
+        }
+        let pending = std::mem::take(&mut self.pending);
+        let lines = std::mem::take(&mut self.lines);
+        let mend: &[u8] = if self.is_torn { b"\n" } else { b"" };
+        match self.file.write_all(mend).and_then(|()| self.file.write_all(&pending)) {
+            Ok(()) => {
+                self.length += bytes(mend.len() + pending.len());
+                (self.is_torn, self.has_failed) = (false, false);
+                true
+            }
+            Err(error) => {
+                self.length = self.file.metadata().map_or(self.length, |data| data.len());
+                self.is_torn = self.length > 0;
+                self.gauge.lose(lines);
+                self.fail(&error);
+                false
+            }
+        }
+    }
+
+    /// Tells it once, until something could be written again.
+    fn fail(&mut self, error: &io::Error) {
+        if !self.has_failed {
+            let path = self.path.display();
+            warn!(%path, %error, "what is said in a run cannot be kept; the run goes on");
+        }
+        self.has_failed = true;
+    }
+}
+
+fn bytes(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}
+
+/// Opens a file that only its owner reads, in folders that are only its owner's.
+fn open(path: &Path) -> io::Result<File> {
+    if let Some(folder) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
+    OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(no_link).open(path)
+}
+
+/// A line of the file: the line that was said, as JSON where it is JSON.
+fn written(said: &Said, secrets: &Secrets) -> String {
+    let text = secrets.redact(&String::from_utf8_lossy(&said.text));
+    let is_cut = said.length > LONGEST_LINE;
+    let is_json = !is_cut && serde_json::from_str::<IgnoredAny>(&text).is_ok();
+    let (at, direction) = (said.at, said.direction.as_str());
+    let line = if is_json {
+        format!(r#"{{"at":"{at}","dir":"{direction}","line":{text}}}"#)
+    } else {
+        let cut = (0..=LONGEST_LINE.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+        let text = Value::from(&text[..cut.unwrap_or_default()]);
+        let cut = if is_cut { format!(r#","bytes":{}"#, said.length) } else { String::new() };
+        format!(r#"{{"at":"{at}","dir":"{direction}","text":{text}{cut}}}"#)
+    };
+    plain_json(&line)
+}
+
+fn note(at: Wall, text: &str) -> String {
+    format!(r#"{{"at":"{at}","note":{}}}"#, Value::from(text))
+}

@@ -1,0 +1,186 @@
+//! What is said with each agent, kept in a file for each run: bounded, without secrets, by a thread
+//! that no session waits for (contract 13.1).
+
+mod keeper;
+mod redact;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use symphony_core::orchestrator::RunId;
+use symphony_core::status::{Logs, SessionLog};
+use symphony_core::time::Wall;
+use symphony_core::transcript::{Direction, Transcript};
+use symphony_core::{Identifier, WorkspaceKey};
+use tokio::sync::oneshot;
+use tracing::warn;
+
+use crate::clock::wall_now;
+use keeper::{Index, Keeper, Message};
+pub(crate) use redact::Secrets;
+
+/// So much of a line is kept.
+const LONGEST_LINE: usize = 64 * 1024;
+
+/// So much more of it is looked through, so that no secret is cut in two before it is found.
+const MARGIN: usize = 16 * 1024;
+
+/// How much of one run may wait to be written, and how much in all.
+const WAITING: usize = 1 << 20;
+const ALL_WAITING: usize = 32 << 20;
+
+/// What a waiting line costs besides its text.
+const OVERHEAD: usize = 128;
+
+/// How long the last lines may take when the service ends.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// Keeps what is said, or nothing: cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Transcripts(Option<Arc<Kept>>);
+
+#[derive(Debug)]
+struct Kept {
+    keeper: Sender<Message>,
+    index: Arc<Mutex<Index>>,
+    waiting: Arc<AtomicUsize>,
+}
+
+impl Transcripts {
+    /// Keeps them in this folder.
+    pub(crate) fn start(folder: PathBuf) -> Self {
+        let (keeper, messages) = mpsc::channel();
+        let index = Arc::default();
+        let thread = Keeper::new(folder, Arc::clone(&index));
+        let thread = std::thread::Builder::new()
+            .name("transcripts".to_owned())
+            .spawn(move || thread.run(&messages));
+        if let Err(error) = thread {
+            warn!(%error, "what is said with agents is not kept");
+            return Self::default();
+        }
+        Self(Some(Arc::new(Kept { keeper, index, waiting: Arc::default() })))
+    }
+
+    /// Begins the transcript of a run, of which no more than this is kept.
+    pub(crate) fn begin(
+        &self,
+        run: RunId,
+        identifier: &Identifier,
+        longest: u64,
+        secrets: &Arc<Secrets>,
+    ) -> Transcript {
+        let key = WorkspaceKey::derive(identifier.as_str());
+        let (Some(kept), Ok(key)) = (&self.0, key) else { return Transcript::none() };
+        let gauge = Arc::new(Gauge {
+            waiting: AtomicUsize::new(0),
+            all_waiting: Arc::clone(&kept.waiting),
+            lost: AtomicU64::new(0),
+        });
+        let (begun, secrets) = (Arc::clone(&gauge), Arc::clone(secrets));
+        // Nobody listens if the thread has panicked. Then nothing is kept, and all goes on.
+        let _ = kept.keeper.send(Message::Begin { run, key, longest, secrets, gauge: begun });
+        let session = Session { run, gauge, keeper: kept.keeper.clone() };
+        Transcript::new(move |direction, line| session.line(direction, line))
+    }
+
+    /// The files with what was said about an issue, newest first.
+    pub(crate) fn of(&self, identifier: &Identifier) -> Logs {
+        let key = WorkspaceKey::derive(identifier.as_str());
+        let (Some(kept), Ok(key)) = (&self.0, key) else { return Logs::default() };
+        let index = lock(&kept.index);
+        let runs = index.of(&key).into_iter().rev().enumerate();
+        let to_log = |(age, (run, path)): (usize, (RunId, PathBuf))| SessionLog {
+            label: if age == 0 { "latest".to_owned() } else { run.to_string() },
+            path: path.display().to_string(),
+            url: None,
+        };
+        Logs { codex_session_logs: runs.map(to_log).collect() }
+    }
+
+    /// Waits until all is written, but not for ever.
+    pub(crate) async fn finish(&self) {
+        let Some(kept) = &self.0 else { return };
+        let (written, done) = oneshot::channel();
+        let _ = kept.keeper.send(Message::Flush(written));
+        let _ = tokio::time::timeout(LAST_LINES, done).await;
+    }
+}
+
+fn lock(index: &Mutex<Index>) -> MutexGuard<'_, Index> {
+    index.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How much of a run waits to be written, and what was too much.
+#[derive(Debug)]
+struct Gauge {
+    waiting: AtomicUsize,
+    all_waiting: Arc<AtomicUsize>,
+    lost: AtomicU64,
+}
+
+impl Gauge {
+    fn has_room(&self, bytes: usize) -> bool {
+        self.waiting.load(Ordering::Relaxed) + bytes <= WAITING
+            && self.all_waiting.load(Ordering::Relaxed) + bytes <= ALL_WAITING
+    }
+
+    fn fill(&self, bytes: usize) {
+        self.waiting.fetch_add(bytes, Ordering::Relaxed);
+        self.all_waiting.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn empty(&self, bytes: usize) {
+        self.waiting.fetch_sub(bytes, Ordering::Relaxed);
+        self.all_waiting.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn lose(&self, lines: u64) {
+        self.lost.fetch_add(lines, Ordering::Relaxed);
+    }
+}
+
+/// The session's end of a transcript. Dropped, it ends it.
+struct Session {
+    run: RunId,
+    gauge: Arc<Gauge>,
+    keeper: Sender<Message>,
+}
+
+impl Session {
+    fn line(&self, direction: Direction, line: &[u8]) {
+        let text = &line[..line.len().min(LONGEST_LINE + MARGIN)];
+        if !self.gauge.has_room(text.len() + OVERHEAD) {
+            self.gauge.lose(1);
+            return;
+        }
+        self.gauge.fill(text.len() + OVERHEAD);
+        let (text, length) = (text.to_owned(), line.len());
+        let lost = self.gauge.lost.swap(0, Ordering::Relaxed);
+        let said = Said { at: wall_now(), direction, text, length, lost };
+        let _ = self.keeper.send(Message::Line { run: self.run, said });
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.keeper.send(Message::End { run: self.run });
+    }
+}
+
+/// One line, as it was said.
+#[derive(Debug)]
+struct Said {
+    at: Wall,
+    direction: Direction,
+    /// Its beginning, where it is long.
+    text: Vec<u8>,
+    length: usize,
+    /// How many were lost before it.
+    lost: u64,
+}
