@@ -21,6 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
 use crate::clock::{Clock, wall_now};
+use crate::deliveries::{Deliveries, Receiver};
 use crate::disk::{Disk, DiskError};
 use crate::driver::{Driver, Inbox, JobTask, Message, Outlets, Tools};
 use crate::handle::Handle;
@@ -201,6 +202,7 @@ impl ServiceBuilder {
         let (snapshots, _) = watch::channel(Arc::new(orchestrator.snapshot(now)));
         let (notices, _) = broadcast::channel(NOTICES);
         let (settings, _) = watch::channel(Arc::clone(loaded.settings()));
+        let (receiver, deliveries) = watch::channel(Receiver::of(&loaded));
         let recent = Arc::default();
         Ok(Service {
             clock,
@@ -219,6 +221,8 @@ impl ServiceBuilder {
             snapshots,
             notices,
             settings,
+            receiver,
+            deliveries: Arc::new(Deliveries::new(deliveries)),
             recent,
             jobs: self.jobs,
         })
@@ -243,6 +247,8 @@ pub struct Service {
     snapshots: watch::Sender<Arc<Snapshot>>,
     notices: broadcast::Sender<Arc<Notice>>,
     settings: watch::Sender<Arc<Settings>>,
+    receiver: watch::Sender<Receiver>,
+    deliveries: Arc<Deliveries>,
     recent: Arc<Recent>,
     jobs: BTreeMap<Arc<str>, (Duration, JobTask)>,
 }
@@ -275,6 +281,7 @@ impl Service {
             self.notices.downgrade(),
             self.settings.subscribe(),
             Arc::clone(&self.recent),
+            Arc::clone(&self.deliveries),
         )
     }
 
@@ -320,8 +327,12 @@ impl Service {
             recent: self.recent,
             saver: Saver::start(self.state, Arc::clone(&self.loaded.root)),
         };
-        let outlets =
-            Outlets { snapshots: self.snapshots, notices: self.notices, settings: self.settings };
+        let outlets = Outlets {
+            snapshots: self.snapshots,
+            notices: self.notices,
+            settings: self.settings,
+            receiver: self.receiver,
+        };
         let driver =
             Driver::new(self.orchestrator, self.inbox, self.queue, self.loaded, tools, outlets);
         let left = driver.run(self.first).await;
