@@ -107,8 +107,8 @@ impl Kept {
 }
 
 impl Orchestrator {
-    /// Takes over what a read because of a delivery says of candidates, where no later one has told
-    /// more. Says whether anything is another now.
+    /// Takes over what a read because of a delivery says of candidates, unless the list is newer. What
+    /// was learned by a later read stays. Says whether anything may be another now.
     pub(super) fn keep_read<'a>(
         &mut self,
         read: ReadId,
@@ -120,8 +120,7 @@ impl Orchestrator {
         }
         let mut fresh = BTreeMap::new();
         for id in ids {
-            let is_older = self.kept.learned.get(id).is_some_and(|(by, _)| *by > read);
-            let Some(seen) = found.look(id).filter(|_| !is_older) else {
+            let Some(seen) = found.look(id) else {
                 continue;
             };
             let tracker = &self.settings().tracker;
@@ -131,9 +130,7 @@ impl Orchestrator {
             let issue = issue.map(|issue| Issue::clone(issue));
             fresh.insert(id.clone(), Later { read, issue, is_over });
         }
-        for id in fresh.keys() {
-            self.kept.learned.remove(id);
-        }
+        self.kept.learned.retain(|id, (by, _)| *by > read || !fresh.contains_key(id));
         self.kept.revise(&fresh);
         let is_news = !fresh.is_empty();
         self.kept.later.extend(fresh);
