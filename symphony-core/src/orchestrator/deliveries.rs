@@ -199,15 +199,19 @@ impl Orchestrator {
         waiting.take(MOST.saturating_sub(ids.len())).collect()
     }
 
-    /// A poll goes out, and will tell of these issues; a list tells of every issue that is unclaimed.
-    pub(super) fn told_by_poll(&mut self, candidates: bool, ids: &[IssueId]) {
-        if self.deliveries.wanted.is_empty() {
-            return;
+    /// Another read goes out, and will tell of these issues.
+    pub(super) fn told_by_read<'a>(&mut self, ids: impl Iterator<Item = &'a IssueId>) {
+        let wanted = &mut self.deliveries.wanted;
+        if !wanted.is_empty() {
+            ids.for_each(|id| _ = wanted.remove(id));
         }
-        let ids: BTreeSet<&IssueId> = ids.iter().collect();
-        let is_listed =
-            |id: &IssueId| candidates && !self.kept.more && !self.claims.contains_key(id);
-        self.deliveries.wanted.retain(|id| !ids.contains(id) && !is_listed(id));
+    }
+
+    /// A list is asked for, and will tell of every issue that is unclaimed.
+    pub(super) fn told_by_list(&mut self) {
+        if !self.kept.more {
+            self.deliveries.wanted.retain(|id| self.claims.contains_key(id));
+        }
     }
 
     /// The issues were read: what is claimed is refreshed, what is not joins or leaves the

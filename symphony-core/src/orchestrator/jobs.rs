@@ -251,7 +251,9 @@ impl Orchestrator {
             }
         }
         if asks {
-            self.told_by_poll(parts.candidates, &ids);
+            if parts.candidates {
+                self.told_by_list();
+            }
             let poll = Poll { purpose: parts.purpose(), candidates: query, ids };
             self.ask(Query::Poll(poll), Asked::Poll(parts));
         }

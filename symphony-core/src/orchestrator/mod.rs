@@ -227,8 +227,8 @@ impl Orchestrator {
         if !self.shutting_down {
             self.read_turns();
             self.run_jobs();
-            self.read_deliveries();
             self.fill_slots();
+            self.read_deliveries();
         }
         self.tell_mode();
         self.wakeup = self.find_wakeup();

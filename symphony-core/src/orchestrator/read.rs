@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::budget::{BudgetView, TOOL};
 use crate::failure::{Failure, FailureKind};
 use crate::issue::{Issue, IssueId};
-use crate::tracker::{ById, TrackerErrorKind};
+use crate::tracker::{ById, Poll, TrackerErrorKind};
 
 use super::jobs::PollParts;
 use super::{Answer, Effect, Generation, Happened, Orchestrator, Purpose, Query, ReadId, RunId};
@@ -109,6 +109,10 @@ impl Orchestrator {
     pub(super) fn ask(&mut self, query: Query, asked: Asked) -> ReadId {
         let read = ReadId(self.next_id());
         let (generation, purpose) = (self.configuration.generation, asked.purpose());
+        match &query {
+            Query::Poll(Poll { ids, .. }) | Query::ByIds(ids) => self.told_by_read(ids.iter()),
+            Query::ByStates(_) => {}
+        }
         self.reads.insert(read, OpenRead { generation, asked });
         self.effect(Effect::Read { read, generation, purpose, query });
         read

@@ -100,7 +100,6 @@ impl Books {
             "{since:?}"
         );
         self.deliveries.asked = Some(now);
-        self.deliveries.wanted.retain(|id| !ids.contains(id));
         self.deliveries.unsettled = Some(read);
         self.pace.read(now);
         Ok(())

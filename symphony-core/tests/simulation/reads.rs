@@ -127,6 +127,7 @@ impl Books {
             self.check_alone(read, &purpose)?;
         }
         let mut ids: Vec<_> = purpose.ids().collect();
+        self.deliveries.wanted.retain(|id| !ids.contains(&id));
         ids.sort_unstable();
         ensure!(
             ids.windows(2).all(|pair| pair[0] != pair[1]),
@@ -160,10 +161,9 @@ impl Books {
                     "{id} is neither"
                 );
             }
-            let told: Vec<IssueId> = refresh.iter().chain(&*sweep).cloned().collect();
             let listed = *candidates && (!self.kept.more || self.kept.forgotten);
             let claimed = |id: &IssueId| self.claims.contains_key(id) && before.contains_key(id);
-            self.deliveries.wanted.retain(|id| !told.contains(id) && (!listed || claimed(id)));
+            self.deliveries.wanted.retain(|id| !listed || claimed(id));
             if !refresh.is_empty() {
                 self.step.refreshed = Some(refresh.clone());
             }
