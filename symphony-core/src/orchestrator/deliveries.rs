@@ -296,7 +296,7 @@ impl Orchestrator {
                 let claim = self.claims.get(*id).filter(|claim| claim.seen < read);
                 claim.zip(fresh).is_some_and(|(claim, fresh)| claim.issue.state != fresh.state)
             };
-            let news = asked.iter().map(|(id, _)| id).filter(moved).cloned().take(MOST).collect();
+            let news = asked.iter().map(|(id, _)| id).filter(moved).take(MOST).cloned().collect();
             self.doubt(news);
         }
     }
