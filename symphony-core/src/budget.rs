@@ -6,7 +6,7 @@
 //! - Meters: what the settings allow in an hour and in a day, and what the tracker says is left.
 //!   Each is a bucket that refills evenly, so an empty one gives the next request after one refill
 //!   interval, never after a far reset.
-//! - Floors: the last part of every bucket is kept. Candidates leave the whole reserve alone,
+//! - Floors: the last part of every bucket is kept. Candidates and deliveries leave the whole reserve alone,
 //!   tools and checks half of it; refresh and turn ends may use everything.
 //! - A line: who was refused keeps a place, so that the fastest to ask again does not win. Floors
 //!   end for who waited long enough, so nobody waits for ever.

@@ -2,7 +2,7 @@
 //!
 //! The domain ([`Issue`], [`WorkspaceKey`]), the policy file ([`settings`], [`workflow`],
 //! [`prompt`]), the scheduler as a state machine ([`orchestrator`]), and the traits that adapters
-//! implement ([`tracker`], [`agent`], [`hooks`]). Nothing in here waits, reads a clock or a
+//! implement ([`tracker`], [`webhook`], [`agent`], [`hooks`]). Nothing in here waits, reads a clock or a
 //! variable, touches a file, logs or spawns: what should happen outside goes out as data.
 
 pub mod agent;
@@ -28,6 +28,7 @@ mod text;
 pub mod time;
 pub mod tracker;
 pub mod transcript;
+pub mod webhook;
 pub mod workflow;
 pub mod workspace;
 

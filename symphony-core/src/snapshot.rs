@@ -200,6 +200,23 @@ pub struct Polling {
     pub projected_today: u64,
     /// What is left of the tracker's budget.
     pub budget: Option<BudgetView>,
+    /// What the tracker delivers by itself; `None` before the first delivery.
+    pub webhook: Option<WebhookView>,
+}
+
+/// Deliveries of the tracker in force (contract 12.8).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebhookView {
+    /// When the last one came.
+    pub last: Wall,
+    /// How many there were.
+    pub received: u64,
+    /// How many changes none of them announced.
+    pub missed: u64,
+    /// Whether polls are rarer because of them.
+    pub healthy: bool,
+    /// How many issues are still to be read because of them.
+    pub waiting: usize,
 }
 
 /// The pace of polling (contract 12.2).

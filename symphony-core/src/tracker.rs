@@ -21,6 +21,7 @@ use crate::issue::{Issue, IssueId};
 use crate::orchestrator::{Purpose, Spent};
 use crate::settings::{BudgetSettings, Settings, StateSet, TrackerSettings};
 use crate::time::Wall;
+use crate::webhook::Webhook;
 use crate::workspace::Scope;
 
 /// Reads one tracker scope.
@@ -56,6 +57,11 @@ pub trait Tracker: fmt::Debug + Send + Sync {
 
     /// The tools that an agent gets for this tracker. A session keeps the ones it began with.
     fn tools(&self) -> Option<Arc<dyn AgentTools>>;
+
+    /// Reads what the tracker delivers by itself, where it can and a secret is known (12.8).
+    fn webhook(&self) -> Option<Arc<dyn Webhook>> {
+        None
+    }
 
     /// Takes in the day's requests of an earlier life, before the first read (12.4).
     ///

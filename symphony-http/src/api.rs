@@ -14,8 +14,9 @@ use serde::Serialize;
 use symphony_core::snapshot::Snapshot;
 use symphony_core::status::{ExplanationStatus, IssueStatus, Stage, UnstartedStatus};
 use symphony_core::time::Wall;
+use symphony_core::webhook::{Delivery, Refused};
 use symphony_core::{Identifier, IssueId, plain};
-use symphony_runtime::Handle;
+use symphony_runtime::{Handle, NotReceived};
 
 use crate::error::Error;
 use crate::routes::App;
@@ -333,9 +334,34 @@ pub(crate) async fn webhook(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Error> {
-    let _ = (app, headers, body);
-    let message = format!("the tracker {} delivers nothing", plain(kind.as_str(), 100));
-    Err(Error::new(StatusCode::NOT_FOUND, "no_webhook", message))
+    let headers: Vec<(&str, &[u8])> =
+        headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+    let received = app.handle.deliver(kind.as_str(), &Delivery::new(&headers, &body));
+    match received {
+        // Not 202: Linear sends again whatever is not answered with 200.
+        Ok(received) => {
+            let taken = Received { received: true, duplicate: received.is_duplicate };
+            Ok(json(StatusCode::OK, &taken))
+        }
+        Err(NotReceived::NoWebhook) => {
+            let kind = plain(kind.as_str(), 100);
+            let message = format!(
+                "no tracker {kind} takes deliveries; its secret may be missing in the workflow file"
+            );
+            Err(Error::new(StatusCode::NOT_FOUND, "no_webhook", message))
+        }
+        Err(NotReceived::Refused(why)) => Err(refused_delivery(why)),
+        Err(_) => Err(Error::unavailable()),
+    }
+}
+
+fn refused_delivery(why: Refused) -> Error {
+    let (status, code) = match why {
+        Refused::Signature => (StatusCode::UNAUTHORIZED, "bad_signature"),
+        Refused::Time => (StatusCode::BAD_REQUEST, "stale_delivery"),
+        _ => (StatusCode::BAD_REQUEST, "bad_delivery"),
+    };
+    Error::new(status, code, why.to_string())
 }
 
 /// `GET /healthz`

@@ -72,7 +72,7 @@ impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let complaint = Complaint { code: self.code.to_owned(), message: self.message };
         let mut response = api::json(self.status, &Envelope { error: complaint });
-        if self.status == StatusCode::UNAUTHORIZED {
+        if self.code == "unauthorized" {
             // Browsers know how to ask for a password; programs send a bearer token.
             let ask = HeaderValue::from_static("Basic realm=\"Symphony: the token as password\"");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, ask);

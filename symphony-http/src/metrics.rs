@@ -15,7 +15,8 @@ use crate::routes::App;
 
 /// `GET /metrics`
 pub(crate) async fn serve(State(app): State<Arc<App>>) -> Result<Response, Error> {
-    let text = render(&app.handle.snapshot()?.as_ref().clone());
+    let mut text = render(&app.handle.snapshot()?.as_ref().clone());
+    text.push_str(&refused(app.handle.refused_deliveries()));
     Ok(with_type("text/plain; version=0.0.4", StatusCode::OK, Body::from(text)))
 }
 
@@ -74,6 +75,14 @@ fn render(snapshot: &Snapshot) -> String {
     out.text
 }
 
+/// What a snapshot does not know: deliveries that were not let in.
+fn refused(deliveries: u64) -> String {
+    let mut out = Text::default();
+    out.counter("symphony_webhook_refused_total", "Webhook deliveries that were refused.");
+    out.value(&[], deliveries);
+    out.text
+}
+
 fn polling(out: &mut Text, snapshot: &Snapshot) {
     let polling = &snapshot.polling;
     out.gauge("symphony_polling_mode", "The pace of polling: one of them is 1.");
@@ -98,6 +107,14 @@ fn polling(out: &mut Text, snapshot: &Snapshot) {
             );
             out.number(&[("job", &job.job.to_string())], millis.as_secs_f64());
         }
+    }
+    if let Some(webhook) = &polling.webhook {
+        out.counter("symphony_webhook_deliveries_total", "Webhook deliveries that were taken.");
+        out.value(&[], webhook.received);
+        out.counter("symphony_webhook_missed_total", "Changes that no delivery announced.");
+        out.value(&[], webhook.missed);
+        out.gauge("symphony_webhook_healthy", "Whether polls are rarer because of deliveries.");
+        out.value(&[], webhook.healthy.into());
     }
     if let Some(budget) = &polling.budget {
         out.gauge("symphony_tracker_budget_left", "What is left of the tracker's budget.");

@@ -28,7 +28,7 @@ pub(crate) enum Answer {
 impl Answer {
     const fn status(self) -> u16 {
         match self {
-            Self::Queued | Self::Received => 202,
+            Self::Queued => 202,
             _ => 200,
         }
     }
@@ -56,7 +56,7 @@ fn of<T: JsonSchema>(types: &mut SchemaGenerator) -> Value {
 /// What may go wrong on any route, and why.
 const ERRORS: [(u16, &str); 10] = [
     (400, "The request cannot be understood"),
-    (401, "A token is needed"),
+    (401, "A token, or a signature, is needed"),
     (403, "Host or Origin are not this server's"),
     (404, "Nothing of this name is known"),
     (405, "Not with this method"),

@@ -1,5 +1,7 @@
 //! `tracker.provider` of a workflow file, resolved and checked.
 
+use std::sync::Arc;
+
 use reqwest::Url;
 use serde_json::{Map, Value};
 use symphony_core::env::Env;
@@ -9,6 +11,7 @@ use symphony_core::tracker::{TrackerContext, TrackerError, TrackerErrorKind};
 use crate::board::Board;
 use crate::key::ApiKey;
 use crate::normal::Assignee;
+use crate::webhook::{LinearWebhook, SigningSecret};
 
 /// The variable that holds the key where the file does not say.
 pub(crate) const KEY_VARIABLE: &str = "LINEAR_API_KEY";
@@ -17,8 +20,8 @@ pub(crate) const KEY_VARIABLE: &str = "LINEAR_API_KEY";
 pub(crate) const ENDPOINT: &str = "https://api.linear.app/graphql";
 
 /// The keys that are read.
-pub(crate) const KEYS: [&str; 6] =
-    ["api_key", "assignee", "endpoint", "project_slug", "team_key", "tool"];
+pub(crate) const KEYS: [&str; 7] =
+    ["api_key", "assignee", "endpoint", "project_slug", "team_key", "tool", "webhook_secret"];
 
 /// What agents may do with the tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub(crate) struct Config {
     pub(crate) board: Board,
     pub(crate) assignee: Option<Assignee>,
     pub(crate) tool: ToolMode,
+    /// What reads deliveries, where the secret that signs them is known.
+    pub(crate) webhook: Option<Arc<LinearWebhook>>,
     /// `tracker.*`, without the adapter's own keys.
     pub(crate) tracker: TrackerSettings,
     pub(crate) budget: BudgetSettings,
@@ -57,6 +62,9 @@ impl Config {
         key.header()?; // what cannot be sent is told now
         let mut secret_names = vec![KEY_VARIABLE.to_owned()];
         secret_names.extend(variable.filter(|name| name != KEY_VARIABLE));
+        let signing = keys.webhook_secret()?;
+        let (secret, variable) = signing.unzip();
+        secret_names.extend(variable.flatten().filter(|name| !secret_names.contains(name)));
         Ok(Self {
             endpoint: keys.endpoint()?,
             key,
@@ -68,6 +76,7 @@ impl Config {
                 text => Assignee::Id(text.to_owned()),
             }),
             tool: keys.tool()?,
+            webhook: secret.map(|secret| Arc::new(LinearWebhook::new(secret))),
             tracker: TrackerSettings { provider: Provider::default(), ..cx.tracker.clone() },
             budget: cx.budget.clone(),
         })
@@ -98,28 +107,55 @@ impl Keys<'_> {
         }
     }
 
-    /// The key, and the variable it came from. Its text is in no message.
-    fn api_key(&self) -> Result<(ApiKey, Option<String>), TrackerError> {
-        let given = match self.raw.get("api_key") {
-            None | Some(Value::Null) => None,
-            Some(Value::String(text)) => Some(text.trim()).filter(|text| !text.is_empty()),
-            Some(_) => return Err(refused("api_key", "must be a text")),
+    /// A secret as the file has it. Its text is in no message.
+    fn secret(&self, key: &str) -> Result<Option<&str>, TrackerError> {
+        match self.raw.get(key) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.trim()).filter(|text| !text.is_empty())),
+            Some(_) => Err(refused(key, "must be a text")),
+        }
+    }
+
+    /// The value of a variable that holds a secret.
+    fn secret_in(&self, key: &str, name: &str, help: &str) -> Result<String, TrackerError> {
+        let value = self.env.var(name).filter(|value| !value.trim().is_empty());
+        value.ok_or_else(|| {
+            let message = format!(
+                "tracker.provider.{key}: the environment variable {name} is not set; {help}"
+            );
+            TrackerError::new(TrackerErrorKind::MissingSecret, message)
+        })
+    }
+
+    /// What signs deliveries, and the variable it came from.
+    fn webhook_secret(&self) -> Result<Option<(SigningSecret, Option<String>)>, TrackerError> {
+        const KEY: &str = "webhook_secret";
+        let Some(text) = self.secret(KEY)? else {
+            return Ok(None);
         };
-        let name = match given {
+        let (secret, name) = match env_reference(text) {
+            None => (text.to_owned(), None),
+            Some(name) => {
+                let help = "Linear shows it on the page of the webhook";
+                (self.secret_in(KEY, name, help)?, Some(name.to_owned()))
+            }
+        };
+        let secret = SigningSecret::new(&secret)
+            .ok_or_else(|| refused(KEY, "is too short to be what Linear signs with"))?;
+        Ok(Some((secret, name)))
+    }
+
+    /// The key, and the variable it came from.
+    fn api_key(&self) -> Result<(ApiKey, Option<String>), TrackerError> {
+        let name = match self.secret("api_key")? {
             None => KEY_VARIABLE,
             Some(text) => match env_reference(text) {
                 None => return Ok((ApiKey::new(text), None)),
                 Some(name) => name,
             },
         };
-        let value = self.env.var(name).filter(|value| !value.trim().is_empty());
-        let Some(value) = value else {
-            let message = format!(
-                "tracker.provider.api_key: the environment variable {name} is not set; \
-                 make a key in Linear under Settings, Security & access"
-            );
-            return Err(TrackerError::new(TrackerErrorKind::MissingSecret, message));
-        };
+        let help = "make a key in Linear under Settings, Security & access";
+        let value = self.secret_in("api_key", name, help)?;
         Ok((ApiKey::new(&value), Some(name.to_owned())))
     }
 

@@ -89,7 +89,7 @@ impl LinearFactory {
             terminal_states,
             min_read_gap: MIN_READ_GAP,
             provider_keys: KEYS.to_vec(),
-            secret_keys: vec!["api_key"],
+            secret_keys: vec!["api_key", "webhook_secret"],
         };
         Self { profile, connect: Box::new(connect), clients: Mutex::default() }
     }

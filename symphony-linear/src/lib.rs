@@ -13,6 +13,7 @@
 //! | `reading.rs`, `order.rs`, `scope.rs`, `board.rs` | one read, page by page, of what is ours |
 //! | `normal.rs` | from Linear's record to an issue |
 //! | `tracker.rs`, `tool.rs`, `examine.rs` | what Symphony, its agents and its operators see |
+//! | `webhook.rs` | what Linear tells by itself |
 
 mod answer;
 mod board;
@@ -31,6 +32,7 @@ mod scope;
 mod tool;
 mod tracker;
 mod transport;
+mod webhook;
 
 pub use factory::{LINEAR, LinearFactory};
 pub use key::ApiKey;

@@ -12,6 +12,7 @@ use symphony_core::time::Mono;
 use symphony_core::tracker::{
     AgentTools, ById, CandidateQuery, Candidates, Poll, Polled, Tracker, TrackerError,
 };
+use symphony_core::webhook::Webhook;
 use symphony_core::{Issue, IssueId, Settings, StateName, StateSet, plain};
 use tracing::warn;
 
@@ -195,6 +196,11 @@ impl Tracker for LinearTracker {
             read_only,
             self.config.tracker.timeout,
         )))
+    }
+
+    fn webhook(&self) -> Option<Arc<dyn Webhook>> {
+        let webhook = self.config.webhook.as_ref()?;
+        Some(Arc::clone(webhook) as Arc<dyn Webhook>)
     }
 
     fn resume(&self, spent: &Spent) {

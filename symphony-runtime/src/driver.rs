@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use crate::clock::Clock;
+use crate::deliveries::Receiver;
 use crate::disk::{Disk, Place};
 use crate::home::Home;
 use crate::loader::Loaded;
@@ -107,6 +108,8 @@ pub(crate) struct Outlets {
     pub(crate) notices: broadcast::Sender<Arc<Notice>>,
     /// The settings in force.
     pub(crate) settings: watch::Sender<Arc<Settings>>,
+    /// Who takes deliveries.
+    pub(crate) receiver: watch::Sender<Receiver>,
 }
 
 /// Runs the orchestrator. Dropped, it ends every run at once.
@@ -257,6 +260,7 @@ impl Driver {
         let workspaces = loaded.workspaces.take();
         news::warn_of(&loaded.warnings);
         self.outlets.settings.send_replace(Arc::clone(loaded.settings()));
+        self.outlets.receiver.send_replace(Receiver::of(&loaded));
         let configuration = loaded.configuration.clone();
         self.loaded = loaded;
         self.handle(Event::Reloaded { configuration, workspaces });

@@ -6,9 +6,11 @@ use symphony_core::agent::AgentEvent;
 use symphony_core::orchestrator::{Command, Event, Notice, RunId};
 use symphony_core::snapshot::{Explanation, Snapshot, Unstarted};
 use symphony_core::status::{IssueStatus, Stage, UnstartedStatus};
+use symphony_core::webhook::Delivery;
 use symphony_core::{Identifier, IssueId, Settings};
 use tokio::sync::{broadcast, oneshot, watch};
 
+use crate::deliveries::{Deliveries, NotReceived, Received};
 use crate::driver::{Inbox, Message};
 use crate::issue;
 use crate::recent::Recent;
@@ -23,6 +25,7 @@ pub struct Handle {
     settings: watch::Receiver<Arc<Settings>>,
     recent: Arc<Recent>,
     transcripts: Transcripts,
+    deliveries: Arc<Deliveries>,
 }
 
 /// The service has ended.
@@ -38,8 +41,9 @@ impl Handle {
         settings: watch::Receiver<Arc<Settings>>,
         recent: Arc<Recent>,
         transcripts: Transcripts,
+        deliveries: Arc<Deliveries>,
     ) -> Self {
-        Self { inbox, snapshots, notices, settings, recent, transcripts }
+        Self { inbox, snapshots, notices, settings, recent, transcripts, deliveries }
     }
 
     /// The last published snapshot.
@@ -144,6 +148,26 @@ impl Handle {
     /// When the service has ended.
     pub fn activity(&self) -> Result<(), Unavailable> {
         self.pass(Message::Event(Event::Activity))
+    }
+
+    /// Takes what says that it comes from a tracker of this kind. If it does, and has not been here
+    /// before, the issues that it is about are read (contract 12.8).
+    ///
+    /// # Errors
+    /// When nobody takes such deliveries, it is not the tracker's, or the service has ended.
+    pub fn deliver(&self, kind: &str, delivery: &Delivery<'_>) -> Result<Received, NotReceived> {
+        let issues = self.deliveries.check(kind, delivery)?;
+        let is_duplicate = issues.is_none();
+        if let Some(issues) = issues {
+            self.pass(Message::Event(Event::Delivered { issues }))?;
+        }
+        Ok(Received { is_duplicate })
+    }
+
+    /// How many deliveries were refused since the service began.
+    #[must_use]
+    pub fn refused_deliveries(&self) -> u64 {
+        self.deliveries.refused()
     }
 
     /// Stops everything and ends the service. Returns at once; `Service::run` returns when all is

@@ -43,6 +43,7 @@
 
 mod activity;
 mod clock;
+mod deliveries;
 mod disk;
 mod driver;
 mod given;
@@ -67,6 +68,7 @@ mod transcript;
 mod watch;
 mod worker;
 
+pub use deliveries::{NotReceived, Received};
 pub use disk::{DiskError, LockHolder};
 pub use given::{GivenAgent, GivenTracker};
 pub use handle::{Handle, Unavailable};

@@ -89,6 +89,11 @@ pub(crate) fn log(notice: &Notice, session_id: Option<&str>) {
         Happened::Paused => say!(info, "starts are paused"),
         Happened::Resumed => say!(info, "starts are resumed"),
         Happened::ShuttingDown => say!(info, "shutting down"),
+        Happened::DeliveryMissed { id } => say!(
+            warn,
+            changed = safe(id),
+            "a poll found a change that no webhook delivery announced; polls keep their pace for an hour"
+        ),
         Happened::JobFailed { job, failure } => {
             say!(warn, job = safe(job), error = safe(failure), "a job failed");
         }

@@ -21,6 +21,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
 use crate::clock::{Clock, wall_now};
+use crate::deliveries::{Deliveries, Receiver};
 use crate::disk::{Disk, DiskError};
 use crate::driver::{Driver, Inbox, JobTask, Message, Outlets, Tools};
 use crate::handle::Handle;
@@ -210,6 +211,7 @@ impl ServiceBuilder {
         let (snapshots, _) = watch::channel(Arc::new(orchestrator.snapshot(now)));
         let (notices, _) = broadcast::channel(NOTICES);
         let (settings, _) = watch::channel(Arc::clone(loaded.settings()));
+        let (receiver, deliveries) = watch::channel(Receiver::of(&loaded));
         let recent = Arc::default();
         Ok(Service {
             clock,
@@ -228,6 +230,8 @@ impl ServiceBuilder {
             snapshots,
             notices,
             settings,
+            receiver,
+            deliveries: Arc::new(Deliveries::new(deliveries)),
             recent,
             transcripts: self.transcripts.map(Transcripts::start).unwrap_or_default(),
             jobs: self.jobs,
@@ -253,6 +257,8 @@ pub struct Service {
     snapshots: watch::Sender<Arc<Snapshot>>,
     notices: broadcast::Sender<Arc<Notice>>,
     settings: watch::Sender<Arc<Settings>>,
+    receiver: watch::Sender<Receiver>,
+    deliveries: Arc<Deliveries>,
     recent: Arc<Recent>,
     transcripts: Transcripts,
     jobs: BTreeMap<Arc<str>, (Duration, JobTask)>,
@@ -288,6 +294,7 @@ impl Service {
             self.settings.subscribe(),
             Arc::clone(&self.recent),
             self.transcripts.clone(),
+            Arc::clone(&self.deliveries),
         )
     }
 
@@ -334,8 +341,12 @@ impl Service {
             transcripts: self.transcripts,
             saver: Saver::start(self.state, Arc::clone(&self.loaded.root)),
         };
-        let outlets =
-            Outlets { snapshots: self.snapshots, notices: self.notices, settings: self.settings };
+        let outlets = Outlets {
+            snapshots: self.snapshots,
+            notices: self.notices,
+            settings: self.settings,
+            receiver: self.receiver,
+        };
         let driver =
             Driver::new(self.orchestrator, self.inbox, self.queue, self.loaded, tools, outlets);
         let left = driver.run(self.first).await;

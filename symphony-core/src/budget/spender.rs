@@ -32,7 +32,8 @@ impl Spender {
         match self {
             Self::Read(Purpose::Refresh | Purpose::Turn) => Rank::Upkeep,
             Self::Read(Purpose::Check) | Self::Tool(_) => Rank::Work,
-            Self::Read(Purpose::Candidates | Purpose::Sweep) => Rank::Search,
+            // A delivery says that looking may be worth while. What it would find, polls find too.
+            Self::Read(Purpose::Candidates | Purpose::Sweep | Purpose::Delivery) => Rank::Search,
         }
     }
 }

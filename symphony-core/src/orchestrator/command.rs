@@ -102,6 +102,10 @@ impl Orchestrator {
         if old.generation != self.configuration.generation {
             self.abandon_reads();
             self.forget_penalties();
+            self.deliveries.begin_anew();
+        }
+        if old.scope != self.configuration.scope {
+            self.deliveries.forget_issues();
         }
         if old.generation != self.configuration.generation
             || old.scope != self.configuration.scope
@@ -171,6 +175,7 @@ impl Orchestrator {
                         }
                     }
                 }
+                Asked::Delivery { claimed, others } => self.read_again(claimed, others),
                 Asked::Strays | Asked::Abandoned(_) => {}
             }
         }

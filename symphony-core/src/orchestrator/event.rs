@@ -143,7 +143,8 @@ pub struct Restored {
 pub struct Spent {
     /// The day, as [`Wall::day`] counts.
     pub day: i64,
-    /// Requests by purpose: `candidates`, `refresh`, `sweep`, `check`, `turn`; and `tool`.
+    /// Requests by purpose: `candidates`, `refresh`, `sweep`, `check`, `turn`, `delivery`; and
+    /// `tool`.
     pub requests: BTreeMap<String, u64>,
 }
 
@@ -193,8 +194,13 @@ pub enum Event {
         /// Whether they are on now.
         on: bool,
     },
-    /// Something outside shows that people are at work: a webhook, a touched file (12.2).
+    /// Something outside shows that people are at work, like a touched file (12.2).
     Activity,
+    /// The tracker told by itself that something happened to these issues (12.8).
+    Delivered {
+        /// Which issues; none where it is about something else.
+        issues: Vec<IssueId>,
+    },
     /// An embedder adds a job, or changes its interval.
     JobAdded {
         /// Its name.
@@ -576,6 +582,11 @@ pub enum Happened {
     Resumed,
     /// The service drains.
     ShuttingDown,
+    /// Something changed that no delivery announced: polling does not rely on them for a while.
+    DeliveryMissed {
+        /// What changed.
+        id: IssueId,
+    },
     /// An embedder's job failed.
     JobFailed {
         /// Which.
@@ -599,6 +610,8 @@ pub enum Purpose {
     Check,
     /// Reading issues whose turn ended.
     Turn,
+    /// Reading issues that a delivery is about.
+    Delivery,
 }
 
 impl Purpose {
@@ -611,6 +624,7 @@ impl Purpose {
             Self::Sweep => "sweep",
             Self::Check => "check",
             Self::Turn => "turn",
+            Self::Delivery => "delivery",
         }
     }
 }

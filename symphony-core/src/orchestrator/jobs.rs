@@ -17,7 +17,7 @@ use super::read::{Asked, asked_wait};
 use super::{Effect, Happened, Job, Orchestrator, Purpose, Query, ReadId, Saved};
 
 /// At a restart, a read younger than this is not repeated (contract 4.1).
-const RESTART_PAUSE: Duration = Duration::from_secs(10);
+pub(super) const RESTART_PAUSE: Duration = Duration::from_secs(10);
 
 /// The same for the sweep, which is in no hurry.
 const RESTART_SWEEP_PAUSE: Duration = Duration::from_secs(60);
@@ -51,6 +51,18 @@ impl JobState {
     pub(super) fn forget_failure(&mut self) {
         self.not_before = Mono::default();
         self.failure = None;
+    }
+
+    /// Its next run comes early, though so long after the last and not before the tracker allows.
+    pub(super) fn hasten(&mut self, pause: Duration) {
+        if let Some(last) = self.last.take() {
+            self.not_before = self.not_before.max(last + pause);
+        }
+    }
+
+    /// Until when the tracker wants silence, if it said so.
+    pub(super) fn refused_until(&self) -> Option<Mono> {
+        self.failure.as_ref().and_then(asked_wait).map(|_| self.not_before)
     }
 
     fn begin(&mut self, now: Now, asks: bool) {
@@ -239,6 +251,9 @@ impl Orchestrator {
             }
         }
         if asks {
+            if parts.candidates {
+                self.told_by_list();
+            }
             let poll = Poll { purpose: parts.purpose(), candidates: query, ids };
             self.ask(Query::Poll(poll), Asked::Poll(parts));
         }
@@ -309,6 +324,7 @@ impl Orchestrator {
             let ids = parts.refresh.iter().flatten().count() + parts.sweep.iter().flatten().count();
             if ids > 0 {
                 let mut found = self.index(purpose, by_id);
+                self.doubt_claims(read, parts.refresh.as_deref().unwrap_or_default(), &found);
                 self.refreshed(read, parts.refresh.unwrap_or_default(), &mut found);
                 self.swept(read, parts.sweep.unwrap_or_default(), &mut found);
             }
@@ -318,7 +334,10 @@ impl Orchestrator {
             let failure = result.as_ref().err().cloned();
             self.jobs.candidates.end(now, failure);
             match result {
-                Ok(list) => self.keep(read, list),
+                Ok(list) => {
+                    self.doubt_list(&list.issues);
+                    self.keep(read, list);
+                }
                 Err(failure) => self.read_failed(Purpose::Candidates, &failure),
             }
         }

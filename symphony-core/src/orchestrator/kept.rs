@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use crate::issue::{Issue, IssueId};
 use crate::snapshot::Reason;
 use crate::time::Mono;
 use crate::tracker::Candidates;
 
+use super::read::Found;
 use super::{Orchestrator, ReadId};
 
 /// The last list of candidates, and what was learned since about single ones.
@@ -21,10 +22,21 @@ pub(super) struct Kept {
     pub(super) read: ReadId,
     /// Issues that a later read knows more about than the list.
     pub(super) learned: BTreeMap<IssueId, (ReadId, Reason)>,
+    /// What reads because of deliveries, asked for after the list, say of single issues.
+    later: BTreeMap<IssueId, Later>,
     /// An order-independent sum over ids and states: it tells whether anything changed.
     fingerprint: u64,
     /// Places in the list whose issue stands before them too; found when first asked for.
     repeats: OnceLock<Vec<usize>>,
+}
+
+/// What a later read says of an issue.
+#[derive(Clone, Debug)]
+struct Later {
+    read: ReadId,
+    /// The issue, if a list would name it.
+    issue: Option<Issue>,
+    is_over: bool,
 }
 
 impl Kept {
@@ -44,13 +56,24 @@ impl Kept {
     pub(super) fn shows_alive_since(&self, id: &IssueId, read: ReadId) -> bool {
         match self.learned.get(id) {
             Some((by, reason)) if *by > read => !matches!(reason, Reason::Terminal(_)),
-            _ => self.read > read && self.issues.iter().any(|issue| issue.id == *id),
+            _ => match self.later.get(id) {
+                Some(later) if later.read > read => !later.is_over,
+                _ => self.read > read && self.lists(id),
+            },
         }
     }
 
-    /// Whether this is a whole list, asked for later than the read, and the issue is not on it.
+    fn lists(&self, id: &IssueId) -> bool {
+        self.issues.iter().any(|issue| issue.id == *id)
+    }
+
+    /// Whether something newer than this read, a whole list or a read of this issue, shows that it is
+    /// no candidate.
     pub(super) fn lacks(&self, id: &IssueId, read: ReadId) -> bool {
-        self.read > read && !self.more && !self.issues.iter().any(|issue| issue.id == *id)
+        match self.later.get(id) {
+            Some(later) if later.read > read => later.issue.is_none(),
+            _ => self.read > read && !self.more && !self.lists(id),
+        }
     }
 
     /// Takes over what a later read says of an issue: else one that finds no slot in its new state,
@@ -60,13 +83,64 @@ impl Kept {
             kept.clone_from(issue);
         }
     }
+
+    /// Makes the list what it would be if these reads had been lists.
+    fn revise(&mut self, later: &BTreeMap<IssueId, Later>) {
+        if later.is_empty() {
+            return;
+        }
+        let mut fingerprint = self.fingerprint;
+        self.issues.retain(|issue| {
+            let stays = !later.contains_key(&issue.id);
+            if !stays {
+                fingerprint = fingerprint.wrapping_sub(fingerprint_of(issue));
+            }
+            stays
+        });
+        for issue in later.values().filter_map(|later| later.issue.as_ref()) {
+            fingerprint = fingerprint.wrapping_add(fingerprint_of(issue));
+            self.issues.push(issue.clone());
+        }
+        self.fingerprint = fingerprint;
+        self.repeats.take();
+    }
 }
 
 impl Orchestrator {
+    /// Takes over what a read because of a delivery says of candidates, unless the list is newer. What
+    /// was learned by a later read stays. Says whether anything may be another now.
+    pub(super) fn keep_read<'a>(
+        &mut self,
+        read: ReadId,
+        ids: impl Iterator<Item = &'a IssueId>,
+        found: &Found,
+    ) -> bool {
+        if self.kept.read > read || self.kept.read_at.is_none() {
+            return false;
+        }
+        let mut fresh = BTreeMap::new();
+        for id in ids {
+            let Some(seen) = found.look(id) else {
+                continue;
+            };
+            let tracker = &self.settings().tracker;
+            let is_over = seen.is_some_and(|issue| tracker.terminal_states.contains(&issue.state));
+            let is_listed = |issue: &&Arc<Issue>| tracker.active_states.contains(&issue.state);
+            let issue = seen.filter(is_listed).filter(|_| !is_over);
+            let issue = issue.map(|issue| Issue::clone(issue));
+            fresh.insert(id.clone(), Later { read, issue, is_over });
+        }
+        self.kept.learned.retain(|id, (by, _)| *by > read || !fresh.contains_key(id));
+        self.kept.revise(&fresh);
+        let is_news = !fresh.is_empty();
+        self.kept.later.extend(fresh);
+        is_news
+    }
+
     /// Keeps a new list and fills slots from it.
     pub(super) fn keep(&mut self, read: ReadId, list: Candidates) {
         if self.settings().polling.activity.is_some() {
-            let fingerprints = list.issues.iter().map(|issue| hash(&(&issue.id, &issue.state)));
+            let fingerprints = list.issues.iter().map(fingerprint_of);
             let fingerprint = fingerprints.fold(0, u64::wrapping_add);
             if fingerprint != self.kept.fingerprint {
                 self.touch();
@@ -79,6 +153,10 @@ impl Orchestrator {
         self.kept.read_at = Some(self.now.mono);
         self.kept.read = read;
         self.kept.learned.retain(|_, (learned_by, _)| *learned_by > read);
+        let mut later = std::mem::take(&mut self.kept.later);
+        later.retain(|_, later| later.read > read);
+        self.kept.revise(&later);
+        self.kept.later = later;
         self.refill_now();
     }
 
@@ -105,6 +183,10 @@ fn repeats(issues: &[Issue]) -> Vec<usize> {
         order.windows(2).filter(is_repeat).map(|pair| pair[1].2).collect();
     repeats.sort_unstable();
     repeats
+}
+
+fn fingerprint_of(issue: &Issue) -> u64 {
+    hash(&(&issue.id, &issue.state))
 }
 
 fn hash(value: &impl Hash) -> u64 {

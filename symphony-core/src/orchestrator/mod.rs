@@ -29,6 +29,7 @@
 mod best;
 mod claim;
 mod command;
+mod deliveries;
 mod dispatch;
 mod event;
 mod explain;
@@ -57,6 +58,7 @@ use crate::time::{Mono, Now};
 use crate::workspace::{Scope, WorkspaceKey, WorkspaceRecord};
 
 use claim::Claim;
+use deliveries::Deliveries;
 use dispatch::Refill;
 use jobs::Jobs;
 use kept::Kept;
@@ -90,6 +92,7 @@ pub struct Orchestrator {
     jobs: Jobs,
     turns: TurnReads,
     refill: Refill,
+    deliveries: Deliveries,
     kept: Kept,
 
     /// By scope, because the same id in another scope is another issue.
@@ -141,6 +144,7 @@ impl Orchestrator {
             jobs: Jobs::default(),
             turns: TurnReads::default(),
             refill: Refill::default(),
+            deliveries: Deliveries::default(),
             kept: Kept::default(),
             records: BTreeMap::new(),
             strays: Vec::new(),
@@ -184,6 +188,7 @@ impl Orchestrator {
             Event::Command(command) => self.command(command),
             Event::QuietHours { on } => self.pace.quiet = on,
             Event::Activity => self.touch(),
+            Event::Delivered { issues } => self.delivered(issues),
             Event::JobAdded { name, interval } => self.add_job(name, interval),
             Event::JobEnded { name, outcome } => self.job_ended(name, outcome),
         }
@@ -218,10 +223,12 @@ impl Orchestrator {
         }
         self.holds_due();
         self.fresh_due();
+        self.doubts_due();
         if !self.shutting_down {
             self.read_turns();
             self.run_jobs();
             self.fill_slots();
+            self.read_deliveries();
         }
         self.tell_mode();
         self.wakeup = self.find_wakeup();
@@ -235,7 +242,8 @@ impl Orchestrator {
         }
         let refill = self.next_refill();
         let fresh = self.refill.fresh_from;
-        [deadline, self.turns.due(), self.next_job(), refill, fresh, self.next_hold()]
+        let deliveries = self.next_delivery();
+        [deadline, self.turns.due(), self.next_job(), refill, fresh, self.next_hold(), deliveries]
             .into_iter()
             .flatten()
             .min()

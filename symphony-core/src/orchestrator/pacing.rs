@@ -7,6 +7,7 @@ use crate::settings::ActivitySettings;
 use crate::snapshot::Mode;
 use crate::time::{Mono, Now, millis};
 
+use super::jobs::JobState;
 use super::{Happened, Job, Orchestrator, Purpose};
 
 /// A tracker's wish for its next poll is honoured up to this many intervals.
@@ -54,13 +55,16 @@ impl Orchestrator {
         let now = self.now.mono;
         match job {
             Job::Candidates => {
-                self.slowed(polling.jobs.candidates.unwrap_or(polling.interval), self.mode(now))
+                let base = polling.jobs.candidates.unwrap_or(polling.interval);
+                self.relaxed(self.slowed(base, self.mode(now)), &self.jobs.candidates)
             }
             Job::Refresh => {
                 let base = polling.jobs.refresh.unwrap_or(polling.interval);
                 // While a run lives, a cancel in the tracker must be noticed in time.
-                let mode = if self.runs.is_empty() { self.activity(now) } else { Mode::Active };
-                self.slowed(base, mode)
+                if !self.runs.is_empty() {
+                    return base;
+                }
+                self.relaxed(self.slowed(base, self.activity(now)), &self.jobs.refresh)
             }
             Job::Sweep => polling.jobs.sweep,
             Job::Custom(name) => {
@@ -79,6 +83,16 @@ impl Orchestrator {
         }
     }
 
+    /// While deliveries tell what changes, polls only make sure (contract 12.8). One that failed
+    /// has made sure of nothing.
+    fn relaxed(&self, interval: Duration, job: &JobState) -> Duration {
+        if self.deliveries.are_healthy(self.now.mono) && job.failure.is_none() {
+            self.slowed(interval, Mode::Idle)
+        } else {
+            interval
+        }
+    }
+
     /// A tracker's wish for its next poll, within bounds (contract 12.6).
     pub(super) fn bounded_wish(&self, wish: Duration) -> Duration {
         let base = self.interval(&Job::Candidates);
@@ -86,7 +100,8 @@ impl Orchestrator {
     }
 
     /// How many requests the day will take: what is spent, polls at this pace for the rest of it,
-    /// and reads before starts and after turns and tool calls as often as so far (contract 12.7).
+    /// and reads before starts, after turns and deliveries, and tool calls as often as so far
+    /// (contract 12.7).
     pub(super) fn projected_day(&self, now: Now) -> u64 {
         const DAY: u64 = 86_400_000;
         const HOUR: u64 = 3_600_000;
@@ -97,6 +112,7 @@ impl Orchestrator {
         let spent = today.values().fold(0, |sum: u64, n| sum.saturating_add(*n));
         let reads = count(Purpose::Check).unwrap_or(0);
         let reads = reads.saturating_add(count(Purpose::Turn).unwrap_or(0));
+        let reads = reads.saturating_add(count(Purpose::Delivery).unwrap_or(0));
         let reads = reads.saturating_add(today.get(TOOL).copied().unwrap_or(0));
         let mut pace = self.interval(&Job::Candidates);
         if !self.claims.is_empty() {

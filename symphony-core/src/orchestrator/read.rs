@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::budget::{BudgetView, TOOL};
 use crate::failure::{Failure, FailureKind};
 use crate::issue::{Issue, IssueId};
-use crate::tracker::{ById, TrackerErrorKind};
+use crate::tracker::{ById, Poll, TrackerErrorKind};
 
 use super::jobs::PollParts;
 use super::{Answer, Effect, Generation, Happened, Orchestrator, Purpose, Query, ReadId, RunId};
@@ -44,6 +44,11 @@ pub(super) enum Asked {
         runs: Vec<RunId>,
     },
     Strays,
+    /// Claims that deliveries are about, with the version they had; and other issues.
+    Delivery {
+        claimed: Vec<(IssueId, u64)>,
+        others: Vec<IssueId>,
+    },
     /// Asked of a tracker that is gone: its requests count, its answer does not.
     Abandoned(Purpose),
 }
@@ -56,6 +61,7 @@ impl Asked {
             Self::Check { .. } => Purpose::Check,
             Self::Turn { .. } => Purpose::Turn,
             Self::Strays => Purpose::Sweep,
+            Self::Delivery { .. } => Purpose::Delivery,
             Self::Abandoned(purpose) => *purpose,
         }
     }
@@ -77,6 +83,18 @@ pub(super) enum Found {
 }
 
 impl Found {
+    /// What the answer says of this issue, if it says anything that can be relied on.
+    pub(super) fn look(&self, id: &IssueId) -> Option<Option<&Arc<Issue>>> {
+        match self {
+            Self::Failed(_) => None,
+            Self::Some(issues) => match issues.get(id) {
+                Some(Seen::Present(issue)) => Some(Some(issue)),
+                Some(Seen::Failed(_)) => None,
+                Some(Seen::Absent) | None => Some(None),
+            },
+        }
+    }
+
     /// What the answer says of this issue. A repeated id counts once.
     pub(super) fn take(&mut self, id: &IssueId) -> Seen {
         match self {
@@ -91,6 +109,10 @@ impl Orchestrator {
     pub(super) fn ask(&mut self, query: Query, asked: Asked) -> ReadId {
         let read = ReadId(self.next_id());
         let (generation, purpose) = (self.configuration.generation, asked.purpose());
+        match &query {
+            Query::Poll(Poll { ids, .. }) | Query::ByIds(ids) => self.told_by_read(ids.iter()),
+            Query::ByStates(_) => {}
+        }
         self.reads.insert(read, OpenRead { generation, asked });
         self.effect(Effect::Read { read, generation, purpose, query });
         read
@@ -130,6 +152,10 @@ impl Orchestrator {
             Asked::Strays => {
                 let result = answer.candidates.unwrap_or_else(|| Err(no_answer()));
                 self.strays_answered(read, result);
+            }
+            Asked::Delivery { claimed, others } => {
+                let result = answer.by_id.unwrap_or_else(|| Err(no_answer()));
+                self.delivery_answered(read, claimed, others, result);
             }
             Asked::Abandoned(_) => {}
         }

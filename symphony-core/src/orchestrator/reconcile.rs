@@ -162,11 +162,13 @@ impl Orchestrator {
     }
 
     /// What an open sweep will say of an issue that is claimed now is old news, also when the claim
-    /// is gone by then.
+    /// is gone by then. So with what is read because of a delivery.
     pub(super) fn forget_in_sweeps(&mut self, id: &IssueId) {
         for open in self.reads.values_mut() {
-            if let Asked::Poll(PollParts { sweep: Some(swept), .. }) = &mut open.asked {
-                swept.retain(|other| other != id);
+            match &mut open.asked {
+                Asked::Poll(PollParts { sweep: Some(ids), .. })
+                | Asked::Delivery { others: ids, .. } => ids.retain(|other| other != id),
+                _ => {}
             }
         }
     }

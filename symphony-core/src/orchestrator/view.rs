@@ -39,6 +39,7 @@ impl Orchestrator {
                 requests_today: self.requests_of(now.wall.day()),
                 projected_today: self.projected_day(now),
                 budget: self.budget.clone(),
+                webhook: self.deliveries.view(now.mono),
             },
             verdict: self.verdict(candidates.reasons.contains_key(Reason::NextRead.as_str())),
             candidates,

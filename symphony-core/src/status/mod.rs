@@ -27,7 +27,9 @@ use crate::{plain, plain_start};
 pub use issue::{
     Attempts, IssueStatus, Logs, RunStatus, SessionLog, Stage, TimelineEntry, WorkspaceStatus,
 };
-pub use polling::{BudgetStatus, JobStatus, PollingStatus, RateLimitStatus, RateLimitsStatus};
+pub use polling::{
+    BudgetStatus, JobStatus, PollingStatus, RateLimitStatus, RateLimitsStatus, WebhookStatus,
+};
 pub use rows::{BlockedStatus, CheckingStatus, CleaningStatus, RetryStatus, RunningStatus, link};
 pub use told::Told;
 

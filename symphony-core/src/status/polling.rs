@@ -9,7 +9,7 @@ use super::{TEXT, TITLE, at, when};
 use crate::agent::RateLimits;
 use crate::budget::BudgetView;
 use crate::plain;
-use crate::snapshot::{JobRow, Mode, Polling};
+use crate::snapshot::{JobRow, Mode, Polling, WebhookView};
 use crate::time::{Now, Wall};
 
 /// How and when the tracker is read.
@@ -27,6 +27,8 @@ pub struct PollingStatus {
     pub projected_today: u64,
     /// What is left of the tracker's budget.
     pub budget: Option<BudgetStatus>,
+    /// What the tracker delivers by itself; absent before the first delivery.
+    pub webhook: Option<WebhookStatus>,
 }
 
 impl PollingStatus {
@@ -38,7 +40,32 @@ impl PollingStatus {
             requests_today: polling.requests_today.clone(),
             projected_today: polling.projected_today,
             budget: polling.budget.as_ref().map(BudgetStatus::of),
+            webhook: polling.webhook.as_ref().map(WebhookStatus::of),
         }
+    }
+}
+
+/// What the tracker delivers by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WebhookStatus {
+    /// When the last delivery came.
+    #[serde(with = "when")]
+    #[schemars(with = "when::Rfc3339")]
+    pub last_at: Wall,
+    /// How many deliveries there were.
+    pub received: u64,
+    /// How many changes polls found that no delivery announced.
+    pub missed: u64,
+    /// Whether polls are rarer because of them.
+    pub healthy: bool,
+    /// How many issues are still to be read because of them.
+    pub waiting: usize,
+}
+
+impl WebhookStatus {
+    const fn of(view: &WebhookView) -> Self {
+        let WebhookView { last, received, missed, healthy, waiting } = *view;
+        Self { last_at: last, received, missed, healthy, waiting }
     }
 }
 

@@ -78,6 +78,9 @@ impl Told {
             Happened::Paused => ("paused", none()),
             Happened::Resumed => ("resumed", none()),
             Happened::ShuttingDown => ("shutting_down", none()),
+            Happened::DeliveryMissed { id } => {
+                ("delivery_missed", format!("no delivery announced what changed in {id}"))
+            }
             Happened::JobFailed { job, failure } => ("job_failed", format!("{job}: {failure}")),
         };
         Self { event, message: plain_start(&message, TEXT) }

@@ -173,6 +173,15 @@ fn rule_12_6_a_place_is_kept_for_who_comes_back_and_given_up_for_who_does_not() 
 }
 
 #[test]
+fn rule_12_6_deliveries_give_way_as_candidates_do() {
+    let delivery = Spender::Read(Purpose::Delivery);
+    let mut world = World::new(hourly(1000));
+    let (candidates, mut other) = (world.drain(&CANDIDATES), World::new(hourly(1000)));
+    assert_eq!(other.drain(&delivery), candidates);
+    assert!(world.ask(&REFRESH).is_ok() && other.ask(&REFRESH).is_ok(), "the reserve is left");
+}
+
+#[test]
 fn rule_12_6_a_restart_brings_no_second_burst() {
     let settings = BudgetSettings { per_day: Some(300), ..hourly(1000) };
     let mut spent = Spent::default();

@@ -20,10 +20,16 @@ pub(crate) fn tool(agent: usize) -> Spender {
     Spender::Tool(format!("issue-{agent}").into())
 }
 
-/// Five reads and four agents.
+/// Six reads and four agents.
 pub(crate) fn spenders() -> Vec<Spender> {
-    let purposes =
-        [Purpose::Candidates, Purpose::Refresh, Purpose::Sweep, Purpose::Check, Purpose::Turn];
+    let purposes = [
+        Purpose::Candidates,
+        Purpose::Refresh,
+        Purpose::Sweep,
+        Purpose::Check,
+        Purpose::Turn,
+        Purpose::Delivery,
+    ];
     let reads = purposes.into_iter().map(Spender::Read);
     reads.chain((0..4).map(tool)).collect()
 }

@@ -14,6 +14,7 @@ mod answers;
 mod claims;
 mod commands;
 mod corners;
+mod deliveries;
 mod economy;
 mod eligibility;
 mod holds;

@@ -14,6 +14,8 @@ pub(crate) enum Due {
     Agent(RunId, u32),
     /// A removal comes back.
     Removal(RemovalId),
+    /// The tracker tells something by itself.
+    Delivery(u64),
     /// Someone changes the board.
     Board,
     /// An operator does something.

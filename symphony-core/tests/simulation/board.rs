@@ -44,6 +44,8 @@ pub(crate) struct Board {
     tells_kinds: bool,
     stamps_updates: bool,
     pace: u64,
+    /// What changed since somebody asked.
+    changed: Vec<IssueId>,
     pub(crate) luck: Luck,
 }
 
@@ -54,6 +56,7 @@ impl Board {
             tells_kinds: true,
             stamps_updates: true,
             pace: 0,
+            changed: Vec::new(),
             luck: Luck::new(plan.seed, 2, plan.faults),
         };
         board.tells_kinds = board.luck.rng.per_mille(700);
@@ -195,6 +198,7 @@ impl Board {
     fn edit(&mut self, scope: usize, index: usize, wall: Wall, change: impl FnOnce(&mut Issue)) {
         let stamped = self.stamps_updates;
         let issue = Arc::make_mut(&mut self.cards[scope][index].issue);
+        self.changed.push(issue.id.clone());
         change(issue);
         if stamped {
             issue.updated_at = Some(wall);
@@ -211,6 +215,7 @@ impl Board {
         let index = self.luck.rng.index(count);
         if !self.cards[scope][index].born {
             self.cards[scope][index].born = true;
+            self.changed.push(self.cards[scope][index].issue.id.clone());
             return;
         }
         match self.luck.rng.below(100) {
@@ -300,6 +305,7 @@ impl Board {
     fn change_presence(&mut self, scope: usize, index: usize, wall: Wall) {
         if self.luck.strikes(Fault::IssueLost, 500) {
             self.cards[scope][index].present = false;
+            self.changed.push(self.cards[scope][index].issue.id.clone());
         } else if !self.cards[scope][index].present {
             if self.luck.may(Fault::IssueRevived) {
                 self.luck.tally.count(Fault::IssueRevived);
@@ -315,6 +321,11 @@ impl Board {
         let card = &mut self.cards[scope][index];
         card.readable = !unreadable;
         card.wellformed = !malformed;
+    }
+
+    /// What changed since the last time.
+    pub(crate) fn changed(&mut self) -> Vec<IssueId> {
+        std::mem::take(&mut self.changed)
     }
 
     /// What is left broken is mended, so that the calm tail can finish everything.

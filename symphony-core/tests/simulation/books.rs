@@ -13,6 +13,7 @@ use symphony_core::time::{Mono, Now};
 use symphony_core::{Issue, IssueId, Settings, WorkspaceRecord};
 
 use crate::claims::{Deeds, Entry, Outcome, Until, View};
+use crate::deliveries::{DeliveryBooks, Told};
 use crate::holds::HoldBooks;
 use crate::pace::Pace;
 use crate::reads::ReadBook;
@@ -38,6 +39,7 @@ pub(crate) struct Books {
     pub(crate) records: BTreeMap<IssueId, Vec<Option<WorkspaceRecord>>>,
     pub(crate) strays: Vec<symphony_core::WorkspaceKey>,
     pub(crate) kept: Kept,
+    pub(crate) deliveries: DeliveryBooks,
     pub(crate) holds: HoldBooks,
     pub(crate) sums: Sums,
     pub(crate) pace: Pace,
@@ -70,12 +72,20 @@ pub(crate) struct Kept {
     pub(crate) repeats: bool,
     /// Whether it comes from a tracker that is gone: what is still made of it is left open.
     pub(crate) stale: bool,
+    /// Whether it is forgotten, and the next one is waited for.
+    pub(crate) forgotten: bool,
+    /// What reads because of deliveries said, where they were asked for after the list.
+    pub(crate) delivered: BTreeMap<IssueId, Told>,
 }
 
 impl Kept {
-    /// Whether the list was asked for after this read, and names the issue.
+    /// Whether something that was asked for after this read, a list or a read because of a delivery,
+    /// shows that the issue is not over.
     pub(crate) fn shows_alive_since(&self, id: &IssueId, read: u64) -> bool {
-        self.read.0 > read && self.lists(id)
+        match self.told_since(id, read) {
+            Some(told) => !told.over,
+            None => self.read.0 > read && self.lists(id),
+        }
     }
 
     pub(crate) fn lists(&self, id: &IssueId) -> bool {
@@ -132,6 +142,8 @@ pub(crate) struct StepBook {
     pub(crate) checked_back: bool,
     /// Whether the event frees a slot or brings a list, so that starts must be looked for.
     pub(crate) refill: bool,
+    /// Whether the kept list was changed.
+    pub(crate) revised: bool,
     /// Whether nothing at all may come of the event.
     pub(crate) nothing: bool,
     /// Whether claims may change in ways that the contract leaves open.
@@ -154,6 +166,7 @@ impl Books {
             records: BTreeMap::new(),
             strays: Vec::new(),
             kept: Kept::default(),
+            deliveries: DeliveryBooks::default(),
             holds: HoldBooks::default(),
             sums: Sums::default(),
             pace: Pace::new(restored, now),
@@ -260,6 +273,7 @@ impl Books {
             Event::Command(command) => self.commanded(command),
             Event::QuietHours { on } => self.pace.quiet(*on),
             Event::Activity => self.pace.active(now.mono),
+            Event::Delivered { issues } => self.delivered(issues),
             Event::JobAdded { .. } | Event::JobEnded { .. } => {}
         }
         self.step.refill = matches!(
@@ -267,7 +281,8 @@ impl Books {
             Event::Run { news: RunNews::Ended(_), .. }
                 | Event::Answered { answer: Answer { candidates: Some(Ok(_)), .. }, .. }
                 | Event::Command(Command::Resume | Command::ClearHolds)
-        ) || self.step.checked_back;
+        ) || self.step.checked_back
+            || self.step.revised;
         self.pace.told(now.mono, event);
         Ok(())
     }
@@ -373,6 +388,7 @@ impl Books {
         self.kept.stale |= config.generation != self.config.generation || old != new;
         self.kept.rejected.clear();
         self.valid = true;
+        self.reloaded_deliveries(config);
         if config.generation != self.config.generation {
             // What was asked of the old tracker is asked again.
             let due = self.now.mono + Duration::from_millis(50);
@@ -464,9 +480,9 @@ impl Books {
     pub(crate) fn did(&mut self, effect: &Effect) -> Check {
         ensure!(!self.step.nothing, "old news changes nothing", "it led to {effect:?}");
         match effect {
-            Effect::Read { read, generation, query, .. } => {
+            Effect::Read { read, generation, purpose, query } => {
                 self.check_read_id(*read, *generation)?;
-                self.asked(*read, *generation, query)
+                self.asked(*read, *generation, *purpose, query)
             }
             Effect::Start(start) => self.started(start),
             Effect::NextTurn { run, turn, issue } => self.next_turn(*run, *turn, issue),

@@ -157,8 +157,10 @@ impl Books {
             }
             // What an open sweep says of it is old news from here on.
             for book in self.reads.values_mut() {
-                if let Purpose::Poll { sweep, .. } = &mut book.purpose {
-                    sweep.retain(|swept| swept != id);
+                if let Purpose::Poll { sweep: ids, .. } | Purpose::Delivery { others: ids, .. } =
+                    &mut book.purpose
+                {
+                    ids.retain(|other| other != id);
                 }
             }
             ensure!(
@@ -282,8 +284,11 @@ impl Books {
             return vec![Outcome::Same];
         };
         let later_list = self.kept.read > read;
-        let lacks = later_list && !self.kept.more && !self.kept.lists(id);
-        if is_terminal(&issue.state, &settings) && later_list && self.kept.lists(id) {
+        let lacks = match self.kept.told_since(id, read.0) {
+            Some(told) => told.listed.is_none(),
+            None => later_list && !self.kept.more && !self.kept.lists(id),
+        };
+        if is_terminal(&issue.state, &settings) && self.kept.shows_alive_since(id, read.0) {
             self.bring(id, issue, false);
             let attempt = lineage.attempt.unwrap_or(0);
             let waits = Outcome::Waiting { attempt, until: Until::Now };

@@ -122,6 +122,13 @@ faults! {
     Suspended: "the machine sleeps",
     SpuriousWake: "a wake-up comes early",
     LateWake: "a wake-up comes late",
+    // What the tracker delivers by itself.
+    Delivered: "a delivery tells of a change",
+    DeliveryLost: "a delivery is lost",
+    DeliveryLate: "a delivery comes minutes late",
+    DeliveryFalse: "a delivery is about nothing that changed",
+    DeliveryUnknown: "a delivery is about an issue that nobody knows",
+    DeliveryFlood: "more deliveries come at once than a read can tell of",
 }
 
 /// Which faults a world has.

@@ -22,6 +22,8 @@ mod board;
 mod books;
 mod brief;
 mod claims;
+mod courier;
+mod deliveries;
 mod dispatch;
 mod eligibility;
 mod faults;

@@ -104,6 +104,10 @@ impl Pace {
                 self.active(now);
                 self.excuse(now);
             }
+            Event::Delivered { .. } => {
+                self.active(now);
+                self.causes.push_back(now);
+            }
             Event::Reloaded { .. } | Event::ReloadFailed { .. } | Event::QuietHours { .. } => {
                 self.perhaps_active = now;
                 self.excuse(now);
@@ -123,7 +127,8 @@ impl Pace {
         self.causes.push_back(now);
     }
 
-    fn excuse(&mut self, now: Mono) {
+    /// Something lets every job come early.
+    pub(crate) fn excuse(&mut self, now: Mono) {
         for job in [&mut self.candidates, &mut self.refresh, &mut self.sweep] {
             job.excused = true;
         }
@@ -189,6 +194,11 @@ impl Pace {
     /// A read before a start goes out.
     pub(crate) fn checked(&mut self, now: Mono) {
         self.checked = Some(now);
+        self.reads.push_back(now);
+    }
+
+    /// A read because of deliveries goes out.
+    pub(crate) fn read(&mut self, now: Mono) {
         self.reads.push_back(now);
     }
 

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use symphony_core::orchestrator::{Answer, Generation, Query, ReadId, StopReason};
+use symphony_core::orchestrator::{
+    Answer, Generation, Purpose as Reason, Query, ReadId, StopReason,
+};
 use symphony_core::time::Mono;
 use symphony_core::tracker::ById;
 use symphony_core::{Failure, Issue, IssueId};
@@ -30,6 +32,7 @@ pub(crate) enum Purpose {
     Check(Vec<IssueId>),
     Turn(Vec<IssueId>),
     Strays,
+    Delivery { claimed: Vec<IssueId>, others: Vec<IssueId> },
 }
 
 /// What an answer said of one issue.
@@ -63,7 +66,13 @@ impl<'a> Sayings<'a> {
 
 impl Books {
     /// A read goes out: it must be of use, and the only one of its purpose.
-    pub(crate) fn asked(&mut self, read: ReadId, generation: Generation, query: &Query) -> Check {
+    pub(crate) fn asked(
+        &mut self,
+        read: ReadId,
+        generation: Generation,
+        reason: Reason,
+        query: &Query,
+    ) -> Check {
         let purpose = match query {
             Query::Poll(poll) => {
                 self.step.polls += 1;
@@ -89,7 +98,10 @@ impl Books {
             }
             Query::ByIds(ids) => {
                 ensure!(!ids.is_empty(), "a read asks something", "{query:?}");
-                if ids.iter().any(|id| self.pending_turn(id)) {
+                if reason == Reason::Delivery {
+                    self.delivery_asked(read, ids)?;
+                    Purpose::Delivery { claimed: Vec::new(), others: ids.clone() }
+                } else if ids.iter().any(|id| self.pending_turn(id)) {
                     self.turns_asked(read, ids)?;
                     Purpose::Turn(ids.clone())
                 } else {
@@ -115,6 +127,7 @@ impl Books {
             self.check_alone(read, &purpose)?;
         }
         let mut ids: Vec<_> = purpose.ids().collect();
+        self.deliveries.wanted.retain(|id| !ids.contains(&id));
         ids.sort_unstable();
         ensure!(
             ids.windows(2).all(|pair| pair[0] != pair[1]),
@@ -127,6 +140,7 @@ impl Books {
 
     /// A poll went out in this step: claimed issues are refreshed, the others swept.
     pub(crate) fn settle_poll(&mut self, before: &BTreeMap<IssueId, Entry>) -> Check {
+        self.settle_delivery(before);
         let Some((read, mut book)) =
             self.step.poll.and_then(|read| Some((read, self.reads.remove(&read)?)))
         else {
@@ -147,6 +161,9 @@ impl Books {
                     "{id} is neither"
                 );
             }
+            let listed = *candidates && (!self.kept.more || self.kept.forgotten);
+            let claimed = |id: &IssueId| self.claims.contains_key(id) && before.contains_key(id);
+            self.deliveries.wanted.retain(|id| !listed || claimed(id));
             if !refresh.is_empty() {
                 self.step.refreshed = Some(refresh.clone());
             }
@@ -178,7 +195,8 @@ impl Books {
                 }
                 (Purpose::Check(_), Purpose::Check(_))
                 | (Purpose::Turn(_), Purpose::Turn(_))
-                | (Purpose::Strays, Purpose::Strays) => true,
+                | (Purpose::Strays, Purpose::Strays)
+                | (Purpose::Delivery { .. }, Purpose::Delivery { .. }) => true,
                 _ => false,
             };
             ensure!(
@@ -217,6 +235,10 @@ impl Books {
             Purpose::Check(ids) => self.check_answered(read, ids, stale, answer.by_id.as_ref()),
             Purpose::Turn(ids) => self.turns_answered(read, ids, stale, answer.by_id.as_ref()),
             Purpose::Strays => self.strays_answered(answer),
+            Purpose::Delivery { .. } if stale => {}
+            Purpose::Delivery { claimed, others } => {
+                self.delivery_answered(read, claimed, others, answer.by_id.as_ref());
+            }
         }
     }
 
@@ -251,6 +273,9 @@ impl Books {
                 kept.rejected.retain(|_, by| *by > read);
                 kept.failed = std::mem::take(&mut self.kept.failed);
                 kept.failed.retain(|_, by| *by > read);
+                kept.delivered = std::mem::take(&mut self.kept.delivered);
+                kept.delivered.retain(|_, told| told.read > read);
+                kept.revise();
                 self.kept = kept;
                 self.was_claimed.clear();
             }
@@ -280,7 +305,7 @@ impl Books {
     }
 
     /// A refresh or a sweep said something of an issue (8.2).
-    fn reread(&mut self, read: ReadId, id: &IssueId, said: &Said<'_>) {
+    pub(crate) fn reread(&mut self, read: ReadId, id: &IssueId, said: &Said<'_>) {
         let settings = Arc::clone(&self.config.settings);
         let Some(entry) = self.claims.get(id) else {
             if let Said::Issue(issue) = said
@@ -466,6 +491,7 @@ impl Purpose {
     pub(crate) fn ids(&self) -> impl Iterator<Item = &IssueId> {
         let (one, two): (&[IssueId], &[IssueId]) = match self {
             Self::Poll { refresh, sweep, .. } => (refresh, sweep),
+            Self::Delivery { claimed, others } => (claimed, others),
             Self::Check(ids) | Self::Turn(ids) => (ids, &[]),
             Self::Strays => (&[], &[]),
         };

@@ -19,6 +19,8 @@ pub(crate) fn check(world: &World) -> Check {
         "{:?}",
         books.runs
     );
+    let wanted = &books.deliveries.wanted;
+    ensure!(wanted.is_empty(), "what was delivered is read in the end (12.8)", "{wanted:?}");
     let board = world.tracker.board.all(world.files.scope);
     for issue in &board {
         let recorded = books.has_record(&issue.id) == Some(true);

@@ -14,6 +14,7 @@ use crate::agenda::{Agenda, Due};
 use crate::agents::{Agents, Surroundings};
 use crate::board::Board;
 use crate::books::Books;
+use crate::courier::Courier;
 use crate::faults::{Fault, Tally};
 use crate::files::{Edited, Files};
 use crate::operator::{Accident, Deed, Operator};
@@ -48,6 +49,7 @@ pub(crate) struct World {
     pub(crate) disk: Disk,
     pub(crate) files: Files,
     operator: Operator,
+    courier: Courier,
     saved: Option<Saved>,
     jobs: BTreeMap<Arc<str>, CustomJob>,
     boot: u64,
@@ -84,6 +86,7 @@ pub(crate) fn run(plan: &Plan, grain: Grain) -> Outcome {
         &world.disk.luck,
         &world.files.luck,
         &world.operator.luck,
+        &world.courier.luck,
     ] {
         tally.add(&luck.tally);
     }
@@ -111,6 +114,7 @@ impl World {
             disk: Disk::new(plan),
             files,
             operator: Operator::new(plan),
+            courier: Courier::new(plan),
             saved: None,
             jobs: BTreeMap::new(),
             boot: 0,
@@ -211,9 +215,17 @@ impl World {
                     self.tracker.board.change(wall);
                     let pause = self.tracker.board.pause();
                     self.agenda.put(self.time + pause, Due::Board);
+                    let known = self.tracker.board.all(self.files.scope);
+                    let made_up = self.courier.make_up(&known);
+                    self.agenda_of_deliveries(made_up);
                 }
+                self.announce();
                 Ok(())
             }
+            Due::Delivery(number) => match self.courier.take(number) {
+                Some(issues) => self.deliver(Event::Delivered { issues }),
+                None => Ok(()),
+            },
             Due::Operator => self.operator_acts(),
             Due::Accident => self.accident_happens(),
             Due::Kill => self.kill(),
@@ -229,6 +241,7 @@ impl World {
         let mut around =
             Surroundings { board: &mut self.tracker.board, disk: &mut self.disk, wall };
         let act = self.agents.act(run, epoch, &mut around);
+        self.announce();
         if let Some(again) = act.again {
             self.agenda.put(self.time + again, Due::Agent(run, epoch));
         }
@@ -239,6 +252,19 @@ impl World {
             self.deliver(Event::Run { run, news })?;
         }
         Ok(())
+    }
+
+    /// Whoever changes something on the board makes the tracker tell of it.
+    fn announce(&mut self) {
+        let changed = self.tracker.board.changed();
+        let sent = self.courier.announce(changed);
+        self.agenda_of_deliveries(sent);
+    }
+
+    fn agenda_of_deliveries(&mut self, sent: Vec<(u64, u64)>) {
+        for (after, number) in sent {
+            self.agenda.put(self.time + after, Due::Delivery(number));
+        }
     }
 
     fn operator_acts(&mut self) -> Check {
@@ -480,6 +506,7 @@ impl World {
         let settings = Arc::clone(&books.config.settings);
         books.pace.check(now, &snapshot.polling, able, wakeup, &settings)?;
         books.pace.check_saved()?;
+        books.check_deliveries(snapshot.polling.webhook.as_ref())?;
         if self.events.is_multiple_of(8) {
             self.books.check_reasons(&self.orchestrator.explain(), &snapshot.candidates)?;
         }
@@ -567,6 +594,7 @@ impl World {
         self.tracker.calm();
         self.disk.calm();
         self.operator.luck.calm();
+        self.courier.luck.calm();
         for (run, epoch) in self.agents.calm() {
             self.agenda.put(self.time + 1_000, Due::Agent(run, epoch));
         }

@@ -8,3 +8,4 @@ mod events;
 mod pages;
 mod shapes;
 mod stage;
+mod webhooks;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use symphony_core::agent::AgentErrorKind;
+use symphony_core::tracker::Tracker;
 use symphony_core::{Identifier, Issue, Settings, StateSet};
 use symphony_http::{Config, Server};
 use symphony_memory::{MemoryTracker, Script, ScriptedAgent};
@@ -67,6 +68,15 @@ impl Stage {
 
     /// A service without issues, and its server.
     pub(crate) async fn with(config: Config, agents: u32) -> Self {
+        Self::over(config, agents, |board| Arc::new(board)).await
+    }
+
+    /// The same, with the tracker that this makes of the board.
+    pub(crate) async fn over(
+        config: Config,
+        agents: u32,
+        tracker: impl FnOnce(MemoryTracker) -> Arc<dyn Tracker>,
+    ) -> Self {
         let root = tempfile::tempdir().unwrap();
         let board = MemoryTracker::new();
         let hang = Script::new().event("notification", "at work").spend(1_200, 800).hang();
@@ -83,7 +93,7 @@ impl Stage {
         settings.agent.max_retry_backoff = Duration::from_secs(3_600);
         let service = Service::builder()
             .settings(settings, "Please do this: {{ issue.title }}")
-            .tracker(GivenTracker::new("board", Arc::new(board.clone())))
+            .tracker(GivenTracker::new("board", tracker(board.clone())))
             .agent(GivenAgent::new("scripted", Arc::new(agent)))
             .build()
             .await

@@ -64,6 +64,8 @@ fn rule_11_2_settings_that_cannot_work_are_refused_by_their_path() {
         ),
         (json!({ "api_key": "two\nlines" }), "tracker.provider.api_key: has characters"),
         (json!({ "api_key": 7 }), "tracker.provider.api_key: must be a text"),
+        (json!({ "webhook_secret": 7 }), "tracker.provider.webhook_secret: must be a text"),
+        (json!({ "webhook_secret": "short" }), "tracker.provider.webhook_secret: is too short"),
     ] {
         let (kind, message) = problem(&provider, &env);
         assert_eq!(kind, TrackerErrorKind::InvalidConfig, "{message}");

@@ -175,9 +175,10 @@ fn rule_11_6_the_manuals_workflow_files_can_be_used() {
     use symphony_core::workflow::{Workflow, WorkflowContext};
 
     let factory = crate::desk::factory(&Fake::new());
-    let names = ["LINEAR_API_KEY", "MY_LINEAR_KEY"];
+    let names = ["LINEAR_API_KEY", "MY_LINEAR_KEY", "LINEAR_WEBHOOK_SECRET"];
+    let values = names.map(|name| (name, "lin_0123456789abcdef"));
     let env: BTreeMap<String, String> =
-        names.iter().map(|name| ((*name).to_owned(), "lin_api_x".to_owned())).collect();
+        values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let files = blocks("yaml workflow");
     assert!(files.len() >= 3);
     for text in files {
@@ -185,11 +186,7 @@ fn rule_11_6_the_manuals_workflow_files_can_be_used() {
         let workflow = Workflow::parse(&format!("---\n{text}---\n"), &context).unwrap();
         assert!(workflow.warnings.is_empty(), "{text}\n{:?}", workflow.warnings);
         let settings = &workflow.settings;
-        let built = crate::desk::try_build(
-            &factory,
-            settings,
-            &[("LINEAR_API_KEY", "lin_api_x"), ("MY_LINEAR_KEY", "lin_api_x")],
-        );
+        let built = crate::desk::try_build(&factory, settings, &values);
         assert!(built.is_ok(), "{text}\n{built:?}");
     }
 }

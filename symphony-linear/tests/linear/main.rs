@@ -15,4 +15,5 @@ mod polls;
 mod scope;
 mod service;
 mod tool;
+mod webhook;
 mod wire;

@@ -51,8 +51,18 @@ impl Live {
     }
 
     pub(crate) async fn start_with(fake: &Fake, agents: u32, agent: ScriptedAgent) -> Self {
+        Self::start_by(fake, agents, agent, &json!({})).await
+    }
+
+    /// The same, with these keys in `tracker.provider`.
+    pub(crate) async fn start_by(
+        fake: &Fake,
+        agents: u32,
+        agent: ScriptedAgent,
+        provider: &Value,
+    ) -> Self {
         let root = tempfile::Builder::new().prefix("linear-").tempdir().unwrap();
-        let mut settings = settings(&json!({}));
+        let mut settings = settings(provider);
         settings.workspace.root = root.path().join("work");
         settings.agent.kind = "scripted".to_owned();
         settings.agent.max_concurrent_agents = agents;
@@ -83,7 +93,7 @@ impl Live {
     }
 }
 
-async fn seconds(count: u64) {
+pub(crate) async fn seconds(count: u64) {
     tokio::time::sleep(Duration::from_secs(count)).await;
 }
 
@@ -93,7 +103,7 @@ fn asks(made: &Made) -> (bool, usize) {
 }
 
 /// What was asked since the last look: whether for candidates, and for how many ids.
-fn since(fake: &Fake) -> Vec<(bool, usize)> {
+pub(crate) fn since(fake: &Fake) -> Vec<(bool, usize)> {
     let made = fake.made().iter().map(asks).collect();
     fake.forget();
     made

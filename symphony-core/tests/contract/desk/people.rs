@@ -4,7 +4,7 @@ use symphony_core::orchestrator::{Command, Event, Generation, Workspaces};
 use symphony_core::problem::{Problem, ProblemKind};
 use symphony_core::{Failure, Settings};
 
-use super::Desk;
+use super::{Desk, id};
 
 impl Desk {
     pub(crate) fn command(&mut self, command: Command) {
@@ -15,6 +15,11 @@ impl Desk {
             _ => (),
         }
         self.event(Event::Command(command));
+    }
+
+    /// The tracker tells by itself that something happened to these issues.
+    pub(crate) fn delivered<const N: usize>(&mut self, names: [&str; N]) {
+        self.event(Event::Delivered { issues: names.map(id).to_vec() });
     }
 
     /// Another valid file, read by the same tracker.

@@ -1,0 +1,150 @@
+//! Deliveries of a tracker: who may make them, and what comes of them (contract 12.8, 13.3).
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use secrecy::SecretString;
+use serde_json::json;
+use symphony_core::time::Wall;
+use symphony_core::tracker::{AgentTools, ById, Poll, Polled, Tracker, TrackerError};
+use symphony_core::webhook::{Delivery, Refused, Webhook};
+use symphony_core::{Issue, IssueId, StateSet};
+use symphony_http::Config;
+use symphony_memory::MemoryTracker;
+
+use crate::stage::{Stage, issue};
+
+/// A board that delivers: `signature: board's` makes a delivery its own, the body names issues.
+#[derive(Debug)]
+struct Delivers(MemoryTracker);
+
+#[async_trait]
+impl Tracker for Delivers {
+    async fn fetch_issues_by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError> {
+        self.0.fetch_issues_by_states(states).await
+    }
+
+    async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
+        self.0.fetch_issues_by_ids(ids).await
+    }
+
+    async fn poll(&self, poll: &Poll) -> Polled {
+        self.0.poll(poll).await
+    }
+
+    fn tools(&self) -> Option<Arc<dyn AgentTools>> {
+        self.0.tools()
+    }
+
+    fn webhook(&self) -> Option<Arc<dyn Webhook>> {
+        Some(Arc::new(Signature))
+    }
+}
+
+#[derive(Debug)]
+struct Signature;
+
+impl Webhook for Signature {
+    fn receive(&self, delivery: &Delivery<'_>, _: Wall) -> Result<Vec<IssueId>, Refused> {
+        if delivery.header("Signature") != Some(b"board's") {
+            return Err(Refused::Signature);
+        }
+        match delivery.body() {
+            b"late" => Err(Refused::Time),
+            b"panic" => panic!("an adapter of somebody else"),
+            body => {
+                let ids = std::str::from_utf8(body).map_err(|_| Refused::Content)?;
+                Ok(ids.split_ascii_whitespace().map(IssueId::from).collect())
+            }
+        }
+    }
+}
+
+const SIGNED: &str = "Signature: board's\r\n";
+
+async fn stage() -> Stage {
+    let stage = Stage::over(Config::default(), 3, |board| Arc::new(Delivers(board))).await;
+    stage.until(|now| now.candidates.read_at.is_some()).await;
+    stage
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_12_8_a_delivery_has_its_issues_read() {
+    let stage = stage().await;
+    stage.board.add(issue("1", "Sand the door", "hang"));
+    let reply = stage.ask("POST", "/webhooks/board", SIGNED, "1").await;
+    // Linear sends again what is not answered with 200.
+    assert_eq!((reply.status, reply.json()), (200, json!({"received": true, "duplicate": false})));
+    stage.until(|now| now.running.len() == 1).await;
+    let state = stage.get("/api/v1/state").await.json();
+    let webhook = &state["polling"]["webhook"];
+    assert_eq!((&webhook["received"], &webhook["healthy"]), (&json!(1), &json!(true)));
+    let candidates = stage.handle.last_snapshot().polling.requests_today.get("candidates").copied();
+    assert_eq!(candidates, Some(1), "the first poll, and no other");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_12_8_a_replayed_delivery_is_taken_once() {
+    let stage = stage().await;
+    for (number, duplicate) in [false, true, true].into_iter().enumerate() {
+        // What nobody signed may differ each time.
+        let more = format!("{SIGNED}Delivery-Id: {number}\r\n");
+        let reply = stage.ask("POST", "/webhooks/board", &more, "1 2").await;
+        assert_eq!((reply.status, reply.json()["duplicate"].clone()), (200, json!(duplicate)));
+    }
+    stage.until(|now| now.polling.webhook.is_some()).await;
+    let webhook = stage.handle.last_snapshot().polling.webhook.clone().unwrap();
+    assert_eq!(webhook.received, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_12_8_forged_late_and_odd_deliveries_are_refused() {
+    let stage = stage().await;
+    stage.board.add(issue("1", "Sand the door", "hang"));
+    for (more, body, status, code) in [
+        ("", "1", 401, "bad_signature"),
+        ("Signature: guess\r\n", "1", 401, "bad_signature"),
+        ("Signature: board's\r\nSignature: board's\r\n", "1", 401, "bad_signature"),
+        (SIGNED, "late", 400, "stale_delivery"),
+        (SIGNED, "panic", 400, "bad_delivery"),
+    ] {
+        let reply = stage.ask("POST", "/webhooks/board", more, body).await;
+        assert_eq!((reply.status, reply.code().as_str()), (status, code), "{more} {body}");
+        assert_eq!(reply.header("www-authenticate"), None, "a browser has nothing to ask");
+    }
+    let snapshot = stage.handle.last_snapshot();
+    assert_eq!((snapshot.polling.webhook.clone(), snapshot.running.len()), (None, 0));
+    let metrics = stage.get("/metrics").await.body;
+    assert!(metrics.contains("symphony_webhook_refused_total 5\n"), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_12_8_only_the_tracker_that_runs_takes_deliveries() {
+    let stage = stage().await;
+    for path in ["/webhooks/linear", "/webhooks/Board", "/webhooks/board%20"] {
+        let reply = stage.ask("POST", path, SIGNED, "1").await;
+        assert_eq!((reply.status, reply.code().as_str()), (404, "no_webhook"), "{path}");
+    }
+    let plain = Stage::with(Config::default(), 1).await;
+    let reply = plain.ask("POST", "/webhooks/board", SIGNED, "1").await;
+    assert_eq!((reply.status, reply.code().as_str()), (404, "no_webhook"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_13_3_a_delivery_needs_its_signature_and_no_token() {
+    let token = Some(SecretString::from("a token that is long enough to be one"));
+    let config =
+        Config { token, allowed_hosts: vec!["hooks.example".to_owned()], ..Config::default() };
+    let stage = Stage::over(config, 1, |board| Arc::new(Delivers(board))).await;
+    assert_eq!(stage.ask("POST", "/webhooks/board", SIGNED, "1").await.status, 200);
+    assert_eq!(stage.post("/api/v1/refresh").await.status, 401);
+    // Behind a proxy the Host is the one that the tracker knows.
+    let request = |host: &str| {
+        format!(
+            "POST /webhooks/board HTTP/1.1\r\nHost: {host}\r\n{SIGNED}Content-Length: 1\r\n\
+             Connection: close\r\n\r\n2"
+        )
+    };
+    assert_eq!(stage.say(&request("hooks.example")).await.status, 200);
+    assert_eq!(stage.say(&request("evil.example")).await.status, 403);
+}
