@@ -48,6 +48,9 @@ pub(crate) struct RunArgs {
     /// Serve the dashboard and the API on this port; 0 takes any free one. Wins over `server.port`
     #[arg(long)]
     pub(crate) port: Option<u16>,
+    /// Write plain log lines also where a terminal could show the dashboard
+    #[arg(long)]
+    pub(crate) no_dashboard: bool,
     #[command(flatten)]
     pub(crate) logging: LoggingArgs,
     /// Accepted for the sake of older scripts; it changes nothing

@@ -3,6 +3,7 @@
 mod adapters;
 mod args;
 mod commands;
+mod local;
 mod logging;
 mod report;
 

@@ -45,6 +45,7 @@ mod activity;
 mod clock;
 mod disk;
 mod driver;
+mod dry_run;
 mod given;
 mod handle;
 mod home;
@@ -66,6 +67,7 @@ mod watch;
 mod worker;
 
 pub use disk::{DiskError, LockHolder};
+pub use dry_run::DryRun;
 pub use given::{GivenAgent, GivenTracker};
 pub use handle::{Handle, Unavailable};
 pub use inspect::{Inspection, Usable, inspect};

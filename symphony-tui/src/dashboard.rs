@@ -35,8 +35,6 @@ pub struct Options {
     pub lines: Lines,
     /// Who hears of Ctrl-C; without anybody, it leaves.
     pub interrupts: Option<mpsc::UnboundedSender<()>>,
-    /// Who hears of panics of other threads; without anybody they give the terminal back.
-    pub panics: Option<fn(&str)>,
 }
 
 /// Why a dashboard is not shown any more.
@@ -65,7 +63,7 @@ impl Dashboard {
     /// # Errors
     /// When there is no terminal that could be taken.
     pub fn show(source: Arc<dyn Source>, options: Options) -> io::Result<Self> {
-        terminal::restore_on_panic(options.panics);
+        terminal::restore_on_panic(options.owner);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (keys, typed) = mpsc::channel(KEYS);
         let (stop, stopped) = oneshot::channel();

@@ -13,10 +13,11 @@ mod lines;
 mod run;
 mod source;
 mod terminal;
+pub mod text;
 
 pub use app::{App, List, Owner, Wish};
 pub use dashboard::{Dashboard, Left, Options};
-pub use draw::{Look, draw};
+pub use draw::{Look, draw, phase, problems};
 pub use keys::{Key, Keys};
 pub use lines::Lines;
 pub use source::{Command, Link, Refused, Seen, Source};

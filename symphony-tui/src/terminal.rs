@@ -5,7 +5,6 @@
 
 use std::io::{self, IsTerminal as _, Write};
 use std::os::fd::AsFd as _;
-use std::panic::PanicHookInfo;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -22,7 +21,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::termios::{tcgetpgrp, tcgetwinsize};
 use tokio::sync::mpsc::Sender;
 
-use crate::app::App;
+use crate::app::{App, Owner};
 use crate::draw::{Look, draw};
 use crate::keys::{Key, Keys};
 
@@ -74,26 +73,17 @@ fn leave(out: &mut impl Write) -> io::Result<()> {
     out.flush()
 }
 
-/// What panics elsewhere in the process are told to while the terminal is taken.
-pub(crate) type Listener = fn(&str);
-
-/// From now on a panic of the thread that draws gives the terminal back before it is told. So does
-/// one of any other thread, unless somebody listens to those.
-pub(crate) fn restore_on_panic(others: Option<Listener>) {
+/// From now on a panic of the thread that draws gives the terminal back before it is told. Of
+/// other threads only a visitor's do: a service goes on, and tells of its panics in the log.
+pub(crate) fn restore_on_panic(owner: Owner) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
-            let is_ours = std::thread::current().name() == Some(THREAD);
-            match others {
-                Some(listener) if !is_ours && TAKEN.load(Ordering::SeqCst) => {
-                    listener(&info.to_string());
-                }
-                _ => {
-                    restore();
-                    before(info);
-                }
+        std::panic::set_hook(Box::new(move |info| {
+            if owner == Owner::Visitor || std::thread::current().name() == Some(THREAD) {
+                restore();
             }
+            before(info);
         }));
     });
 }

@@ -1,6 +1,7 @@
 //! One file per command.
 
 pub(crate) mod check;
+mod dashboard;
 pub(crate) mod demo;
 pub(crate) mod init;
 pub(crate) mod prompt;

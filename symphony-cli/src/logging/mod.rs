@@ -1,6 +1,7 @@
 //! Where log lines go: to standard error, and to files that do not grow for ever (contract 13.1).
 
 mod rotating;
+mod screen;
 mod unhurried;
 
 use std::io::IsTerminal as _;
@@ -12,6 +13,7 @@ use tracing_subscriber::{EnvFilter, Layer as _};
 
 use crate::args::{LogFormat, LoggingArgs};
 use rotating::RotatingFile;
+pub(crate) use screen::{Diverted, divert};
 use unhurried::Unhurried;
 
 /// The current file in the folder for logs.
@@ -32,7 +34,7 @@ pub(crate) fn start(args: &LoggingArgs) -> anyhow::Result<Log> {
         .with_context(|| format!("--log: {:?} is no filter; try `info` or `debug`", args.log))?;
     let ansi = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let mut log = Log(Vec::new());
-    let screen = log.writer(std::io::stderr())?;
+    let screen = log.writer(screen::Screen)?;
     let lines = tracing_subscriber::fmt::layer().with_writer(screen);
     let screen = match args.log_format {
         LogFormat::Text => lines.with_ansi(ansi).with_target(false).boxed(),

@@ -10,9 +10,9 @@ use symphony_core::time::Wall;
 
 use super::lists::phase;
 use super::look::Look;
-use super::text::{count, fit, since, time_of_day, until, wrap};
 use super::{rule, write};
 use crate::app::{App, View};
+use crate::text::{count, fit, since, time_of_day, until, wrap};
 
 /// Draws the issue that is looked at, and keeps its scroll within what there is.
 pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, area: Rect, look: Look) {

@@ -10,9 +10,9 @@ use symphony_core::status::{BlockedStatus, RetryStatus, RunningStatus, Status, U
 use symphony_core::time::Wall;
 
 use super::look::Look;
-use super::text::{count, fit, fit_right, since, until};
 use super::{rule, write};
 use crate::app::{App, List};
+use crate::text::{count, fit, fit_right, since, until};
 
 /// A column: its name, its width, and from which width of the whole it is shown.
 struct Column {
@@ -193,7 +193,9 @@ fn running(row: &RunningStatus, now: Wall, look: Look) -> (Vec<String>, Style) {
     (cells, style)
 }
 
-pub(super) const fn phase(row: &RunningStatus) -> &'static str {
+/// Where a run is, in one word.
+#[must_use]
+pub const fn phase(row: &RunningStatus) -> &'static str {
     match (row.stop_overdue, row.stopping, row.phase) {
         (true, _, _) => "STUCK",
         (false, Some(_), _) => "stopping",

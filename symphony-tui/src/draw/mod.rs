@@ -6,7 +6,6 @@ mod lists;
 mod look;
 mod problems;
 mod summary;
-mod text;
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -14,8 +13,10 @@ use ratatui::text::{Line, Span};
 
 use crate::app::{App, Asking, List, Owner, View};
 use crate::source::Link;
+use crate::text::{cut, fit, time_of_day, width};
+pub use lists::phase;
 pub use look::Look;
-use text::{cut, fit, time_of_day, width};
+pub use problems::problems;
 
 /// From this width on, the lists stand beside everything else.
 const WIDE: u16 = 170;
@@ -39,7 +40,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, log: &[String], look: Look) {
     title(frame, app, head, look);
     let foot = take_bottom(&mut rest, 1);
     footer(frame, app, foot, look);
-    let problems = problems::problems(app);
+    let problems = problems::all(app);
     let most = PROBLEMS.min(usize::from(rest.height / 3));
     let lines = most.min(problems.len());
     let area = take_top(&mut rest, u16::try_from(lines).unwrap_or(u16::MAX));

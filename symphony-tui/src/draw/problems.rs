@@ -4,30 +4,32 @@ use symphony_core::plain;
 use symphony_core::status::Status;
 use symphony_core::time::Wall;
 
-use super::text::{time_of_day, until};
 use crate::app::App;
 use crate::source::Link;
+use crate::text::{time_of_day, until};
 
-/// Everything that keeps the service from doing its work, worst first.
-pub(super) fn problems(app: &App) -> Vec<String> {
-    let now = app.clock();
+/// What is wrong with a dashboard's connection, then with the service.
+pub(super) fn all(app: &App) -> Vec<String> {
     let mut out = Vec::new();
     match &app.link {
         Link::Lost(why) => {
             out.push(format!("no connection: {}; what is shown is old", plain(why, 300)));
         }
         Link::Ended => {
-            out.push("the service has ended; what is shown is its last state".to_owned())
+            out.push("the service has ended; what is shown is its last state".to_owned());
         }
         Link::Live | Link::Connecting => {}
     }
     if let Some(status) = app.status.as_deref() {
-        of_status(status, now, &mut out);
+        out.extend(problems(status, app.clock()));
     }
     out
 }
 
-fn of_status(status: &Status, now: Wall, out: &mut Vec<String>) {
+/// Everything that keeps a service from doing its work, worst first.
+#[must_use]
+pub fn problems(status: &Status, now: Wall) -> Vec<String> {
+    let mut out = Vec::new();
     let summary = &status.summary;
     if summary.shutting_down {
         out.push(format!("the service ends: {} runs are being stopped", status.running.len()));
@@ -57,4 +59,5 @@ fn of_status(status: &Status, now: Wall, out: &mut Vec<String>) {
     if summary.paused {
         out.push("paused: nothing starts until it is resumed (p)".to_owned());
     }
+    out
 }

@@ -6,8 +6,8 @@ use symphony_core::status::{PollingStatus, RateLimitsStatus, Status};
 use symphony_core::time::Wall;
 
 use super::look::Look;
-use super::text::{bar, count, span, sparks, until};
 use crate::app::App;
+use crate::text::{bar, count, span, sparks, until};
 
 /// How wide a bar is.
 const BAR: usize = 10;

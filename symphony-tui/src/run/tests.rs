@@ -84,7 +84,6 @@ fn options() -> Options {
         render_interval: Duration::from_millis(100),
         lines: Lines::default(),
         interrupts: None,
-        panics: None,
     }
 }
 

@@ -5,12 +5,14 @@ use ratatui::text::Span;
 use symphony_core::time::Wall;
 
 /// How many cells a text takes.
-pub(super) fn width(text: &str) -> usize {
+#[must_use]
+pub fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
 /// As much of a text as fits, by whole characters, with a mark where something is missing.
-pub(super) fn cut(text: &str, cells: usize) -> String {
+#[must_use]
+pub fn cut(text: &str, cells: usize) -> String {
     if width(text) <= cells {
         return text.to_owned();
     }
@@ -31,7 +33,8 @@ pub(super) fn cut(text: &str, cells: usize) -> String {
 }
 
 /// The same, and as many cells as told, neither more nor fewer.
-pub(super) fn fit(text: &str, cells: usize) -> String {
+#[must_use]
+pub fn fit(text: &str, cells: usize) -> String {
     let mut out = cut(text, cells);
     let missing = cells.saturating_sub(width(&out));
     out.extend(std::iter::repeat_n(' ', missing));
@@ -39,14 +42,16 @@ pub(super) fn fit(text: &str, cells: usize) -> String {
 }
 
 /// The same with the text at the right.
-pub(super) fn fit_right(text: &str, cells: usize) -> String {
+#[must_use]
+pub fn fit_right(text: &str, cells: usize) -> String {
     let out = cut(text, cells);
     let missing = cells.saturating_sub(width(&out));
     " ".repeat(missing) + &out
 }
 
 /// A text in lines of this many cells, broken between words where that is possible.
-pub(super) fn wrap(text: &str, cells: usize) -> Vec<String> {
+#[must_use]
+pub fn wrap(text: &str, cells: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut used = 0;
     for word in text.split_inclusive(' ') {
@@ -74,7 +79,8 @@ pub(super) fn wrap(text: &str, cells: usize) -> Vec<String> {
 }
 
 /// A time between two others, in two units at most.
-pub(super) fn span(millis: i64) -> String {
+#[must_use]
+pub fn span(millis: i64) -> String {
     let seconds = millis.max(0) / 1_000;
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
     match seconds {
@@ -87,26 +93,30 @@ pub(super) fn span(millis: i64) -> String {
 }
 
 /// How long ago that was.
-pub(super) fn since(now: Wall, then: Wall) -> String {
+#[must_use]
+pub fn since(now: Wall, then: Wall) -> String {
     span(now.as_unix_millis().saturating_sub(then.as_unix_millis()))
 }
 
 /// How long until then.
-pub(super) fn until(now: Wall, then: Wall) -> String {
+#[must_use]
+pub fn until(now: Wall, then: Wall) -> String {
     // The last second is one too: a countdown ends with `now`.
     let millis = then.as_unix_millis().saturating_sub(now.as_unix_millis());
     if millis <= 0 { "now".to_owned() } else { span(millis.saturating_add(999)) }
 }
 
 /// The time of day, in UTC.
-pub(super) fn time_of_day(at: Wall) -> String {
+#[must_use]
+pub fn time_of_day(at: Wall) -> String {
     let text = at.to_string();
     text.get(11..19).map_or_else(|| text.clone(), str::to_owned)
 }
 
 /// A number in few characters.
+#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "it is rounded in any case")]
-pub(super) fn count(number: u64) -> String {
+pub fn count(number: u64) -> String {
     let scaled = |by: f64, unit: &str| {
         let value = number as f64 / by;
         let digits = if value < 9.95 { 1 } else { 0 };
@@ -121,13 +131,14 @@ pub(super) fn count(number: u64) -> String {
 }
 
 /// So much of a whole, as a bar of this many cells. Whatever there is is seen.
+#[must_use]
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
     reason = "a part of at most a whole, of a few cells"
 )]
-pub(super) fn bar(part: f64, cells: usize) -> String {
+pub fn bar(part: f64, cells: usize) -> String {
     let part = if part.is_finite() { part.clamp(0.0, 1.0) } else { 0.0 };
     let full =
         ((part * cells as f64).round() as usize).clamp(usize::from(part > 0.0), cells.max(1));
@@ -136,7 +147,8 @@ pub(super) fn bar(part: f64, cells: usize) -> String {
 }
 
 /// Numbers as bars of one cell each, beside the highest.
-pub(super) fn sparks(numbers: impl Iterator<Item = u64> + Clone) -> String {
+#[must_use]
+pub fn sparks(numbers: impl Iterator<Item = u64> + Clone) -> String {
     const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let most = u128::from(numbers.clone().max().unwrap_or_default().max(1));
     let height = |number: u64| match number {
