@@ -14,6 +14,7 @@ use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 ///   symphony init      write a WORKFLOW.md to begin with
 ///   symphony check     see whether it can be used, and what it means
 ///   symphony           run it
+///   symphony status    see what it does; `top` keeps looking, `explain` says why something waits
 #[derive(Debug, Parser)]
 #[command(name = "symphony", version, verbatim_doc_comment, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -38,6 +39,16 @@ pub(crate) enum Command {
     Init(InitArgs),
     /// Show what an agent would be told about an issue
     Prompt(PromptArgs),
+    /// Look at a running service: the dashboard in this terminal
+    Top(TopArgs),
+    /// Print what a running service does
+    Status(StatusArgs),
+    /// Say why an issue is not worked on, or why nothing starts
+    ///
+    /// Asks the running service. Where none answers, it is a dry run: the tracker is read once, the
+    /// scheduler says what it would start and why it would not start the rest, and nothing is
+    /// started, locked or written.
+    Explain(ExplainArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -153,4 +164,53 @@ pub(crate) struct PromptArgs {
     /// As it would be for this turn of a run
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) turn: u32,
+}
+
+/// Which service is asked. The token is no argument: other users could see it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = TOKEN)]
+pub(crate) struct ServiceArgs {
+    /// Where the service answers, such as http://127.0.0.1:4000. Without it, where `server.host`
+    /// and `server.port` of the workflow file say
+    #[arg(long, env = "SYMPHONY_URL", value_name = "URL")]
+    pub(crate) url: Option<String>,
+}
+
+/// Where the token comes from.
+const TOKEN: &str = "A service that wants a token gets the one in SYMPHONY_TOKEN, or the one that \
+                     server.token of the workflow file names.";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TopArgs {
+    /// The workflow file of the service
+    #[arg(default_value = "WORKFLOW.md")]
+    pub(crate) workflow: PathBuf,
+    #[command(flatten)]
+    pub(crate) service: ServiceArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatusArgs {
+    /// The workflow file of the service
+    #[arg(default_value = "WORKFLOW.md")]
+    pub(crate) workflow: PathBuf,
+    /// Print what `GET /api/v1/state` answers, as it is
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) service: ServiceArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainArgs {
+    /// The issue: its identifier, such as MT-1. Without it, every candidate is explained
+    pub(crate) issue: Option<String>,
+    /// The workflow file
+    #[arg(long, value_name = "FILE", default_value = "WORKFLOW.md")]
+    pub(crate) workflow: PathBuf,
+    /// Ask no service: only rehearse what one would do that was started now
+    #[arg(long, conflicts_with = "url")]
+    pub(crate) offline: bool,
+    #[command(flatten)]
+    pub(crate) service: ServiceArgs,
 }

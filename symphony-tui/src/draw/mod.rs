@@ -10,6 +10,7 @@ mod summary;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
+use symphony_core::{is_plain, plain};
 
 use crate::app::{App, Asking, List, Owner, View};
 use crate::source::Link;
@@ -241,10 +242,16 @@ fn rule(frame: &mut Frame<'_>, text: &str, is_focus: bool, area: Rect) {
     write(frame, Line::from(spans), area, 0);
 }
 
-/// Writes a line into an area; what does not fit is cut, with a mark.
-fn write(frame: &mut Frame<'_>, line: Line<'_>, area: Rect, y: u16) {
+/// Writes a line into an area; what does not fit is cut, with a mark. Whatever it holds, it steers
+/// nothing: a service elsewhere need not be ours.
+fn write(frame: &mut Frame<'_>, mut line: Line<'_>, area: Rect, y: u16) {
     if y >= area.height || area.width == 0 {
         return;
+    }
+    for span in &mut line.spans {
+        if !span.content.chars().all(is_plain) {
+            span.content = plain(&span.content, usize::MAX).into();
+        }
     }
     let cells = usize::from(area.width);
     let row = Rect { y: area.y + y, height: 1, ..area };

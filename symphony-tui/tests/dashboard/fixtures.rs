@@ -180,9 +180,8 @@ fn questions() -> Value {
 }
 
 /// Foreign text wherever there is any, as bad as it gets, names included.
-fn hostile() -> Value {
+fn hostile(plain: &str) -> Value {
     let mut state = busy();
-    let plain = symphony_core::plain(HOSTILE, 200);
     for list in ["running", "retrying", "blocked"] {
         let row = &mut state[list][0];
         row["title"] = json!(plain);
@@ -205,7 +204,8 @@ pub(crate) fn status(name: &str) -> Status {
         "busy" => busy(),
         "problems" => problems(),
         "questions" => questions(),
-        _ => hostile(),
+        "rogue" => hostile(HOSTILE),
+        _ => hostile(&symphony_core::plain(HOSTILE, 200)),
     };
     serde_json::from_value(state).unwrap()
 }
