@@ -173,7 +173,14 @@ pub(crate) struct ServiceArgs {
     /// Where the service answers, such as http://127.0.0.1:4000. Without it, where `server.host`
     /// and `server.port` of the workflow file say
     #[arg(long, env = "SYMPHONY_URL", value_name = "URL")]
-    pub(crate) url: Option<String>,
+    url: Option<String>,
+}
+
+impl ServiceArgs {
+    /// The address that was given. A variable without a value gives none.
+    pub(crate) fn url(&self) -> Option<&str> {
+        self.url.as_deref().map(str::trim).filter(|url| !url.is_empty())
+    }
 }
 
 /// Where the token comes from.
@@ -209,7 +216,7 @@ pub(crate) struct ExplainArgs {
     #[arg(long, value_name = "FILE", default_value = "WORKFLOW.md")]
     pub(crate) workflow: PathBuf,
     /// Ask no service: only rehearse what one would do that was started now
-    #[arg(long, conflicts_with = "url")]
+    #[arg(long)]
     pub(crate) offline: bool,
     #[command(flatten)]
     pub(crate) service: ServiceArgs,

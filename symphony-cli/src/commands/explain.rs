@@ -31,7 +31,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     if args.offline {
         return rehearse(args);
     }
-    let given = args.service.url.as_deref();
+    let given = args.service.url();
     let why = match remote::find(given, &args.workflow).and_then(Client::new) {
         Ok(client) => {
             let asked = super::tokio()?.block_on(ask(&client, args.issue.as_deref()))?;

@@ -20,7 +20,7 @@ use crate::table;
 const LONGEST: usize = 500;
 
 pub(crate) fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
-    let client = Client::new(remote::find(args.service.url.as_deref(), &args.workflow)?)?;
+    let client = Client::new(remote::find(args.service.url(), &args.workflow)?)?;
     let body = super::tokio()?.block_on(client.get(&["state"])).map_err(Problem::with_advice)?;
     let mut out = stdout().lock();
     if args.json {

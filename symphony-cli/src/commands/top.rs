@@ -13,7 +13,7 @@ use crate::args::TopArgs;
 use crate::remote::{self, Client, Problem, Remote};
 
 pub(crate) fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
-    let address = remote::find(args.service.url.as_deref(), &args.workflow)?;
+    let address = remote::find(args.service.url(), &args.workflow)?;
     if !dashboard::is_able() {
         bail!("this is no terminal that could show a dashboard; `symphony status` prints lines");
     }

@@ -44,7 +44,7 @@ pub(crate) fn find(given: Option<&str>, workflow: &Path) -> anyhow::Result<Addre
     let token = std::env::var(TOKEN).ok();
     let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
     let token = token.map(SecretString::from);
-    match given.map(str::trim).filter(|given| !given.is_empty()) {
+    match given {
         Some(given) => Ok(Address { url: parse(given)?, token }),
         None => of_file(workflow, token),
     }

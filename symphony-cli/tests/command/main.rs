@@ -6,9 +6,11 @@ mod demo;
 mod endurance;
 mod kills;
 mod linear;
+mod looking;
 mod program;
 mod restarts;
 mod service;
+mod terminal;
 // The same shapes as in the tests of the host.
 #[path = "../../../symphony-host/tests/processes/shapes.rs"]
 mod shapes;
