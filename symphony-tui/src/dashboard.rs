@@ -72,7 +72,10 @@ impl Dashboard {
         let mut screen = Taken::take()?;
         std::thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&keys))?;
         std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
-            let why = runtime.block_on(run(source, &mut screen, typed, &options, stopped));
+            let why = match screen.enter() {
+                Ok(()) => runtime.block_on(run(source, &mut screen, typed, &options, stopped)),
+                Err(_) => Left::Gone,
+            };
             drop(screen);
             runtime.shutdown_background();
             let _ = tell_left.send(why);

@@ -105,7 +105,7 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Takes the terminal; dropped, it is given back.
+    /// Takes the terminal without a word to it, so that nobody waits; dropped, it is given back.
     pub(crate) fn take() -> io::Result<Self> {
         let area = size()?;
         let backend = CrosstermBackend::new(io::BufWriter::with_capacity(64 * 1024, Tty));
@@ -113,9 +113,12 @@ impl Taken {
         let terminal = Terminal::with_options(backend, options)?;
         enable_raw_mode()?;
         TAKEN.store(true, Ordering::SeqCst);
-        let taken = Self { terminal, area };
-        enter(&mut Tty)?;
-        Ok(taken)
+        Ok(Self { terminal, area })
+    }
+
+    /// Begins a picture of its own, beside what was there.
+    pub(crate) fn enter(&mut self) -> io::Result<()> {
+        enter(&mut Tty)
     }
 }
 

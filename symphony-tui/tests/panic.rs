@@ -36,6 +36,9 @@ impl Source for Broken {
 #[test]
 #[ignore = "run by the other test, in a terminal"]
 fn in_a_terminal() {
+    if !symphony_tui::is_for_people() {
+        return; // with all that is ignored, say
+    }
     let options = Options {
         owner: Owner::Service,
         look: Look { colours: true },

@@ -33,7 +33,7 @@ impl<'a> Terminal<'a> {
         let script = format!(
             "cd '{}'; export HOME='{}' TMPDIR='{}'; unset NO_COLOR SYMPHONY_LOG SYMPHONY_URL\n\
              trap : INT # it is the program that is meant by Ctrl-C\n\
-             symphony() {{ '{program}' \"$@\"; }}\n{script}\n",
+             symphony() {{ sh -c 'echo $$ > pid; exec \"$0\" \"$@\"' '{program}' \"$@\"; }}\n{script}\n",
             stage.path("").display(),
             home.display(),
             temporary.display(),
@@ -77,21 +77,30 @@ impl<'a> Terminal<'a> {
         self.tmux(&[&["send-keys"], keys].concat());
     }
 
-    /// The process whose number the script has written down.
-    fn pid(&self) -> Pid {
-        self.stage.wait_for_file("pid");
-        let mut text = String::new();
-        wait_for("a number", || {
-            text = self.stage.read("pid");
-            text.ends_with('\n')
-        });
-        Pid::from_raw(text.trim().parse().unwrap()).unwrap()
+    /// The program's process; it has written its number down.
+    fn pid(&self) -> Option<Pid> {
+        let text = std::fs::read_to_string(self.stage.path("pid")).ok()?;
+        Pid::from_raw(text.trim().parse().ok()?)
     }
 }
 
 impl Drop for Terminal<'_> {
+    /// The end of its terminal is no reason for a service to end.
     fn drop(&mut self) {
         self.tmux(&["kill-server"]);
+        if let Some(pid) = self.pid().filter(|pid| is_alive(*pid)) {
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+/// A program that does not outlive its test.
+struct Leashed(std::process::Child);
+
+impl Drop for Leashed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -194,11 +203,9 @@ fn rule_14_2_ctrl_c_in_the_dashboard_ends_the_service_and_a_second_one_at_once()
 fn rule_13_4_a_terminal_that_goes_away_leaves_the_service_alone() {
     let mut stage = Stage::new();
     stage.write("WORKFLOW.md", BOARD);
-    let script =
-        format!("echo $$ > pid; exec '{}' run --logs-root logs", env!("CARGO_BIN_EXE_symphony"));
-    let Some(terminal) = Terminal::run(&stage, &script) else { return };
+    let Some(terminal) = Terminal::run(&stage, "symphony run --logs-root logs") else { return };
     terminal.wait_for("▶MT-1");
-    let service = terminal.pid();
+    let service = terminal.pid().unwrap();
     terminal.tmux(&["kill-pane"]);
     let log = || stage.read("logs/symphony.log");
     wait_for("a word about it", || log().contains("the terminal of the dashboard is gone"));
@@ -274,4 +281,50 @@ fn rule_13_4_top_looks_at_a_service_elsewhere_and_finds_it_again() {
     assert!(shown.contains("code 0"), "{shown}");
     again.signal(Signal::TERM);
     assert_eq!(again.end().0, Some(0), "whoever looks on ends nothing");
+}
+
+#[test]
+fn rule_13_4_a_terminal_that_takes_no_more_bytes_holds_up_nobody() {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let mut stage = Stage::new();
+    stage.write("WORKFLOW.md", BOARD);
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let terminal = openpt(flags).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let size = rustix::termios::Winsize { ws_row: 100, ws_col: 250, ws_xpixel: 0, ws_ypixel: 0 };
+    rustix::termios::tcsetwinsize(&terminal, size).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
+    let open = || std::fs::File::options().read(true).write(true).open(&name).unwrap();
+    // As after Ctrl-S, only that no key helps.
+    rustix::termios::tcflow(open(), rustix::termios::Action::OOff).unwrap();
+    let mut command = Command::new("setsid");
+    command.args(["-c", env!("CARGO_BIN_EXE_symphony"), "run", "--logs-root", "logs"]);
+    command.current_dir(stage.path("")).env("HOME", stage.path("home"));
+    command.env("TMPDIR", stage.path("tmp")).env("TERM", "xterm").env_remove("SYMPHONY_LOG");
+    let child = command.stdin(open()).stdout(open()).stderr(open()).spawn().unwrap();
+    drop(command);
+    let mut service = Leashed(child);
+    let pid = Pid::from_raw(i32::try_from(service.0.id()).unwrap()).unwrap();
+    let log = || std::fs::read_to_string(stage.path("logs/symphony.log")).unwrap_or_default();
+    wait_for("runs", || log().matches("hook ended").count() >= 2);
+    let draws = |thread: std::fs::DirEntry| {
+        let name = std::fs::read_to_string(thread.path().join("comm"));
+        name.is_ok_and(|name| name == "dashboard\n")
+    };
+    let threads = std::fs::read_dir(format!("/proc/{}/task", service.0.id())).unwrap();
+    assert!(threads.flatten().any(draws), "it shows no dashboard");
+    kill_process(pid, Signal::HUP).unwrap();
+    wait_for("an ear", || log().contains("asked to poll now"));
+    kill_process(pid, Signal::TERM).unwrap();
+    let mut ended = None;
+    wait_for("its end", || {
+        ended = service.0.try_wait().unwrap();
+        ended.is_some()
+    });
+    assert_eq!(ended.unwrap().code(), Some(0), "{}", log());
+    assert_eq!(stage.read("after_run.txt"), "ran\n".repeat(2));
+    let taken = rustix::io::ioctl_fionread(&terminal).unwrap();
+    assert_eq!(taken, 0, "the terminal has taken something, so this shows nothing");
+    stage.wait_until_nothing_is_left();
 }
