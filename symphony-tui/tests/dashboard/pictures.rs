@@ -166,3 +166,12 @@ fn rule_13_4_without_colours_nothing_is_lost_and_nothing_is_coloured() {
         assert!(with.content.iter().all(|cell| cell.bg == Color::Reset));
     }
 }
+
+#[test]
+fn the_document_shows_what_is_drawn() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let document = std::fs::read_to_string(root.join("../docs/dashboards.md")).unwrap();
+    let picture = root.join("tests/dashboard/golden/busy-120x40.txt");
+    let picture = std::fs::read_to_string(picture).unwrap();
+    assert!(document.contains(&picture), "copy golden/busy-120x40.txt into docs/dashboards.md");
+}
