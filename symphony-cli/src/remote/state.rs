@@ -99,3 +99,81 @@ impl Change<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use serde_json::json;
+    use symphony_core::orchestrator::{Configuration, Orchestrator, Restored};
+    use symphony_core::time::Now;
+    use symphony_core::{Scope, Settings, StateSet};
+
+    use super::*;
+
+    /// The state of a service that does nothing, with these issues waiting.
+    fn state(waiting: &[&str]) -> Status {
+        let states = |name: &str| StateSet::new([name]);
+        let settings = Settings::new("memory", states("Todo"), states("Done"), "/tmp/w".into());
+        let configuration = Configuration {
+            settings: Arc::new(settings),
+            generation: Default::default(),
+            scope: Scope::from("board"),
+            min_read_gap: Duration::ZERO,
+        };
+        let (service, _) = Orchestrator::new(configuration, Restored::default(), Now::default());
+        let mut status = Status::of(&service.snapshot(Now::default()));
+        status.retrying =
+            waiting.iter().map(|id| serde_json::from_value(row(id, 1)).unwrap()).collect();
+        status
+    }
+
+    fn row(id: &str, attempt: u32) -> serde_json::Value {
+        json!({"issue_id": id, "issue_identifier": id, "title": "", "url": null, "state": "Todo",
+               "attempt": attempt, "due_at": null, "error": null, "unchanged_ends": 0})
+    }
+
+    fn event(name: &str, data: &impl serde::Serialize) -> Event {
+        let data = serde_json::to_string(data).unwrap();
+        Event { id: None, name: name.to_owned(), data }
+    }
+
+    fn waiting(state: &State) -> BTreeMap<&str, u32> {
+        let status = state.status.as_deref().unwrap();
+        status.retrying.iter().map(|row| (row.issue_id.as_str(), row.attempt)).collect()
+    }
+
+    #[test]
+    fn rule_13_3_rows_come_change_and_go_and_what_was_handed_out_stays() {
+        let mut known = State::default();
+        let change =
+            |id: &str, row| event("row", &json!({"list": "retrying", "issue_id": id, "row": row}));
+        assert_eq!(known.apply(&change("b", row("b", 1))).unwrap(), Applied::Changed);
+        assert!(known.status.is_none(), "a row of nothing");
+        known.apply(&event("state", &state(&["b", "d"]))).unwrap();
+        let before = known.status.clone().unwrap();
+        for (id, row) in
+            [("c", row("c", 1)), ("b", row("b", 7)), ("d", json!(null)), ("x", json!(null))]
+        {
+            known.apply(&change(id, row)).unwrap();
+        }
+        assert_eq!(waiting(&known), BTreeMap::from([("b", 7), ("c", 1)]));
+        assert_eq!(*before, state(&["b", "d"]));
+        let mut paused = state(&[]).summary;
+        paused.paused = true;
+        known.apply(&event("summary", &paused)).unwrap();
+        assert!(known.status.as_ref().unwrap().summary.paused);
+        assert_eq!(waiting(&known).len(), 2);
+    }
+
+    #[test]
+    fn rule_13_1_what_happened_is_told_in_one_plain_line() {
+        let notice = json!({"event": "run_started", "message": "in \u{1b}[2J", "issue_id": "1",
+                            "issue_identifier": "MT\n1", "run": null});
+        let told = State::default().apply(&event("notice", &notice)).unwrap();
+        assert_eq!(told, Applied::Told("MT\\n1 run_started in \\u{1b}[2J".to_owned()));
+        assert_eq!(State::default().apply(&event("newer", &json!(1))).unwrap(), Applied::Unknown);
+        assert!(State::default().apply(&event("state", &json!("hello"))).is_err());
+    }
+}

@@ -72,10 +72,43 @@ fn columns(list: List) -> Vec<Column> {
     }
 }
 
+/// The rows of every list that pass the filter, and the place of the chosen one among them.
+pub(super) struct Rows([(Vec<usize>, usize); 4]);
+
+impl Rows {
+    /// Found once per picture: lists may be long.
+    pub(super) fn of(app: &App) -> Self {
+        Self(List::ALL.map(|list| app.rows(list)))
+    }
+
+    fn in_list(&self, list: List) -> (&[usize], usize) {
+        let (rows, chosen) = &self.0[list.index()];
+        (rows, *chosen)
+    }
+
+    /// How many lines a list would like.
+    pub(super) fn lines(&self, list: List) -> u16 {
+        let rows = self.in_list(list).0.len();
+        if rows == 0 { 1 } else { u16::try_from(rows.saturating_add(2)).unwrap_or(u16::MAX) }
+    }
+
+    /// How many lines all lists would take.
+    pub(super) fn all_lines(&self) -> u16 {
+        List::ALL.into_iter().fold(0, |sum, list| sum.saturating_add(self.lines(list)))
+    }
+}
+
 /// Draws a list into as many lines as it is given: a rule, the names of the columns, rows.
-pub(super) fn draw(frame: &mut Frame<'_>, app: &App, list: List, area: Rect, look: Look) {
+pub(super) fn draw(
+    frame: &mut Frame<'_>,
+    app: &App,
+    rows: &Rows,
+    list: List,
+    area: Rect,
+    look: Look,
+) {
     let Some(status) = app.status.as_deref() else { return };
-    let (rows, chosen) = app.rows(list);
+    let (rows, chosen) = rows.in_list(list);
     let is_focus = list == app.list;
     rule(frame, &heading(app, status, list, rows.len()), is_focus, area);
     let body = below(area, 1);
@@ -242,10 +275,4 @@ fn unstarted(row: &UnstartedStatus, now: Wall) -> (Vec<String>, Style) {
 const fn below(area: Rect, lines: u16) -> Rect {
     let lines = if lines < area.height { lines } else { area.height };
     Rect { y: area.y + lines, height: area.height - lines, ..area }
-}
-
-/// How many lines a list would like.
-pub(super) fn wanted(app: &App, list: List) -> u16 {
-    let rows = app.rows(list).0.len();
-    if rows == 0 { 1 } else { u16::try_from(rows.saturating_add(2)).unwrap_or(u16::MAX) }
 }

@@ -15,6 +15,7 @@ use symphony_core::{is_plain, plain};
 use crate::app::{App, Asking, List, Owner, View};
 use crate::source::Link;
 use crate::text::{cut, fit, time_of_day, width};
+use lists::Rows;
 pub use lists::phase;
 pub use look::Look;
 pub use problems::problems;
@@ -65,38 +66,35 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, log: &[String], look: Look) {
         View::Help => help::draw(frame, app.owner, rest),
         View::Issue(_) => issue::draw(frame, app, rest, look),
         View::Lists if rest.width >= WIDE => {
+            let rows = Rows::of(app);
             let mut side = rest;
             side.x += rest.width - SIDE;
             side.width = SIDE;
             rest.width -= SIDE + 2;
             beside(frame, app, log, side, look);
-            all_lists(frame, app, rest, look);
+            all_lists(frame, app, &rows, rest, look);
         }
         View::Lists => {
+            let rows = Rows::of(app);
             // At least as much is left for the lists.
             let mut summary = summary::lines(app, look);
             summary.truncate(usize::from(rest.height / 2));
             let area = take_top(&mut rest, u16::try_from(summary.len()).unwrap_or(u16::MAX));
             summary.into_iter().zip(0..).for_each(|(line, y)| write(frame, line, area, y));
-            let lines = log_lines(app, log.len(), rest.height);
+            let lines = log_lines(&rows, log.len(), rest.height);
             let bottom = take_bottom(&mut rest, lines);
             log_pane(frame, log, bottom);
-            all_lists(frame, app, rest, look);
+            all_lists(frame, app, &rows, rest, look);
         }
     }
 }
 
 /// How many lines the log gets: what the lists leave, and a quarter where there is much space.
-fn log_lines(app: &App, log: usize, height: u16) -> u16 {
-    let spare = height.saturating_sub(wanted(app));
+fn log_lines(rows: &Rows, log: usize, height: u16) -> u16 {
+    let spare = height.saturating_sub(rows.all_lines());
     let lines = if height >= ALL_LISTS + LEAST_LOG { spare.max(height / 4) } else { spare };
     let log = u16::try_from(log.saturating_add(1)).unwrap_or(u16::MAX);
     if lines < LEAST_LOG || log < 2 { 0 } else { lines.min(log) }
-}
-
-/// How many lines all lists would take.
-fn wanted(app: &App) -> u16 {
-    List::ALL.iter().fold(0, |sum, list| sum.saturating_add(lists::wanted(app, *list)))
 }
 
 /// Everything but the lists, at the right.
@@ -113,19 +111,19 @@ fn beside(frame: &mut Frame<'_>, app: &App, log: &[String], mut area: Rect, look
 }
 
 /// All lists where there is space for them, else the one that is looked at.
-fn all_lists(frame: &mut Frame<'_>, app: &mut App, mut area: Rect, look: Look) {
+fn all_lists(frame: &mut Frame<'_>, app: &mut App, rows: &Rows, mut area: Rect, look: Look) {
     let focus = app.list;
-    if area.height < ALL_LISTS.min(wanted(app)) {
+    if area.height < ALL_LISTS.min(rows.all_lines()) {
         let tabs = take_top(&mut area, 1);
         write(frame, tab_line(app), tabs, 0);
-        lists::draw(frame, app, focus, area, look);
+        lists::draw(frame, app, rows, focus, area, look);
         app.page = usize::from(area.height.saturating_sub(2)).max(1);
         return;
     }
-    let heights = share(List::ALL.map(|list| lists::wanted(app, list)), focus, area.height);
+    let heights = share(List::ALL.map(|list| rows.lines(list)), focus, area.height);
     for (list, height) in List::ALL.into_iter().zip(heights) {
         let part = take_top(&mut area, height);
-        lists::draw(frame, app, list, part, look);
+        lists::draw(frame, app, rows, list, part, look);
         if list == focus {
             app.page = usize::from(height.saturating_sub(2)).max(1);
         }
