@@ -15,6 +15,7 @@ use symphony_core::settings;
 ///   symphony init      write a WORKFLOW.md to begin with
 ///   symphony check     see whether it can be used, and what it means
 ///   symphony           run it
+///   symphony status    see what it does; `top` keeps looking, `explain` says why something waits
 #[derive(Debug, Parser)]
 #[command(name = "symphony", version, verbatim_doc_comment, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -39,6 +40,16 @@ pub(crate) enum Command {
     Init(InitArgs),
     /// Show what an agent would be told about an issue
     Prompt(PromptArgs),
+    /// Look at a running service: the dashboard in this terminal
+    Top(TopArgs),
+    /// Print what a running service does
+    Status(StatusArgs),
+    /// Say why an issue is not worked on, or why nothing starts
+    ///
+    /// Asks the running service. Where none answers, it is a dry run: the tracker is read once, the
+    /// scheduler says what it would start and why it would not start the rest, and nothing is
+    /// started, locked or written.
+    Explain(ExplainArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -49,6 +60,9 @@ pub(crate) struct RunArgs {
     /// Serve the dashboard and the API on this port; 0 takes any free one. Wins over `server.port`
     #[arg(long)]
     pub(crate) port: Option<u16>,
+    /// Write plain log lines also where a terminal could show the dashboard
+    #[arg(long)]
+    pub(crate) no_dashboard: bool,
     #[command(flatten)]
     pub(crate) logging: LoggingArgs,
     /// Accepted for the sake of older scripts; it changes nothing
@@ -161,4 +175,60 @@ pub(crate) struct PromptArgs {
     /// As it would be for this turn of a run
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) turn: u32,
+}
+
+/// Which service is asked. The token is no argument: other users could see it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = TOKEN)]
+pub(crate) struct ServiceArgs {
+    /// Where the service answers, such as http://127.0.0.1:4000. Without it, where `server.host`
+    /// and `server.port` of the workflow file say
+    #[arg(long, env = "SYMPHONY_URL", value_name = "URL")]
+    url: Option<String>,
+}
+
+impl ServiceArgs {
+    /// The address that was given. A variable without a value gives none.
+    pub(crate) fn url(&self) -> Option<&str> {
+        self.url.as_deref().map(str::trim).filter(|url| !url.is_empty())
+    }
+}
+
+/// Where the token comes from.
+const TOKEN: &str = "A service that wants a token gets the one in SYMPHONY_TOKEN, or the one that \
+                     server.token of the workflow file names.";
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct TopArgs {
+    /// The workflow file of the service
+    #[arg(default_value = "WORKFLOW.md")]
+    pub(crate) workflow: PathBuf,
+    #[command(flatten)]
+    pub(crate) service: ServiceArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct StatusArgs {
+    /// The workflow file of the service
+    #[arg(default_value = "WORKFLOW.md")]
+    pub(crate) workflow: PathBuf,
+    /// Print what `GET /api/v1/state` answers, as it is
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) service: ServiceArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainArgs {
+    /// The issue: its identifier, such as MT-1. Without it, every candidate is explained
+    pub(crate) issue: Option<String>,
+    /// The workflow file
+    #[arg(long, value_name = "FILE", default_value = "WORKFLOW.md")]
+    pub(crate) workflow: PathBuf,
+    /// Ask no service: only rehearse what one would do that was started now
+    #[arg(long)]
+    pub(crate) offline: bool,
+    #[command(flatten)]
+    pub(crate) service: ServiceArgs,
 }

@@ -3,8 +3,11 @@
 mod adapters;
 mod args;
 mod commands;
+mod local;
 mod logging;
+mod remote;
 mod report;
+mod table;
 
 use std::process::ExitCode;
 
@@ -23,6 +26,9 @@ fn main() -> ExitCode {
         Command::DemoAgent(args) => commands::demo::agent::serve(&args),
         Command::Init(args) => commands::init::init(&args),
         Command::Prompt(args) => commands::prompt::prompt(&args),
+        Command::Top(args) => commands::top::top(&args),
+        Command::Status(args) => commands::status::status(&args),
+        Command::Explain(args) => commands::explain::explain(&args),
     };
     done.unwrap_or_else(|error| {
         report::error(&error);

@@ -24,6 +24,8 @@ pub struct Inspection {
     pub text: String,
     /// What makes it unusable, then what is doubtful, each in the order of the file.
     pub problems: Vec<Problem>,
+    /// What it says, also where what it names cannot be built: a secret may be missing here.
+    pub settings: Option<Arc<Settings>>,
     /// What was made of it, if it can be used.
     pub usable: Option<Usable>,
 }
@@ -80,23 +82,25 @@ fn inspect_with(path: &Path, registry: &Registry, env: &dyn Env) -> Inspection {
     let text = match loader::read(path) {
         Ok(text) => text,
         Err(problem) => {
-            return Inspection { text: String::new(), problems: vec![problem], usable: None };
+            let (text, problems) = (String::new(), vec![problem]);
+            return Inspection { text, problems, settings: None, usable: None };
         }
     };
     let workflow = match loader::parse(&text, path, registry, env) {
         Ok(workflow) => workflow,
-        Err(problems) => return Inspection { text, problems, usable: None },
+        Err(problems) => return Inspection { text, problems, settings: None, usable: None },
     };
     let warnings = workflow.warnings.clone();
+    let settings = Some(Arc::clone(&workflow.settings));
     match loader::build(&workflow.settings, Some(path), registry, env) {
         Ok((built, agent)) => {
             let (tracker, hidden_env) = (built.tracker, built.secret_names.into());
             let usable = Some(Usable { workflow, tracker, agent, hidden_env });
-            Inspection { text, problems: warnings, usable }
+            Inspection { text, problems: warnings, settings, usable }
         }
         Err(mut problems) => {
             problems.extend(warnings);
-            Inspection { text, problems, usable: None }
+            Inspection { text, problems, settings, usable: None }
         }
     }
 }

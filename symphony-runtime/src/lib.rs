@@ -46,6 +46,7 @@ mod clock;
 mod deliveries;
 mod disk;
 mod driver;
+mod dry_run;
 mod given;
 mod handle;
 mod home;
@@ -70,6 +71,7 @@ mod worker;
 
 pub use deliveries::{NotReceived, Received};
 pub use disk::{DiskError, LockHolder};
+pub use dry_run::DryRun;
 pub use given::{GivenAgent, GivenTracker};
 pub use handle::{Handle, Unavailable};
 pub use inspect::{Inspection, Usable, inspect};

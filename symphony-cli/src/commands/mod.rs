@@ -1,11 +1,15 @@
 //! One file per command.
 
 pub(crate) mod check;
+mod dashboard;
 pub(crate) mod demo;
+pub(crate) mod explain;
 pub(crate) mod init;
 pub(crate) mod prompt;
 pub(crate) mod run;
 mod signals;
+pub(crate) mod status;
+pub(crate) mod top;
 
 use std::fs::OpenOptions;
 use std::time::SystemTime;
@@ -42,7 +46,7 @@ fn serve(server: Server, handle: &Handle) -> AbortOnDropHandle<()> {
 
 /// The environment of this process.
 #[derive(Debug)]
-struct ProcessEnv;
+pub(crate) struct ProcessEnv;
 
 impl Env for ProcessEnv {
     fn var(&self, name: &str) -> Option<String> {

@@ -8,8 +8,10 @@ use symphony_codex::{CODEX, login_shell};
 use symphony_core::finding::Verdict;
 use symphony_host::{Host, Local};
 use symphony_runtime::{Ended, Handle, Service, StartError, inspect, plain};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::{info, warn};
 
+use super::dashboard;
 use super::signals::{Said, Signals};
 use crate::args::RunArgs;
 use crate::logging::{self, Log};
@@ -59,6 +61,10 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
     if service.settings().agent.kind == CODEX {
         tokio::spawn(tell_login_time());
     }
+    let (interrupt, interrupts) = unbounded_channel();
+    let observability = service.settings().observability.clone();
+    let wanted = observability.dashboard_enabled && !args.no_dashboard && dashboard::is_able();
+    let shown = wanted.then(|| dashboard::show(&handle, &observability, interrupt)).flatten();
     tokio::select! {
         ended = service.run() => {
             if let Ended::Killed(runs) = ended {
@@ -67,10 +73,11 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         // Dropping the service ends every agent at once, and so does the end of this process.
-        () = obey(signals, &handle) => {
+        () = obey(signals, interrupts, &handle) => {
             warn!("asked to stop a second time: ending at once");
             Ok(ExitCode::SUCCESS)
         }
+        never = dashboard::keep(shown) => match never {},
     }
 }
 
@@ -85,11 +92,16 @@ async fn tell_login_time() {
     }
 }
 
-/// Passes signals on; returns when asked to stop for the second time.
-async fn obey(mut signals: Signals, handle: &Handle) {
+/// Passes signals on, and what a dashboard hears instead of one; returns when asked to stop for
+/// the second time.
+async fn obey(mut signals: Signals, mut interrupts: UnboundedReceiver<()>, handle: &Handle) {
     let mut stopping = false;
     loop {
-        match signals.next().await {
+        let said = tokio::select! {
+            said = signals.next() => said,
+            Some(()) = interrupts.recv() => Said::Stop,
+        };
+        match said {
             Said::HangUp => {
                 info!("asked to poll now");
                 let _ = handle.poll_now();

@@ -7,6 +7,7 @@ mod otel;
 #[path = "no_otel.rs"]
 mod otel;
 mod rotating;
+mod screen;
 mod unhurried;
 
 use std::io::IsTerminal as _;
@@ -24,6 +25,7 @@ use tracing_subscriber::{EnvFilter, Layer as _, Registry};
 use crate::args::LoggingArgs;
 use lines::{Lines, Look};
 use rotating::{Limits, RotatingFile};
+pub(crate) use screen::{Diverted, divert};
 use unhurried::Unhurried;
 
 /// The current file in the folder for logs.
@@ -64,7 +66,7 @@ pub(crate) fn start(args: &LoggingArgs) -> anyhow::Result<Log> {
     let look = Look::new(args.log_format.map_or(default.format, LogFormat::from));
     let limits = Arc::new(Limits::new(&default));
     let mut writers = Writers(Vec::new());
-    let screen = writers.add(std::io::stderr())?;
+    let screen = writers.add(screen::Screen)?;
     let file = match &args.logs_root {
         None => None,
         Some(folder) => {

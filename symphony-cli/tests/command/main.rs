@@ -7,10 +7,12 @@ mod endurance;
 mod kills;
 mod linear;
 mod logs;
+mod looking;
 mod observers;
 mod program;
 mod restarts;
 mod service;
+mod terminal;
 #[cfg(feature = "otel")]
 mod traces;
 // The same shapes as in the tests of the host.

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+mod dry_run;
 mod hooks;
 mod identifiers;
 mod reload;

@@ -1,0 +1,75 @@
+//! The dashboard of `symphony run`, on a terminal.
+
+use std::convert::Infallible;
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+
+use symphony_core::settings::ObservabilitySettings;
+use symphony_runtime::Handle;
+use symphony_tui::{Dashboard, Left, Lines, Look, Options, Owner, is_for_people};
+use tokio::sync::mpsc::UnboundedSender;
+use tracing::{info, warn};
+
+use crate::local::Local;
+use crate::logging::{Diverted, divert};
+
+/// Whether the terminal can show more than lines.
+pub(super) fn is_able() -> bool {
+    is_for_people()
+        && std::env::var_os("TERM").is_some_and(|kind| !kind.is_empty() && kind != "dumb")
+}
+
+/// With colours, unless they are not wanted.
+pub(super) fn look() -> Look {
+    Look { colours: std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty()) }
+}
+
+/// A dashboard, and the log in it.
+pub(super) struct Shown {
+    // Dropped in this order: first the terminal is given back, then the log goes there again.
+    dashboard: Dashboard,
+    _log: Option<Diverted>,
+}
+
+/// Shows the service on the terminal; whoever types Ctrl-C is passed on. A service without a
+/// dashboard is a service all the same.
+pub(super) fn show(
+    handle: &Handle,
+    settings: &ObservabilitySettings,
+    interrupts: UnboundedSender<()>,
+) -> Option<Shown> {
+    let lines = Lines::default();
+    // Whoever has sent the log elsewhere has it there.
+    let log = std::io::stderr().is_terminal().then(|| divert(&lines));
+    let options = Options {
+        owner: Owner::Service,
+        look: look(),
+        refresh: settings.refresh,
+        render_interval: settings.render_interval,
+        lines,
+        interrupts: Some(interrupts),
+    };
+    match Dashboard::show(Arc::new(Local::new(handle.clone())), options) {
+        Ok(dashboard) => Some(Shown { dashboard, _log: log }),
+        Err(error) => {
+            drop(log);
+            warn!(%error, "the terminal cannot show the dashboard; the log goes on here");
+            None
+        }
+    }
+}
+
+/// Waits until it is left, and tells so; the service goes on. Dropped, it gives the terminal back.
+pub(super) async fn keep(shown: Option<Shown>) -> Infallible {
+    if let Some(mut shown) = shown {
+        let left = shown.dashboard.left().await;
+        drop(shown);
+        match left {
+            Left::Quit | Left::Told => {
+                info!("the dashboard was left; the service goes on, Ctrl-C ends it");
+            }
+            Left::Gone => warn!("the terminal of the dashboard is gone; the service goes on"),
+        }
+    }
+    std::future::pending().await
+}

@@ -1,0 +1,127 @@
+//! `symphony status`: what a running service does, once.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use anstream::stdout;
+use anstyle::{AnsiColor, Style};
+use anyhow::Context as _;
+use symphony_core::plain;
+use symphony_core::status::{Status, Summary};
+use symphony_core::time::Wall;
+use symphony_tui::text::{count, since, until};
+use symphony_tui::{phase, problems};
+
+use crate::args::StatusArgs;
+use crate::remote::{self, Client, Problem};
+use crate::table;
+
+/// How much of a text is shown.
+const LONGEST: usize = 500;
+
+pub(crate) fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
+    let client = Client::new(remote::find(args.service.url(), &args.workflow)?)?;
+    let body = super::tokio()?.block_on(client.get(&["state"])).map_err(Problem::with_advice)?;
+    let mut out = stdout().lock();
+    if args.json {
+        out.write_all(&body)?;
+        writeln!(out)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let status: Status = serde_json::from_slice(&body)
+        .with_context(|| format!("{} answers something else than a state", client.address()))?;
+    tell(&mut out, &status, &client.address().to_string())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell(out: &mut impl Write, status: &Status, address: &str) -> io::Result<()> {
+    let (bold, bad) = (Style::new().bold(), AnsiColor::Red.on_default().bold());
+    let summary = &status.summary;
+    let (slots, counts) = (&summary.slots, summary.counts);
+    writeln!(
+        out,
+        "{bold}Symphony{bold:#} at {}: {} of {} agents, {} waiting, {} blocked, {} candidates",
+        plain(address, LONGEST),
+        slots.used,
+        slots.limit,
+        counts.retrying,
+        counts.blocked,
+        counts.candidates
+    )?;
+    writeln!(out, "{}", plain(&summary.verdict.message, LONGEST))?;
+    for problem in problems(status, summary.generated_at) {
+        writeln!(out, "{bad}! {}{bad:#}", plain(&problem, LONGEST))?;
+    }
+    tell_sums(out, summary)?;
+    tell_lists(out, status, summary.generated_at)
+}
+
+fn tell_sums(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+    let (totals, polling) = (&summary.codex_totals, &summary.polling);
+    let tokens = &totals.tokens;
+    let (total, input) = (count(tokens.total_tokens), count(tokens.input_tokens));
+    let output = count(tokens.output_tokens);
+    writeln!(out, "tokens {total} (in {input}, out {output})")?;
+    for window in summary.rate_limits.iter().flat_map(|limits| &limits.windows) {
+        let resets =
+            window.resets_at.map(|at| format!(", anew in {}", until(summary.generated_at, at)));
+        let name = plain(&window.name, LONGEST);
+        writeln!(
+            out,
+            "limit {name}: {:.0}% used{}",
+            window.used_percent,
+            resets.unwrap_or_default()
+        )?;
+    }
+    let today = polling.requests_today.values().fold(0_u64, |sum, n| sum.saturating_add(*n));
+    let (today, projected) = (count(today), count(polling.projected_today));
+    let mode = polling.mode.as_str();
+    writeln!(out, "polling {mode}, {today} requests today, {projected} by its end")
+}
+
+fn tell_lists(out: &mut impl Write, status: &Status, now: Wall) -> io::Result<()> {
+    let mut list = |name: &str, columns: &[&str], rows: &[Vec<String>]| {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let bold = Style::new().bold();
+        writeln!(out, "\n{bold}{name}{bold:#}")?;
+        table::write(out, columns, rows)
+    };
+    let running = status.running.iter().map(|row| {
+        let turns = format!("{}/{}", row.turn_count, row.max_turns);
+        let age = since(now, row.started_at);
+        let (name, phase) = (row.issue_identifier.clone(), phase(row).to_owned());
+        let tokens = count(row.tokens.total_tokens);
+        vec![
+            name,
+            row.state.clone(),
+            phase,
+            turns,
+            age,
+            tokens,
+            row.title.clone(),
+            row.last_message.clone(),
+        ]
+    });
+    let columns = ["ISSUE", "STATE", "PHASE", "TURN", "AGE", "TOKENS", "TITLE", "LAST EVENT"];
+    list("Running", &columns, &running.collect::<Vec<_>>())?;
+    let waiting = status.retrying.iter().map(|row| {
+        let due = row.due_at.map_or_else(|| "now".to_owned(), |due| until(now, due));
+        let (attempt, why) = (row.attempt.to_string(), row.error.clone().unwrap_or_default());
+        vec![row.issue_identifier.clone(), row.state.clone(), attempt, due, row.title.clone(), why]
+    });
+    let columns = ["ISSUE", "STATE", "ATTEMPT", "DUE IN", "TITLE", "WHY"];
+    list("Waiting", &columns, &waiting.collect::<Vec<_>>())?;
+    let blocked = status.blocked.iter().map(|row| {
+        let needs = row.question.as_ref().map(|question| format!("asks: {question}"));
+        let needs = needs.unwrap_or_else(|| "stopped by an operator".to_owned());
+        let since = since(now, row.since);
+        vec![row.issue_identifier.clone(), row.state.clone(), since, row.title.clone(), needs]
+    });
+    let columns = ["ISSUE", "STATE", "SINCE", "TITLE", "NEEDS"];
+    list("Blocked", &columns, &blocked.collect::<Vec<_>>())?;
+    let unstarted = status.summary.candidates.first.iter();
+    let unstarted = unstarted.map(|row| vec![row.issue_identifier.clone(), row.message.clone()]);
+    list("Not started", &["ISSUE", "WHY NOT"], &unstarted.collect::<Vec<_>>())
+}

@@ -1,0 +1,50 @@
+//! `symphony top`: the dashboard of a service elsewhere.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use symphony_core::settings::ObservabilitySettings;
+use symphony_tui::{Dashboard, Left, Lines, Options, Owner};
+
+use super::dashboard;
+use super::signals::Signals;
+use crate::args::TopArgs;
+use crate::remote::{self, Client, Problem, Remote};
+
+pub(crate) fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
+    let address = remote::find(args.service.url(), &args.workflow)?;
+    if !dashboard::is_able() {
+        bail!("this is no terminal that could show a dashboard; `symphony status` prints lines");
+    }
+    let client = Client::new(address)?;
+    let runtime = super::tokio()?;
+    let done = runtime.block_on(look(client));
+    runtime.shutdown_background();
+    done
+}
+
+async fn look(client: Client) -> anyhow::Result<ExitCode> {
+    // Who is not there now is told so, and not looked for.
+    client.get(&["state"]).await.map_err(Problem::with_advice)?;
+    let mut signals = Signals::new()?;
+    let pace = ObservabilitySettings::default();
+    let lines = Lines::default();
+    let source = Arc::new(Remote::new(client, lines.clone()));
+    let options = Options {
+        owner: Owner::Visitor,
+        look: dashboard::look(),
+        refresh: pace.refresh,
+        render_interval: pace.render_interval,
+        lines,
+        interrupts: None,
+    };
+    let mut shown = Dashboard::show(source, options).context("the terminal cannot be used")?;
+    tokio::select! {
+        left = shown.left() => match left {
+            Left::Quit | Left::Told => Ok(ExitCode::SUCCESS),
+            Left::Gone => bail!("the terminal is gone"),
+        },
+        _ = signals.next() => Ok(ExitCode::SUCCESS),
+    }
+}

@@ -1,0 +1,103 @@
+//! The service in this process, for its dashboard.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use symphony_core::snapshot::Snapshot;
+use symphony_core::status::{IssueStatus, Status};
+use symphony_core::time::Wall;
+use symphony_core::{Identifier, IssueId};
+use symphony_runtime::{Handle, Unavailable};
+use symphony_tui::{Command, Link, Refused, Seen, Source};
+use tokio::sync::{Mutex as AsyncMutex, watch};
+
+/// What time it is.
+pub(crate) fn wall_now() -> Wall {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Wall::from_unix_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// A service, by its handle.
+#[derive(Debug)]
+pub(crate) struct Local {
+    handle: Handle,
+    changes: AsyncMutex<watch::Receiver<Arc<Snapshot>>>,
+    has_told_end: AtomicBool,
+    /// The last snapshot that was looked at, and what people see of it.
+    last: Mutex<Option<(Arc<Snapshot>, Arc<Status>)>>,
+}
+
+impl Local {
+    pub(crate) fn new(handle: Handle) -> Self {
+        let changes = AsyncMutex::new(handle.snapshots());
+        let (has_told_end, last) = (AtomicBool::new(false), Mutex::new(None));
+        Self { handle, changes, has_told_end, last }
+    }
+
+    fn status(&self, snapshot: &Arc<Snapshot>) -> Arc<Status> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((known, status)) if Arc::ptr_eq(known, snapshot) => Arc::clone(status),
+            _ => {
+                let status = Arc::new(Status::of(snapshot));
+                *last = Some((Arc::clone(snapshot), Arc::clone(&status)));
+                status
+            }
+        }
+    }
+
+    fn find(&self, identifier: &str) -> Result<IssueId, Refused> {
+        let found = self.handle.find(&Identifier::from(identifier));
+        found.ok_or_else(|| unknown(identifier))
+    }
+}
+
+fn unknown(identifier: &str) -> Refused {
+    Refused::new(&format!("no issue {identifier} is known"))
+}
+
+fn ended(why: Unavailable) -> Refused {
+    Refused::new(&why.to_string())
+}
+
+#[async_trait]
+impl Source for Local {
+    fn latest(&self) -> Seen {
+        let (snapshot, link) = match self.handle.snapshot() {
+            Ok(snapshot) => (snapshot, Link::Live),
+            Err(Unavailable) => (self.handle.last_snapshot(), Link::Ended),
+        };
+        Seen { status: Some(self.status(&snapshot)), link, clock: wall_now() }
+    }
+
+    async fn changed(&self) {
+        let ended = self.changes.lock().await.changed().await.is_err();
+        // Its end is told once, and then there is nothing to tell.
+        if ended && self.has_told_end.swap(true, Ordering::Relaxed) {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    async fn issue(&self, identifier: &str) -> Result<IssueStatus, Refused> {
+        let name = Identifier::from(identifier);
+        if let Some(status) = self.handle.issue(&name) {
+            return Ok(status);
+        }
+        let explanation = self.handle.explain().await.map_err(ended)?;
+        let row = explanation.unstarted.iter().find(|row| row.identifier == name);
+        row.map(|row| self.handle.candidate(row)).ok_or_else(|| unknown(identifier))
+    }
+
+    async fn command(&self, command: &Command) -> Result<(), Refused> {
+        let done = match command {
+            Command::PollNow => self.handle.poll_now(),
+            Command::Pause => self.handle.pause(),
+            Command::Resume => self.handle.resume(),
+            Command::Stop(identifier) => self.handle.stop(self.find(identifier)?),
+            Command::Retry(identifier) => self.handle.retry(self.find(identifier)?),
+        };
+        done.map_err(ended)
+    }
+}

@@ -1,0 +1,89 @@
+//! Where lines for people go: to standard error, or to a dashboard for as long as it has the
+//! terminal.
+
+use std::io::{self, Write};
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anstream::adapter::strip_str;
+use symphony_tui::Lines;
+
+/// Who has the terminal. One per process, as there is one log.
+static DASHBOARD: Mutex<Option<Lines>> = Mutex::new(None);
+
+/// How long the lines of a dashboard may take on their way to standard error.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// How many of them are worth repeating.
+const REPEATED: usize = 100;
+
+fn dashboard() -> MutexGuard<'static, Option<Lines>> {
+    DASHBOARD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Standard error, unless a dashboard has the terminal.
+#[derive(Debug)]
+pub(super) struct Screen;
+
+impl Write for Screen {
+    /// Takes a whole line.
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        match &*dashboard() {
+            Some(lines) => lines.push(&strip_str(&String::from_utf8_lossy(line)).to_string()),
+            None => io::stderr().write_all(line)?,
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Lines go to a dashboard until this is dropped. Then those that it had are told again where
+/// they would have gone: its picture is gone.
+#[derive(Debug)]
+pub(crate) struct Diverted(Lines);
+
+/// Sends lines to a dashboard.
+pub(crate) fn divert(lines: &Lines) -> Diverted {
+    *dashboard() = Some(lines.clone());
+    Diverted(lines.clone())
+}
+
+impl Drop for Diverted {
+    fn drop(&mut self) {
+        let lines = self.0.clone();
+        let (told, all_told) = channel();
+        // In a thread of its own: a terminal may take no more bytes, and nobody waits for that.
+        let teller = std::thread::Builder::new().name("log".to_owned()).spawn(move || {
+            let mut dashboard = dashboard();
+            for line in lines.last(REPEATED) {
+                let _ = writeln!(io::stderr(), "{line}");
+            }
+            *dashboard = None;
+            drop(dashboard);
+            let _ = told.send(());
+        });
+        match teller {
+            Ok(_) => drop(all_told.recv_timeout(LAST_LINES)),
+            Err(_) => *dashboard() = None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rule_13_1_a_dashboard_gets_the_lines_without_their_colours_while_it_has_the_terminal() {
+        let lines = Lines::default();
+        let diverted = divert(&lines);
+        Screen.write_all(b"\x1b[32m INFO\x1b[0m run started\n").unwrap();
+        drop(diverted);
+        Screen.write_all(b"later\n").unwrap();
+        assert_eq!(lines.last(10), [" INFO run started"]);
+    }
+}

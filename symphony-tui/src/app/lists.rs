@@ -1,0 +1,136 @@
+//! The four lists, what of them passes the filter, and the row that is chosen in each.
+
+use symphony_core::status::Status;
+
+/// One of the lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum List {
+    /// Live runs.
+    #[default]
+    Running,
+    /// Issues that wait for their next attempt.
+    Waiting,
+    /// Issues that need a person.
+    Blocked,
+    /// Candidates that were not started, and why.
+    Unstarted,
+}
+
+impl List {
+    /// In the order in which they are shown.
+    pub const ALL: [Self; 4] = [Self::Running, Self::Waiting, Self::Blocked, Self::Unstarted];
+
+    pub(crate) const fn index(self) -> usize {
+        match self {
+            Self::Running => 0,
+            Self::Waiting => 1,
+            Self::Blocked => 2,
+            Self::Unstarted => 3,
+        }
+    }
+
+    pub(crate) const fn next(self) -> Self {
+        Self::ALL[(self.index() + 1) % 4]
+    }
+
+    pub(crate) const fn previous(self) -> Self {
+        Self::ALL[(self.index() + 3) % 4]
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Running => "Running",
+            Self::Waiting => "Waiting",
+            Self::Blocked => "Blocked",
+            Self::Unstarted => "Not started",
+        }
+    }
+
+    /// How many there are, whether they are listed or not.
+    pub(crate) fn count(self, status: &Status) -> usize {
+        match self {
+            Self::Running => status.running.len(),
+            Self::Waiting => status.retrying.len(),
+            Self::Blocked => status.blocked.len(),
+            Self::Unstarted => {
+                status.summary.candidates.reasons.values().fold(0, |sum, n| sum.saturating_add(*n))
+            }
+        }
+    }
+
+    fn length(self, status: &Status) -> usize {
+        match self {
+            Self::Unstarted => status.summary.candidates.first.len(),
+            _ => self.count(status),
+        }
+    }
+
+    /// The names of a row: the tracker's, and people's.
+    pub(crate) fn names(self, status: &Status, at: usize) -> Option<(&str, &str)> {
+        macro_rules! names {
+            ($rows:expr) => {
+                $rows.get(at).map(|row| (row.issue_id.as_str(), row.issue_identifier.as_str()))
+            };
+        }
+        match self {
+            Self::Running => names!(status.running),
+            Self::Waiting => names!(status.retrying),
+            Self::Blocked => names!(status.blocked),
+            Self::Unstarted => names!(status.summary.candidates.first),
+        }
+    }
+
+    /// The places of the rows that pass the filter.
+    pub(crate) fn rows(self, status: &Status, filter: &str) -> Vec<usize> {
+        let all = 0..self.length(status);
+        let wanted = filter.trim().to_lowercase();
+        if wanted.is_empty() {
+            return all.collect();
+        }
+        let has = |text: &str| text.to_lowercase().contains(&wanted);
+        let passes = |at: &usize| match self {
+            Self::Running => status.running.get(*at).is_some_and(|row| {
+                has(&row.issue_identifier) || has(&row.title) || has(&row.state)
+            }),
+            Self::Waiting => status.retrying.get(*at).is_some_and(|row| {
+                has(&row.issue_identifier) || has(&row.title) || has(&row.state)
+            }),
+            Self::Blocked => status.blocked.get(*at).is_some_and(|row| {
+                has(&row.issue_identifier) || has(&row.title) || has(&row.state)
+            }),
+            Self::Unstarted => (status.summary.candidates.first.get(*at))
+                .is_some_and(|row| has(&row.issue_identifier) || has(&row.message)),
+        };
+        all.filter(passes).collect()
+    }
+}
+
+/// The row that is chosen: an issue, wherever it moves to, and its place when it is gone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cursor {
+    issue: Option<String>,
+    at: usize,
+}
+
+impl Cursor {
+    /// The place among these rows.
+    pub(crate) fn place(&self, list: List, status: &Status, rows: &[usize]) -> usize {
+        let id = |at: &usize| list.names(status, *at).map(|(id, _)| id);
+        let found = self.issue.as_deref().and_then(|issue| {
+            // Mostly it is where it was.
+            let is_here = |place: usize| rows.get(place).and_then(id) == Some(issue);
+            if is_here(self.at) {
+                return Some(self.at);
+            }
+            rows.iter().position(|at| id(at) == Some(issue))
+        });
+        found.unwrap_or(self.at).min(rows.len().saturating_sub(1))
+    }
+
+    /// Moves to this place.
+    pub(crate) fn move_to(&mut self, place: usize, list: List, status: &Status, rows: &[usize]) {
+        self.at = place.min(rows.len().saturating_sub(1));
+        let chosen = rows.get(self.at).and_then(|at| list.names(status, *at));
+        self.issue = chosen.map(|(id, _)| id.to_owned());
+    }
+}

@@ -1,0 +1,102 @@
+//! The dashboard on this process's terminal, in a thread of its own.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::app::Owner;
+use crate::draw::Look;
+use crate::lines::Lines;
+use crate::run::run;
+use crate::source::Source;
+use crate::terminal::{self, THREAD, Taken, read_keys};
+
+/// How many keys may wait.
+const KEYS: usize = 256;
+
+/// How long a terminal may take to be given back.
+const GIVE_BACK: Duration = Duration::from_secs(1);
+
+/// How a dashboard is shown.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What leaving means.
+    pub owner: Owner,
+    /// Colours.
+    pub look: Look,
+    /// How often news is read.
+    pub refresh: Duration,
+    /// How often it may be drawn.
+    pub render_interval: Duration,
+    /// What is shown in the log's place.
+    pub lines: Lines,
+    /// Who hears of Ctrl-C; without anybody, it leaves.
+    pub interrupts: Option<mpsc::UnboundedSender<()>>,
+}
+
+/// Why a dashboard is not shown any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// Somebody left it.
+    Quit,
+    /// The terminal is gone.
+    Gone,
+    /// It was told to end.
+    Told,
+}
+
+/// A dashboard that is shown. Dropped, it gives the terminal back.
+#[derive(Debug)]
+pub struct Dashboard {
+    left: oneshot::Receiver<Left>,
+    /// Dropped, it tells the thread to end.
+    stop: Option<oneshot::Sender<()>>,
+    ended: Receiver<()>,
+}
+
+impl Dashboard {
+    /// Takes the terminal and shows a source on it.
+    ///
+    /// # Errors
+    /// When there is no terminal that could be taken.
+    pub fn show(source: Arc<dyn Source>, options: Options) -> io::Result<Self> {
+        terminal::restore_on_panic(options.owner);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (keys, typed) = mpsc::channel(KEYS);
+        let (stop, stopped) = oneshot::channel();
+        let (tell_left, left) = oneshot::channel();
+        let (tell_ended, ended) = channel();
+        let mut screen = Taken::take()?;
+        std::thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&keys))?;
+        std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
+            let why = match screen.enter() {
+                Ok(()) => runtime.block_on(run(source, &mut screen, typed, &options, stopped)),
+                Err(_) => Left::Gone,
+            };
+            drop(screen);
+            runtime.shutdown_background();
+            let _ = tell_left.send(why);
+            drop(tell_ended);
+        })?;
+        Ok(Self { left, stop: Some(stop), ended })
+    }
+
+    /// Waits until it is not shown any more. To be called until it has answered once.
+    pub async fn left(&mut self) -> Left {
+        // Without an answer its thread has panicked, and given the terminal back.
+        (&mut self.left).await.unwrap_or(Left::Gone)
+    }
+}
+
+impl Drop for Dashboard {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // A terminal that takes no more bytes is not waited for.
+        if self.ended.recv_timeout(GIVE_BACK) == Err(RecvTimeoutError::Timeout) {
+            terminal::restore_mode();
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Symphony's dashboard in a terminal (contract 13.4).
+//!
+//! It draws the shapes of the API, [`Status`](symphony_core::status::Status) and
+//! [`IssueStatus`](symphony_core::status::IssueStatus), and speaks to a [`Source`]: a service in
+//! this process, or one far away. Nobody waits for it: [`Dashboard`] has a thread of its own, and
+//! a terminal that stands still or goes away is its problem alone.
+
+mod app;
+mod dashboard;
+mod draw;
+mod keys;
+mod lines;
+mod run;
+mod source;
+mod terminal;
+pub mod text;
+
+pub use app::{App, List, Owner, Wish};
+pub use dashboard::{Dashboard, Left, Options};
+pub use draw::{Look, draw, phase, problems};
+pub use keys::{Key, Keys};
+pub use lines::Lines;
+pub use source::{Command, Link, Refused, Seen, Source};
+pub use terminal::{is_for_people, restore};

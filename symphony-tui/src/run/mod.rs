@@ -1,0 +1,178 @@
+//! The loop: keys and news in, pictures and wishes out.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use symphony_core::status::IssueStatus;
+use symphony_core::time::Wall;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep_until};
+
+use crate::app::{App, Wish};
+use crate::dashboard::{Left, Options};
+use crate::keys::Key;
+use crate::source::{Command, Refused, Source};
+use crate::terminal::Screen;
+
+/// Ages and countdowns go on.
+const TICK: Duration = Duration::from_secs(1);
+
+/// How many lines of the log are asked for: more than any terminal shows.
+const LOG_LINES: usize = 200;
+
+/// What was asked for came back.
+enum Answer {
+    Told(Command, Result<(), Refused>),
+    Issue(String, Box<Result<IssueStatus, Refused>>),
+}
+
+/// Shows a source on a screen until it is left.
+pub(crate) async fn run(
+    source: Arc<dyn Source>,
+    screen: &mut dyn Screen,
+    mut keys: Receiver<Key>,
+    options: &Options,
+    mut stop: oneshot::Receiver<()>,
+) -> Left {
+    let (answers, mut answered) = unbounded_channel();
+    let mut asker = Asker { source: Arc::clone(&source), answers, is_looking: false };
+    let mut resized = signal(SignalKind::window_change()).ok();
+    let mut app = App::new(options.owner);
+    let mut seen = see(&mut app, source.as_ref());
+    // There is news that was not read; something is other than it was drawn.
+    let (mut stale, mut dirty) = (false, true);
+    let mut next_read = Instant::now() + options.refresh;
+    let mut next_draw = Instant::now();
+    loop {
+        let now = Instant::now();
+        if stale && now >= next_read {
+            stale = false;
+            next_read = now + options.refresh;
+            seen = see(&mut app, source.as_ref());
+            asker.look_again(&app);
+            dirty = true;
+        }
+        if dirty && now >= next_draw {
+            dirty = false;
+            next_draw = now + options.render_interval;
+            app.tick(seen.0 + seen.1.elapsed());
+            let log = options.lines.last(LOG_LINES);
+            if screen.draw(&mut app, &log, options.look).is_err() {
+                return Left::Gone;
+            }
+        }
+        tokio::select! {
+            _ = &mut stop => return Left::Told,
+            key = keys.recv() => {
+                let Some(key) = key else { return Left::Gone };
+                dirty = true;
+                if let Some(wish) = app.key(key)
+                    && let Some(left) = asker.grant(wish, screen, options)
+                {
+                    return left;
+                }
+            }
+            answer = next(&mut answered) => {
+                dirty = true;
+                match answer {
+                    Answer::Told(command, outcome) => {
+                        app.told(&command, &outcome);
+                        next_read = Instant::now(); // whoever asks wants to see it
+                    }
+                    Answer::Issue(identifier, status) => {
+                        asker.is_looking = false;
+                        app.issue(&identifier, *status);
+                    }
+                }
+            }
+            () = source.changed(), if !stale => stale = true,
+            () = window_change(&mut resized) => dirty = true,
+            () = sleep_until(next_read), if stale => {}
+            () = sleep_until(next_draw), if dirty => {}
+            () = sleep_until(now + TICK) => {
+                asker.look_again(&app);
+                dirty = true;
+            }
+        }
+    }
+}
+
+/// Takes in what is known, and remembers what time it was, there and here.
+fn see(app: &mut App, source: &dyn Source) -> (Wall, Instant) {
+    let seen = source.latest();
+    let clock = seen.clock;
+    app.see(seen);
+    (clock, Instant::now())
+}
+
+/// Asks the source without waiting for it.
+struct Asker {
+    source: Arc<dyn Source>,
+    answers: UnboundedSender<Answer>,
+    /// Whether an issue is being asked for.
+    is_looking: bool,
+}
+
+impl Asker {
+    /// Does what a key asked for; answers when that is to leave.
+    fn grant(&mut self, wish: Wish, screen: &mut dyn Screen, options: &Options) -> Option<Left> {
+        match wish {
+            Wish::Leave => return Some(Left::Quit),
+            Wish::Interrupt => match &options.interrupts {
+                Some(interrupts) => drop(interrupts.send(())),
+                None => return Some(Left::Quit),
+            },
+            Wish::Redraw => return screen.forget().is_err().then_some(Left::Gone),
+            Wish::Tell(command) => self.tell(command),
+            Wish::Look(identifier) => self.look(identifier),
+        }
+        None
+    }
+
+    fn tell(&self, command: Command) {
+        let (source, answers) = (Arc::clone(&self.source), self.answers.clone());
+        tokio::spawn(async move {
+            let outcome = source.command(&command).await;
+            let _ = answers.send(Answer::Told(command, outcome));
+        });
+    }
+
+    fn look(&mut self, identifier: String) {
+        self.is_looking = true;
+        let (source, answers) = (Arc::clone(&self.source), self.answers.clone());
+        tokio::spawn(async move {
+            let status = Box::new(source.issue(&identifier).await);
+            let _ = answers.send(Answer::Issue(identifier, status));
+        });
+    }
+
+    /// The issue that is looked at may have changed too.
+    fn look_again(&mut self, app: &App) {
+        if let Some(identifier) = app.looked_at().filter(|_| !self.is_looking) {
+            self.look(identifier.to_owned());
+        }
+    }
+}
+
+/// The next one; there is always somebody who may send one.
+async fn next(answers: &mut UnboundedReceiver<Answer>) -> Answer {
+    match answers.recv().await {
+        Some(answer) => answer,
+        None => std::future::pending().await,
+    }
+}
+
+async fn window_change(signal: &mut Option<Signal>) {
+    let heard = match signal {
+        Some(signal) => signal.recv().await,
+        None => None,
+    };
+    if heard.is_none() {
+        std::future::pending::<()>().await;
+    }
+}
