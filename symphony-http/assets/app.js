@@ -110,9 +110,6 @@ function filter() {
 }
 
 search?.addEventListener("input", filter);
-search?.form.addEventListener("submit", (event) => {
-  if (!new URLSearchParams(location.search).get("q")) event.preventDefault();
-});
 
 // ---- buttons and keys ----
 
@@ -181,12 +178,13 @@ function listen(url) {
   });
 }
 
-// An issue's page is read again and again.
-async function refresh(url) {
+// Any other page is read again and again. Times that pass are no change.
+async function refresh() {
   try {
-    const answer = await fetch(url);
+    const answer = await fetch(location.href);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById("main");
+    for (const time of fresh?.querySelectorAll("time[data-since], time[data-until]") ?? []) time.textContent = "";
     const key = document.activeElement?.dataset?.post;
     if (fresh && fresh.innerHTML !== refresh.last) {
       refresh.last = fresh.innerHTML;
@@ -198,7 +196,7 @@ async function refresh(url) {
   } catch {
     tell("The service does not answer.");
   }
-  setTimeout(refresh, 2000, url);
+  setTimeout(refresh, 2000);
 }
 
 enable(document.body);
@@ -206,5 +204,5 @@ paused();
 tick();
 setInterval(tick, 1000);
 setTimeout(() => { sent.started = true; }, 2000);
-if (main.dataset.live && !new URLSearchParams(location.search).get("q")) listen(main.dataset.live);
-if (main.dataset.refresh) setTimeout(refresh, 2000, main.dataset.refresh);
+if (main.dataset.live) listen(main.dataset.live);
+else setTimeout(refresh, 2000);

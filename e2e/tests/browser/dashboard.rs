@@ -94,6 +94,22 @@ async fn rule_13_3_everything_can_be_done_with_the_keyboard() {
     stage.browser.until(&format!("!({}) && {}", shown(1), shown(2))).await;
     stage.browser.press(ESCAPE).await;
     stage.browser.until(&shown(1)).await;
+    // Sent off, it looks through everything, and its page follows what happens.
+    stage.browser.press("/hinges").await;
+    stage.browser.press(ENTER).await;
+    stage
+        .browser
+        .until("location.search === '?q=hinges' && document.querySelector('#run-MT-2')")
+        .await;
+    stage.browser.until("document.querySelector('#run-MT-1') === null").await;
+    stage.board.update("2", |issue| issue.title = "Oil all hinges".to_owned());
+    stage.handle.poll_now().unwrap();
+    stage
+        .browser
+        .until("document.querySelector('#run-MT-2').innerText.includes('all hinges')")
+        .await;
+    stage.visit("/").await;
+    stage.browser.until("document.querySelector('#run-MT-1')").await;
 
     // A poll.
     let before = stage.board.requests();
