@@ -5,12 +5,15 @@
 //! it. [`core`] holds the domain, the scheduler as a pure state machine, and
 //! the traits that adapters implement; [`host`] is where commands run,
 //! [`codex`] runs Codex as the agent, [`linear`] reads Linear, and [`memory`] is a
-//! tracker and an agent without network or keys.
+//! tracker and an agent without network or keys. The features `http` and `tui` add the
+//! dashboards.
 
 #[cfg(feature = "codex")]
 pub use symphony_codex as codex;
 pub use symphony_core as core;
 pub use symphony_host as host;
+#[cfg(feature = "http")]
+pub use symphony_http as http;
 #[cfg(feature = "linear")]
 pub use symphony_linear as linear;
 #[cfg(feature = "memory")]
@@ -19,6 +22,8 @@ pub use symphony_runtime::{
     Ended, GivenAgent, GivenTracker, Handle, Registry, Service, ServiceBuilder, StartError,
     Unavailable, plain,
 };
+#[cfg(feature = "tui")]
+pub use symphony_tui as tui;
 
 /// The examples of the README, run as tests.
 #[cfg(doctest)]
