@@ -31,9 +31,9 @@ impl RunSpans {
         let run = error_span!(
             parent: None,
             "run",
-            run = %start.run,
             issue_id = safe(&start.issue.id),
             issue_identifier = safe(&start.issue.identifier),
+            run = %start.run,
             attempt = start.attempt,
             outcome = Empty,
             error = Empty,
