@@ -1,5 +1,4 @@
 //! A panic gives the terminal back (contract 13.4), on a real one: tmux is the person.
-#![expect(clippy::unwrap_used, reason = "a test fails loudly")]
 
 use std::process::Command;
 use std::sync::Arc;
