@@ -49,7 +49,7 @@ pub fn is_for_people() -> bool {
 }
 
 /// Gives the terminal back as it was. Does nothing if it is not taken.
-pub fn restore() {
+pub(crate) fn restore() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let _ = leave(&mut Tty);
         let _ = disable_raw_mode();

@@ -48,7 +48,7 @@ fn in_a_terminal() {
     };
     let mut shown = Dashboard::show(Arc::new(Broken::default()), options).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    assert_eq!(runtime.block_on(shown.left()), Left::Gone);
+    assert_eq!(runtime.block_on(shown.left()), Left::Broken);
     drop(shown);
     println!("the program goes on");
 }
