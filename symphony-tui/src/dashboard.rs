@@ -46,6 +46,8 @@ pub enum Left {
     Gone,
     /// It was told to end.
     Told,
+    /// Its thread has panicked, and given the terminal back.
+    Broken,
 }
 
 /// A dashboard that is shown. Dropped, it gives the terminal back.
@@ -86,8 +88,7 @@ impl Dashboard {
 
     /// Waits until it is not shown any more. To be called until it has answered once.
     pub async fn left(&mut self) -> Left {
-        // Without an answer its thread has panicked, and given the terminal back.
-        (&mut self.left).await.unwrap_or(Left::Gone)
+        (&mut self.left).await.unwrap_or(Left::Broken)
     }
 }
 

@@ -21,4 +21,4 @@ pub use draw::{Look, draw, phase, problems};
 pub use keys::{Key, Keys};
 pub use lines::Lines;
 pub use source::{Command, Link, Refused, Seen, Source};
-pub use terminal::{is_for_people, restore};
+pub use terminal::is_for_people;

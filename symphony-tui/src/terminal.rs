@@ -4,6 +4,7 @@
 //! stands still then holds up nobody but the thread that draws.
 
 use std::io::{self, IsTerminal as _, Write};
+use std::mem::ManuallyDrop;
 use std::os::fd::AsFd as _;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +50,7 @@ pub fn is_for_people() -> bool {
 }
 
 /// Gives the terminal back as it was. Does nothing if it is not taken.
-pub fn restore() {
+pub(crate) fn restore() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let _ = leave(&mut Tty);
         let _ = disable_raw_mode();
@@ -100,7 +101,9 @@ pub(crate) trait Screen {
 /// The terminal of this process.
 #[derive(Debug)]
 pub(crate) struct Taken {
-    terminal: Terminal<CrosstermBackend<io::BufWriter<Tty>>>,
+    /// Never dropped: it would print to standard error that a terminal is gone, and panic because
+    /// that is gone too. [`restore`] does what it would do.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<io::BufWriter<Tty>>>>,
     area: Rect,
 }
 
@@ -113,7 +116,7 @@ impl Taken {
         let terminal = Terminal::with_options(backend, options)?;
         enable_raw_mode()?;
         TAKEN.store(true, Ordering::SeqCst);
-        Ok(Self { terminal, area })
+        Ok(Self { terminal: ManuallyDrop::new(terminal), area })
     }
 
     /// Begins a picture of its own, beside what was there.

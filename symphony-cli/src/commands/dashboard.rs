@@ -8,7 +8,7 @@ use symphony_core::settings::ObservabilitySettings;
 use symphony_runtime::Handle;
 use symphony_tui::{Dashboard, Left, Lines, Look, Options, Owner, is_for_people};
 use tokio::sync::mpsc::UnboundedSender;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::local::Local;
 use crate::logging::{Diverted, divert};
@@ -69,6 +69,7 @@ pub(super) async fn keep(shown: Option<Shown>) -> Infallible {
                 info!("the dashboard was left; the service goes on, Ctrl-C ends it");
             }
             Left::Gone => warn!("the terminal of the dashboard is gone; the service goes on"),
+            Left::Broken => error!("the dashboard has failed; the service goes on"),
         }
     }
     std::future::pending().await

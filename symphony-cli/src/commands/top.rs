@@ -44,6 +44,7 @@ async fn look(client: Client) -> anyhow::Result<ExitCode> {
         left = shown.left() => match left {
             Left::Quit | Left::Told => Ok(ExitCode::SUCCESS),
             Left::Gone => bail!("the terminal is gone"),
+            Left::Broken => bail!("the dashboard has failed; `symphony status` may still work"),
         },
         _ = signals.next() => Ok(ExitCode::SUCCESS),
     }
