@@ -21,7 +21,7 @@ use crate::desk::{factory, settings};
 
 /// This machine, without a look at processes that are not a test's.
 #[derive(Debug)]
-struct Here;
+pub(crate) struct Here;
 
 #[async_trait]
 impl Host for Here {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use proptest::prelude::*;
@@ -13,12 +13,12 @@ use symphony_core::time::Wall;
 use symphony_core::tracker::TrackerErrorKind;
 use symphony_core::webhook::{Delivery, Refused, Webhook};
 use symphony_http::{Config, Server};
-use symphony_linear_fake::{Fake, Issue};
-use symphony_memory::{Script, ScriptedAgent};
-use symphony_runtime::{Handle, NotReceived, Received};
+use symphony_linear_fake::{Fake, Issue, KEY};
+use symphony_memory::{Script, ScriptedAgent, ScriptedFactory};
+use symphony_runtime::{Handle, NotReceived, Received, Service};
 
 use crate::desk::{factory, settings, tracker, tracker_with, try_build};
-use crate::service::{Live, seconds, since};
+use crate::service::{Here, Live, seconds, since};
 
 const SECRET: &str = "lin_wh_0123456789abcdef";
 
@@ -80,7 +80,8 @@ fn rule_12_8_a_forged_or_altered_delivery_is_refused() {
     let long = format!("{right}00");
     let mut turned = right.clone().into_bytes();
     turned.reverse();
-    let cases: [(&str, Vec<(&str, &[u8])>); 9] = [
+    type Headers<'a> = Vec<(&'a str, &'a [u8])>;
+    let cases: [(&str, Headers<'_>); 9] = [
         ("no signature", vec![]),
         ("an empty one", vec![("linear-signature", b"")]),
         ("another secret's", vec![("linear-signature", other.as_bytes())]),
@@ -352,6 +353,46 @@ async fn rule_12_8_a_healthy_day_is_a_quarter_of_the_polls_and_a_lost_delivery_i
     seconds(310).await;
     assert_eq!(since(&fake), [(true, 1); 10]);
     live.shut_down().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_12_8_another_secret_is_in_force_after_an_edit() {
+    let folder = tempfile::Builder::new().prefix("linear-").tempdir().unwrap();
+    let path = folder.path().join("WORKFLOW.md");
+    let write = |secret: &str| {
+        let text = format!(
+            "---\ntracker:\n  kind: linear\n  provider:\n    api_key: {KEY}\n    \
+             project_slug: abc123\n    webhook_secret: {secret}\nworkspace:\n  root: work\n\
+             agent:\n  kind: scripted\n---\nDo {{{{ issue.title }}}}.\n"
+        );
+        std::fs::write(&path, text).unwrap();
+    };
+    write("lin_wh_another_secret");
+    let agent = ScriptedAgent::new(Script::new()).without_entries();
+    let service = Service::builder()
+        .workflow(&path)
+        .tracker(factory(&Fake::new()))
+        .agent(ScriptedFactory::new(agent))
+        .host(Arc::new(Here))
+        .build()
+        .await
+        .unwrap();
+    let handle = service.handle();
+    let running = tokio::spawn(service.run());
+    let refused = Err(NotReceived::Refused(Refused::Signature));
+    assert_eq!(deliver(&handle, "id-1"), refused);
+    let mut settings = handle.settings_changes();
+    write(SECRET);
+    let edited = tokio::time::timeout(Duration::from_secs(60), settings.changed()).await;
+    assert!(matches!(edited, Ok(Ok(()))), "the edit is in force");
+    let taken = tokio::time::timeout(Duration::from_secs(60), async {
+        while deliver(&handle, "id-1").is_err() {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert!(taken.await.is_ok(), "so is its secret");
+    handle.shut_down().unwrap();
+    running.await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
