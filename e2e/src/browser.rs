@@ -41,7 +41,7 @@ impl Browser {
     /// The browser or its driver is not installed, or does not start.
     pub async fn open() -> Self {
         let program = PathBuf::from("/usr/bin/chromedriver");
-        assert!(program.exists(), "ChromeDriver is not installed; run scripts/chromium");
+        assert!(program.exists(), "ChromeDriver is not installed; run scripts/apt");
         let mut driver = Command::new(program)
             .arg("--port=0")
             .stdout(Stdio::piped())
