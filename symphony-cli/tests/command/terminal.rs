@@ -269,12 +269,12 @@ fn rule_13_4_top_looks_at_a_service_elsewhere_and_finds_it_again() {
     service.signal(Signal::TERM);
     assert_eq!(service.end().0, Some(0));
     let shown = terminal.wait_for("NO CONNECTION");
-    assert!(shown.contains("Blocked 1"), "the last state stays: {shown}");
+    assert!(shown.contains("PAUSED") && shown.contains("Running"), "the last state stays: {shown}");
     let port = address.rsplit(':').next().unwrap();
     let mut again = stage.start(&["run", "--port", port]);
     again.log_until("run started");
     terminal.wait_until("the new one", |shown| {
-        shown.starts_with("Symphony live") && shown.contains("Blocked 0")
+        shown.starts_with("Symphony live") && !shown.contains("PAUSED") && shown.contains("▶MT-1")
     });
     terminal.press(&["C-c"]);
     let shown = terminal.wait_for("sane");
