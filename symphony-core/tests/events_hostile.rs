@@ -405,9 +405,13 @@ impl Dice {
                 _ => Command::Resume,
             }),
             16 => Event::QuietHours { on: self.chance(50) },
-            17 => match self.below(3) {
+            17 => match self.below(5) {
                 0 => Event::Activity,
-                1 => Event::JobAdded {
+                1 | 2 => {
+                    let count = *self.pick(&[0, 1, 3, 200]);
+                    Event::Delivered { issues: (0..count).map(|_| self.id()).collect() }
+                }
+                3 => Event::JobAdded {
                     name: "mine".into(),
                     interval: Duration::from_millis(*self.pick(&[0, 1000, u64::MAX])),
                 },

@@ -328,7 +328,7 @@ fn rule_12_8_the_first_list_comes_first() {
 
 #[test]
 fn rule_12_8_an_older_list_does_not_undo_what_a_delivery_brought() {
-    let mut desk = Desk::with(|setup| _ = setup.min_read_gap = 0);
+    let mut desk = Desk::new();
     desk.board([issue("MT-2")]);
     desk.command(Command::Pause);
     desk.settle();
