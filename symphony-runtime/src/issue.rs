@@ -44,6 +44,8 @@ pub(crate) fn status(
         () if blocked.is_some() => Stage::Blocked,
         () if checking.is_some() => Stage::Checking,
         () if cleaning.is_some() => Stage::Cleaning,
+        // A run that a snapshot does not show yet.
+        () if runs.last().is_some_and(|run| run.ended_at.is_none()) => Stage::Running,
         () if unstarted.is_some_and(may_start) => Stage::Candidate,
         () => Stage::Released,
     };

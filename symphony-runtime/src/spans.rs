@@ -14,14 +14,13 @@ use crate::recent::outcome;
 
 /// The spans of one run: cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct RunSpans {
-    run: Span,
-    now: Arc<Mutex<Now>>,
-}
+pub(crate) struct RunSpans(Arc<Mutex<Now>>);
 
 /// Where the run is.
 #[derive(Debug)]
 struct Now {
+    /// None of them from the run's end on, whoever still has a clone.
+    run: Span,
     phase: Option<(Phase, Span)>,
     turn: Span,
 }
@@ -40,22 +39,22 @@ impl RunSpans {
             otel.status_code = Empty,
             otel.status_description = Empty,
         );
-        Self { run, now: Arc::new(Mutex::new(Now { phase: None, turn: Span::none() })) }
+        Self(Arc::new(Mutex::new(Now { run, phase: None, turn: Span::none() })))
     }
 
-    pub(crate) const fn run(&self) -> &Span {
-        &self.run
+    pub(crate) fn run(&self) -> Span {
+        self.lock().run.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Another phase begins, and the one before it ends.
     pub(crate) fn enter(&self, phase: Phase) {
         let mut now = self.lock();
         if now.phase.as_ref().is_none_or(|(before, _)| *before != phase) {
-            let begun = Some((phase, named(phase, &self.run)));
+            let begun = Some((phase, named(phase, &now.run)));
             let before = std::mem::replace(&mut now.phase, begun);
             drop(now);
             drop(before); // not within the lock: whoever follows spans now hears of its end
@@ -65,7 +64,7 @@ impl RunSpans {
     /// A turn begins.
     pub(crate) fn turn(&self, number: u32) -> Span {
         let mut now = self.lock();
-        let phase = now.phase.as_ref().map_or(&self.run, |(_, span)| span);
+        let phase = now.phase.as_ref().map_or(&now.run, |(_, span)| span);
         let turn = error_span!(
             parent: phase,
             "turn",
@@ -95,17 +94,20 @@ impl RunSpans {
 
     /// The run has ended.
     pub(crate) fn end(&self, end: &RunEnd) {
+        let mut now = self.lock();
+        let run = std::mem::replace(&mut now.run, Span::none());
+        let last = now.phase.take();
+        drop(now);
+        drop(last);
         let (outcome, error) = outcome(end);
-        self.run.record("outcome", outcome);
+        run.record("outcome", outcome);
         if let Some(error) = error {
-            self.run.record("error", &error);
+            run.record("error", &error);
             if let RunEnd::Failed(_) = end {
-                self.run.record("otel.status_code", "ERROR");
-                self.run.record("otel.status_description", &error);
+                run.record("otel.status_code", "ERROR");
+                run.record("otel.status_description", &error);
             }
         }
-        let last = self.lock().phase.take();
-        drop(last);
     }
 }
 

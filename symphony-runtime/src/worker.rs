@@ -86,14 +86,20 @@ pub(crate) fn spawn(attempt: Attempt) -> Reins {
     let stop = CancellationToken::new();
     let run = attempt.start.run;
     let (inbox, stopped, spans) = (attempt.inbox.clone(), stop.clone(), attempt.spans.clone());
-    let span = spans.run().clone();
-    let task = async move {
+    let span = spans.run();
+    let live = async move {
         let live = async move { attempt.run(&stopped, answers).await }.in_current_span();
         let end = isolated(live).await.unwrap_or_else(RunEnd::Failed);
         spans.end(&end);
+        end
+    };
+    let live = live.instrument(span);
+    let task = async move {
+        // Its span is over before its end is told: the service may be waiting for nothing else.
+        let end = live.await;
         inbox.send(Event::Run { run, news: RunNews::Ended(end) });
     };
-    let task = AbortOnDropHandle::new(tokio::spawn(task.instrument(span)));
+    let task = AbortOnDropHandle::new(tokio::spawn(task));
     Reins { orders, stop, _task: task }
 }
 

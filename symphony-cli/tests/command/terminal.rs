@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -39,9 +40,13 @@ impl<'a> Terminal<'a> {
             temporary.display(),
         );
         stage.write("script", &script);
-        let terminal = Self { stage, socket: stage.path("tmux") };
+        // One each: a server that is ending would take the next session with it.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let terminal = Self { stage, socket: stage.path(&format!("tmux-{number}")) };
         let script = format!("exec sh '{}'", stage.path("script").display());
-        terminal.tmux(&["new-session", "-d", "-x", "100", "-y", "30", &script]);
+        let begun = terminal.tmux(&["new-session", "-d", "-x", "100", "-y", "30", &script]);
+        assert!(begun.status.success(), "{begun:?}");
         Some(terminal)
     }
 

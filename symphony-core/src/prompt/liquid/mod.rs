@@ -81,6 +81,7 @@ mod tests {
             ("{{ }}", 3, "expected a value, but the mark ends"),
             ("a{{ turn | }}", 11, "expected a filter, but the mark ends"),
             ("{{ turn turn }}", 8, "expected the end of the mark, but found `turn`"),
+            ("{{ turn '\r' }}", 8, "expected the end of the mark, but found `'\\r'`"),
             ("{{ turn | join: }}", 16, "expected a value, but the mark ends"),
             ("{{ turn | plus }}", 10, "`plus` takes one argument, not 0"),
             ("{{ turn | slice: 1, 2, 3 }}", 10, "`slice` takes 1 to 2 arguments, not 3"),

@@ -1,10 +1,14 @@
 //! The words of one mark: values, filters and conditions.
 
+use crate::plain_start;
 use crate::prompt::liquid::filters::{filter, filter_names};
 use crate::prompt::liquid::tree::{Call, Chain, Comparison, Condition, Operand, Path, Step};
 use crate::prompt::liquid::value::Value;
 use crate::prompt::marks::{Fault, Mark, Token, Word};
 use crate::prompt::names::nearest;
+
+/// How much of the file a fault quotes.
+const QUOTED: usize = 60;
 
 /// The words of one mark, read from left to right.
 pub(super) struct Words<'a, 'w> {
@@ -33,7 +37,7 @@ impl<'a, 'w> Words<'a, 'w> {
     /// A fault at the next word, which is named.
     pub(super) fn fault(&self, expected: &str) -> Fault {
         let found = match self.peek() {
-            Some(word) => format!("found `{}`", &self.body[word.span.clone()]),
+            Some(word) => format!("found `{}`", plain_start(&self.body[word.span.clone()], QUOTED)),
             None => "the mark ends".to_owned(),
         };
         Fault::new(self.at(), format!("{expected}, but {found}"))
