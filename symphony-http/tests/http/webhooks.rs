@@ -79,6 +79,7 @@ async fn rule_12_8_a_delivery_has_its_issues_read() {
     let state = stage.get("/api/v1/state").await.json();
     let webhook = &state["polling"]["webhook"];
     assert_eq!((&webhook["received"], &webhook["healthy"]), (&json!(1), &json!(true)));
+    assert!(stage.get("/").await.body.contains("polls rely on them"));
     let candidates = stage.handle.last_snapshot().polling.requests_today.get("candidates").copied();
     assert_eq!(candidates, Some(1), "the first poll, and no other");
 }

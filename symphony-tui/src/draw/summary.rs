@@ -140,5 +140,9 @@ fn polling(polling: &PollingStatus, now: Wall) -> Vec<Line<'static>> {
             spent.push_str(&format!("; {} left for today", count(left)));
         }
     }
+    if let Some(webhook) = &polling.webhook {
+        let trust = if webhook.healthy { "relied on" } else { "not relied on" };
+        spent.push_str(&format!("; {} deliveries, {trust}", count(webhook.received)));
+    }
     vec![line("Polling", vec![Span::raw(text)]), line("", vec![Span::raw(spent)])]
 }

@@ -159,6 +159,9 @@ fn problems() -> Value {
     state["polling"]["jobs"][0]["error"] =
         json!("tracker_request: the tracker did not answer within 30000 ms");
     state["polling"]["budget"]["held_ms"] = json!(41_200);
+    state["polling"]["webhook"] = json!({
+        "last_at": "2026-11-17T09:10:00Z", "received": 12, "missed": 1, "healthy": false, "waiting": 0,
+    });
     state["holds"] = json!([{"agent": "codex", "until": "2026-03-02T11:40:00Z", "probe": null,
                              "error": "usage_limit: you have reached your limit"}]);
     state["rate_limits"]["windows"][0]["used_percent"] = json!(100.0);
