@@ -1,6 +1,6 @@
 //! What a person sees and does.
 
-use crate::stage::{HOSTILE, Stage, issue};
+use crate::stage::{HOSTILE, Stage, blocker, issue};
 
 /// Tab, Enter, Escape and Backspace, as WebDriver calls them.
 const TAB: &str = "\u{e004}";
@@ -40,20 +40,12 @@ async fn rule_13_3_rows_appear_change_and_vanish_while_somebody_looks() {
         .await;
     let mut waits = issue("10", "Paint the door", "hang");
     waits.state = "Todo".into();
-    waits.blocked_by = vec![blocker("9")];
+    waits.blocked_by = vec![blocker("MT-9")];
     stage.add(waits);
     let why = "document.querySelector('#why-MT-10')?.innerText.includes('blocked by MT-9')";
     stage.browser.until(why).await;
     assert_eq!(stage.browser.run("return window.here").await, true, "it was one page all along");
     stage.close().await;
-}
-
-fn blocker(id: &str) -> symphony_core::Blocker {
-    let mut blocker = symphony_core::Blocker::default();
-    blocker.id = Some(id.into());
-    blocker.identifier = Some(format!("MT-{id}").as_str().into());
-    blocker.state = Some("In Progress".into());
-    blocker
 }
 
 #[tokio::test(flavor = "multi_thread")]

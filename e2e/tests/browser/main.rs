@@ -1,6 +1,6 @@
 //! The web dashboard in a real browser.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
+#![expect(clippy::unwrap_used, reason = "these are tests")]
 
 mod dashboard;
 mod demo;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use symphony_e2e::Look;
 
-use crate::stage::{Stage, issue};
+use crate::stage::{Stage, blocker, issue};
 
 /// Where pictures go: below the target folder, unless told otherwise.
 fn folder() -> PathBuf {
@@ -38,9 +38,7 @@ async fn busy(stage: &Stage) {
     for (id, title) in [("112", "Delete the second provider"), ("113", "Tell customers")] {
         let mut waits = issue(id, title, "hang");
         waits.state = "Todo".into();
-        let mut blocker = symphony_core::Blocker::default();
-        blocker.identifier = Some("MT-108".into());
-        waits.blocked_by = vec![blocker];
+        waits.blocked_by = vec![blocker("MT-108")];
         stage.board.add(waits);
     }
     stage.handle.poll_now().unwrap();

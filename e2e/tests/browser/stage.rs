@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use symphony_core::agent::{AgentErrorKind, RateLimitWindow, RateLimits};
 use symphony_core::snapshot::Snapshot;
 use symphony_core::time::Wall;
-use symphony_core::{Issue, Label, Settings, StateSet};
+use symphony_core::{Blocker, Issue, Label, Settings, StateSet};
 use symphony_e2e::Browser;
 use symphony_http::{Config, Server};
 use symphony_memory::{Gate, MemoryTracker, Script, ScriptedAgent, Step};
@@ -36,6 +36,12 @@ pub(crate) fn issue(id: &str, title: &str, label: &str) -> Issue {
     issue.labels = Label::list([label]);
     issue.url = Some(format!("https://tracker.example/MT-{id}"));
     issue
+}
+
+/// An issue that is not done.
+pub(crate) fn blocker(identifier: &str) -> Blocker {
+    let (identifier, state) = (Some(identifier.into()), Some("In Progress".into()));
+    Blocker { identifier, state, ..Blocker::default() }
 }
 
 impl Stage {

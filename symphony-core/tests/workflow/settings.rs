@@ -130,7 +130,7 @@ const ROWS: &[Row] = &[
     row("observability.render_interval_ms", "16", |s| s.observability.render_interval = ms(16), "0", "must be a positive integer, got 0"),
 
     row("logging.format", "json", |s| s.logging.format = LogFormat::Json, "xml", "must be one of text, json, got \"xml\""),
-    row("logging.level", "WARN", |s| s.logging.level = LogFilter::parse("warn").unwrap(),
+    row("logging.level", "WARN", |s| s.logging.level = LogFilter::parse("warn").unwrap_or_default(),
         "loud", "must be a level (off, error, warn, info, debug, trace) or a list such as info,symphony_linear=debug, got \"loud\""),
     row("logging.max_bytes", "7", |s| s.logging.max_bytes = 7, "0", "must be a positive integer, got 0"),
     row("logging.max_files", "0", |s| s.logging.max_files = 0, "-1", "must be an integer of 0 or more, got -1"),

@@ -12,8 +12,11 @@ fn is_time(value: &Value) -> bool {
     value.as_str().is_some_and(|text| symphony_core::time::Wall::parse(text).is_some())
 }
 
+/// What a value must be.
+type Is = fn(&Value) -> bool;
+
 /// The fields that the specification names, with what each must be.
-fn check(value: &Value, fields: &[(&str, fn(&Value) -> bool)]) {
+fn check(value: &Value, fields: &[(&str, Is)]) {
     let object = object(value);
     for (name, is_right) in fields {
         let field = object.get(*name).unwrap_or_else(|| panic!("{name} is missing in {value}"));
@@ -21,12 +24,12 @@ fn check(value: &Value, fields: &[(&str, fn(&Value) -> bool)]) {
     }
 }
 
-fn or_null(is_right: fn(&Value) -> bool) -> impl Fn(&Value) -> bool {
+fn or_null(is_right: Is) -> impl Fn(&Value) -> bool {
     move |value| value.is_null() || is_right(value)
 }
 
 fn check_tokens(value: &Value) {
-    let number: fn(&Value) -> bool = Value::is_u64;
+    let number: Is = Value::is_u64;
     check(value, &[("input_tokens", number), ("output_tokens", number), ("total_tokens", number)]);
 }
 

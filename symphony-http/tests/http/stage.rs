@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 use symphony_core::agent::AgentErrorKind;
 use symphony_core::tracker::Tracker;
-use symphony_core::{Identifier, Issue, Settings, StateSet};
+use symphony_core::{Blocker, Identifier, Issue, Settings, StateSet};
 use symphony_http::{Config, Server};
 use symphony_memory::{MemoryTracker, Script, ScriptedAgent};
 use symphony_runtime::{GivenAgent, GivenTracker, Handle, Service};
@@ -148,12 +148,10 @@ impl Stage {
     }
 }
 
-pub(crate) fn blocker(id: &str) -> symphony_core::Blocker {
-    let mut blocker = symphony_core::Blocker::default();
-    blocker.id = Some(id.into());
-    blocker.identifier = Some(Identifier::from(format!("MT-{id}").as_str()));
-    blocker.state = Some("Todo".into());
-    blocker
+pub(crate) fn blocker(id: &str) -> Blocker {
+    let identifier = Identifier::from(format!("MT-{id}").as_str());
+    let (id, state) = (Some(id.into()), Some("Todo".into()));
+    Blocker { id, identifier: Some(identifier), state, ..Blocker::default() }
 }
 
 /// What came back.
