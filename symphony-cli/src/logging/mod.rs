@@ -49,7 +49,7 @@ pub(crate) struct LogSettings {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        drop(self.tracing.take()); // it may have something to say
+        self.tracing = None; // it may have something to say
         self.writers.iter().for_each(Unhurried::finish);
     }
 }
