@@ -61,7 +61,7 @@ pub(crate) fn status(
         issue_id: id.as_str().to_owned(),
         status: stage,
         title: issue.map(|issue| plain_start(&issue.title, TEXT)),
-        url: issue.and_then(|issue| symphony_core::status::link(issue.url.as_deref())),
+        issue_url: issue.and_then(|issue| symphony_core::status::link(issue.url.as_deref())),
         workspace: key.map(|key| WorkspaceStatus {
             path: settings.workspace.root.join(key.as_str()).display().to_string(),
         }),

@@ -45,6 +45,7 @@ async fn rule_13_3_the_state_has_the_shape_of_the_specification() {
         &[
             ("issue_id", |value| value == "1"),
             ("issue_identifier", |value| value == "MT-1"),
+            ("issue_url", |value| value == "https://tracker.example/MT-1"),
             ("state", |value| value == "Todo"),
             ("session_id", Value::is_string),
             ("turn_count", |value| value == 1),
@@ -61,6 +62,7 @@ async fn rule_13_3_the_state_has_the_shape_of_the_specification() {
         &[
             ("issue_id", |value| value == "2"),
             ("issue_identifier", |value| value == "MT-2"),
+            ("issue_url", |value| value == "https://tracker.example/MT-2"),
             ("attempt", |value| value == 1),
             ("due_at", is_time),
             ("error", |value| value.as_str().is_some_and(|text| text.contains("as the label"))),
@@ -77,8 +79,7 @@ async fn rule_13_2_the_state_tells_what_is_asked_and_why_nothing_starts() {
     let stage = Stage::busy().await;
     let state = stage.get("/api/v1/state").await.json();
     assert_eq!(state["blocked"][0]["question"], "Which <b>colour</b>?");
-    assert_eq!(state["blocked"][0]["url"], Value::Null, "no link but to a web page");
-    assert_eq!(state["running"][0]["url"], "https://tracker.example/MT-1");
+    assert_eq!(state["blocked"][0]["issue_url"], Value::Null, "no link but to a web page");
     let reasons = state["candidates"]["first"].as_array().unwrap();
     let of = |name: &str| reasons.iter().find(|row| row["issue_identifier"] == name).unwrap();
     assert_eq!(of("MT-4")["reason"], "blocked_by");
