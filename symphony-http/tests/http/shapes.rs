@@ -145,6 +145,22 @@ async fn rule_13_3_an_issue_has_the_shape_of_the_specification() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn rule_6_5_an_issue_that_is_called_otherwise_is_still_worked_on_where_it_was() {
+    let stage = Stage::busy().await;
+    stage.board.update("1", |issue| issue.identifier = "OPS-9".into());
+    let _ = stage.handle.poll_now();
+    stage.until(|now| now.running.iter().any(|row| row.issue.identifier == "OPS-9".into())).await;
+    let issue = stage.get("/api/v1/OPS-9").await.json();
+    assert_eq!(issue["running"]["workspace_key"], "MT-1");
+    assert!(issue["workspace"]["path"].as_str().unwrap().ends_with("/work/MT-1"), "{issue}");
+    // It is known by its new name after its end too.
+    stage.board.set_state("1", "Done");
+    let _ = stage.handle.poll_now();
+    stage.until(|now| now.totals.cancelled == 1 && now.cleaning.is_empty()).await;
+    assert_eq!(stage.get("/api/v1/OPS-9").await.json()["issue_id"], "1");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rule_13_3_an_issue_is_known_for_a_while_after_its_end() {
     let stage = Stage::with(symphony_http::Config::default(), 1).await;
     stage.board.add(crate::stage::issue("9", "Quick", "none"));
