@@ -42,6 +42,10 @@ use crate::worker::{self, Attempt, Reins};
 /// The least time between two published snapshots (contract 13.2).
 const PUBLISH_GAP: Duration = Duration::from_millis(100);
 
+/// The least time between two explanations, which go through every candidate: whoever asks in
+/// between gets the next one.
+const EXPLAIN_GAP: Duration = Duration::from_millis(100);
+
 /// What the end may take beyond the bounds of stops and hooks: killing takes a moment too.
 const DRAIN_MARGIN: Duration = Duration::from_secs(10);
 
@@ -60,7 +64,7 @@ pub(crate) enum Message {
     /// A version of the workflow is to be put in force.
     Loaded(Box<Loaded>),
     /// Somebody wants to know why nothing happens.
-    Explain(oneshot::Sender<Explanation>),
+    Explain(oneshot::Sender<Arc<Explanation>>),
 }
 
 /// Where messages go. Unbounded: a bounded queue would let a flood of events block the answer that
@@ -124,6 +128,9 @@ pub(crate) struct Driver {
     tasks: JoinSet<()>,
     published: Instant,
     changed: bool,
+    /// Who wants to know why nothing happens, and when anybody was last told.
+    asked: Vec<oneshot::Sender<Arc<Explanation>>>,
+    explained: Option<Instant>,
     drain_by: Option<Instant>,
     /// Why nothing runs, as it was last told.
     idle: Option<(usize, String)>,
@@ -155,6 +162,8 @@ impl Driver {
             tasks: JoinSet::new(),
             published: Instant::now(),
             changed: true,
+            asked: Vec::new(),
+            explained: None,
             drain_by: None,
             idle: None,
         }
@@ -169,9 +178,10 @@ impl Driver {
             match self.next().await {
                 Message::Event(event) => self.handle(event),
                 Message::Loaded(loaded) => self.reload(*loaded),
-                Message::Explain(reply) => {
-                    let _ = reply.send(self.orchestrator.explain());
-                }
+                Message::Explain(reply) => self.asked.push(reply),
+            }
+            if self.explain_at().is_some_and(|at| at <= Instant::now()) {
+                self.explain();
             }
             if self.changed && Instant::now() >= self.published + PUBLISH_GAP {
                 self.publish();
@@ -192,7 +202,7 @@ impl Driver {
         let asleep = Instant::now();
         let wake = self.orchestrator.next_wakeup().map(|at| self.tools.clock.instant(at));
         let publish = self.changed.then_some(self.published + PUBLISH_GAP);
-        let until = [wake, publish, self.drain_by].into_iter().flatten().min();
+        let until = [wake, publish, self.explain_at(), self.drain_by].into_iter().flatten().min();
         let sleep = async {
             match until {
                 Some(at) => tokio::time::sleep_until(at).await,
@@ -290,6 +300,22 @@ impl Driver {
             self.idle = idle;
         }
         self.outlets.snapshots.send_replace(Arc::new(snapshot));
+    }
+
+    /// When those who asked are told, if anybody has.
+    fn explain_at(&self) -> Option<Instant> {
+        let next = || self.explained.map_or_else(Instant::now, |last| last + EXPLAIN_GAP);
+        (!self.asked.is_empty()).then(next)
+    }
+
+    /// Tells everybody who has asked. Once for all of them, and not for each as it comes: whoever
+    /// looks must not take the scheduler's time.
+    fn explain(&mut self) {
+        let explanation = Arc::new(self.orchestrator.explain());
+        for reply in self.asked.drain(..) {
+            let _ = reply.send(Arc::clone(&explanation));
+        }
+        self.explained = Some(Instant::now());
     }
 
     /// Begins an effect.

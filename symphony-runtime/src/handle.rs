@@ -179,11 +179,12 @@ impl Handle {
         self.command(Command::ShutDown)
     }
 
-    /// Why each candidate is not running.
+    /// Why each candidate is not running. It is looked at ten times a second at most, for everybody
+    /// who has asked by then.
     ///
     /// # Errors
     /// When the service has ended.
-    pub async fn explain(&self) -> Result<Explanation, Unavailable> {
+    pub async fn explain(&self) -> Result<Arc<Explanation>, Unavailable> {
         let (reply, answer) = oneshot::channel();
         self.pass(Message::Explain(reply))?;
         answer.await.map_err(|_| Unavailable)

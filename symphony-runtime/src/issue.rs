@@ -56,14 +56,17 @@ pub(crate) fn status(
     let failure = failure.map(|failure| plain(&failure.to_string(), TEXT));
     let last_error = failure.or_else(|| runs.iter().rev().find_map(|run| run.error.clone()));
     let is_ours = !matches!(stage, Stage::Released);
-    let key = WorkspaceKey::derive(identifier.as_str()).ok().filter(|_| is_ours);
+    // A live run is where it began, whatever the issue is called now.
+    let begun = running.map(|row| row.key.clone());
+    let key = begun.or_else(|| WorkspaceKey::derive(identifier.as_str()).ok());
+    let key = key.filter(|_| is_ours);
     let running = running.map(RunningStatus::of);
     IssueStatus {
         issue_identifier: identifier.as_str().to_owned(),
         issue_id: id.as_str().to_owned(),
         status: stage,
         title: issue.map(|issue| plain_start(&issue.title, TEXT)),
-        url: issue.and_then(|issue| symphony_core::status::link(issue.url.as_deref())),
+        issue_url: issue.and_then(|issue| symphony_core::status::link(issue.url.as_deref())),
         workspace: key.map(|key| WorkspaceStatus {
             path: settings.workspace.root.join(key.as_str()).display().to_string(),
         }),

@@ -95,6 +95,7 @@ impl Recent {
             runs: VecDeque::new(),
             last: 0,
         });
+        history.name.clone_from(name);
         match (&notice.what, notice.run) {
             (Happened::Started { attempt, .. }, Some(run)) => {
                 let (attempt, started_at) = (*attempt, now);

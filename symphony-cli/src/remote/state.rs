@@ -130,7 +130,7 @@ mod tests {
     }
 
     fn row(id: &str, attempt: u32) -> serde_json::Value {
-        json!({"issue_id": id, "issue_identifier": id, "title": "", "url": null, "state": "Todo",
+        json!({"issue_id": id, "issue_identifier": id, "title": "", "issue_url": null, "state": "Todo",
                "attempt": attempt, "due_at": null, "error": null, "unchanged_ends": 0})
     }
 

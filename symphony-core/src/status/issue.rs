@@ -22,7 +22,7 @@ pub struct IssueStatus {
     /// What it is about, where that is known.
     pub title: Option<String>,
     /// Where people see it.
-    pub url: Option<String>,
+    pub issue_url: Option<String>,
     /// Where it is worked on.
     pub workspace: Option<WorkspaceStatus>,
     /// What has been tried.

@@ -19,7 +19,7 @@ pub struct RunningStatus {
     /// What it is about.
     pub title: String,
     /// Where people see it.
-    pub url: Option<String>,
+    pub issue_url: Option<String>,
     /// The issue's state.
     pub state: String,
     /// `<thread>-<turn>`
@@ -69,7 +69,7 @@ impl RunningStatus {
             issue_id: row.issue.id.as_str().to_owned(),
             issue_identifier: row.issue.identifier.as_str().to_owned(),
             title: plain_start(&row.issue.title, TITLE),
-            url: link(row.issue.url.as_deref()),
+            issue_url: link(row.issue.url.as_deref()),
             state: plain_start(row.issue.state.as_str(), TITLE),
             session_id: row.session_id.as_deref().map(|id| plain(id, TITLE)),
             turn_count: row.turns,
@@ -101,7 +101,7 @@ pub struct RetryStatus {
     /// What it is about.
     pub title: String,
     /// Where people see it.
-    pub url: Option<String>,
+    pub issue_url: Option<String>,
     /// The issue's state.
     pub state: String,
     /// Which attempt that will be.
@@ -126,7 +126,7 @@ impl RetryStatus {
             issue_id: row.issue.id.as_str().to_owned(),
             issue_identifier: row.issue.identifier.as_str().to_owned(),
             title: plain_start(&row.issue.title, TITLE),
-            url: link(row.issue.url.as_deref()),
+            issue_url: link(row.issue.url.as_deref()),
             state: plain_start(row.issue.state.as_str(), TITLE),
             attempt: row.attempt,
             due_at: row.until.map(|until| at(now, until)),
@@ -146,7 +146,7 @@ pub struct BlockedStatus {
     /// What it is about.
     pub title: String,
     /// Where people see it.
-    pub url: Option<String>,
+    pub issue_url: Option<String>,
     /// The issue's state.
     pub state: String,
     /// `question` or `operator`
@@ -171,7 +171,7 @@ impl BlockedStatus {
             issue_id: row.issue.id.as_str().to_owned(),
             issue_identifier: row.issue.identifier.as_str().to_owned(),
             title: plain_start(&row.issue.title, TITLE),
-            url: link(row.issue.url.as_deref()),
+            issue_url: link(row.issue.url.as_deref()),
             state: plain_start(row.issue.state.as_str(), TITLE),
             reason: reason.to_owned(),
             question,

@@ -48,6 +48,7 @@ async fn rule_13_3_the_state_has_the_shape_of_the_specification() {
         &[
             ("issue_id", |value| value == "1"),
             ("issue_identifier", |value| value == "MT-1"),
+            ("issue_url", |value| value == "https://tracker.example/MT-1"),
             ("state", |value| value == "Todo"),
             ("session_id", Value::is_string),
             ("turn_count", |value| value == 1),
@@ -64,6 +65,7 @@ async fn rule_13_3_the_state_has_the_shape_of_the_specification() {
         &[
             ("issue_id", |value| value == "2"),
             ("issue_identifier", |value| value == "MT-2"),
+            ("issue_url", |value| value == "https://tracker.example/MT-2"),
             ("attempt", |value| value == 1),
             ("due_at", is_time),
             ("error", |value| value.as_str().is_some_and(|text| text.contains("as the label"))),
@@ -80,8 +82,7 @@ async fn rule_13_2_the_state_tells_what_is_asked_and_why_nothing_starts() {
     let stage = Stage::busy().await;
     let state = stage.get("/api/v1/state").await.json();
     assert_eq!(state["blocked"][0]["question"], "Which <b>colour</b>?");
-    assert_eq!(state["blocked"][0]["url"], Value::Null, "no link but to a web page");
-    assert_eq!(state["running"][0]["url"], "https://tracker.example/MT-1");
+    assert_eq!(state["blocked"][0]["issue_url"], Value::Null, "no link but to a web page");
     let reasons = state["candidates"]["first"].as_array().unwrap();
     let of = |name: &str| reasons.iter().find(|row| row["issue_identifier"] == name).unwrap();
     assert_eq!(of("MT-4")["reason"], "blocked_by");
@@ -144,6 +145,22 @@ async fn rule_13_3_an_issue_has_the_shape_of_the_specification() {
     let candidate = stage.get("/api/v1/MT-4").await.json();
     assert_eq!(candidate["status"], "candidate");
     assert_eq!(candidate["unstarted"]["reason"], "blocked_by");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_6_5_an_issue_that_is_called_otherwise_is_still_worked_on_where_it_was() {
+    let stage = Stage::busy().await;
+    stage.board.update("1", |issue| issue.identifier = "OPS-9".into());
+    let _ = stage.handle.poll_now();
+    stage.until(|now| now.running.iter().any(|row| row.issue.identifier == "OPS-9".into())).await;
+    let issue = stage.get("/api/v1/OPS-9").await.json();
+    assert_eq!(issue["running"]["workspace_key"], "MT-1");
+    assert!(issue["workspace"]["path"].as_str().unwrap().ends_with("/work/MT-1"), "{issue}");
+    // It is known by its new name after its end too.
+    stage.board.set_state("1", "Done");
+    let _ = stage.handle.poll_now();
+    stage.until(|now| now.totals.cancelled == 1 && now.cleaning.is_empty()).await;
+    assert_eq!(stage.get("/api/v1/OPS-9").await.json()["issue_id"], "1");
 }
 
 #[tokio::test(flavor = "multi_thread")]

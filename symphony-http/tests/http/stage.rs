@@ -49,6 +49,8 @@ impl Stage {
         hangs.url = Some("https://tracker.example/MT-1".to_owned());
         stage.board.add(hangs);
         stage.board.add(issue("2", "Order paint", "fail"));
+        let url = Some("https://tracker.example/MT-2".to_owned());
+        stage.board.update("2", |issue| issue.url = url);
         stage.board.add(issue("3", HOSTILE, "ask"));
         stage.board.update("3", |issue| issue.url = Some("javascript:alert(1)".to_owned()));
         let mut blocked = issue("4", "Paint the door", "hang");

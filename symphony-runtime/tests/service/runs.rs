@@ -1,6 +1,7 @@
 //! One attempt from top to bottom, and many.
 
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
 use symphony_core::{Settings, StateSet};
@@ -90,6 +91,32 @@ async fn rule_4_7_operators_pause_resume_stop_retry_and_ask() {
     assert_eq!(stage.agent.live(), 0);
     live.handle.retry(id).unwrap();
     within("another session", stage.agent.wait_until(|journal| journal.opened() == 2)).await;
+    assert_eq!(live.shut_down().await, Ended::Drained);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_4_3_whoever_asks_why_does_not_take_the_schedulers_time() {
+    let stage = Stage::new(Script::new().hang());
+    stage.issue("1", "MT-1");
+    let live = stage.start().await;
+    live.until("running", |s| s.running.len() == 1).await;
+    let begun = tokio::time::Instant::now();
+    let mut asked = tokio::task::JoinSet::new();
+    for _ in 0..100 {
+        let handle = live.handle.clone();
+        asked.spawn(async move {
+            for _ in 0..20 {
+                handle.explain().await.unwrap();
+            }
+            handle.explain().await.unwrap()
+        });
+    }
+    let mut told: Vec<_> = asked.join_all().await.iter().map(Arc::as_ptr).collect();
+    told.sort_unstable();
+    told.dedup();
+    assert!(told.len() <= 2, "{} answers for all of them", told.len());
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_millis(1_900), "ten times a second at most: {took:?}");
     assert_eq!(live.shut_down().await, Ended::Drained);
 }
 

@@ -80,7 +80,7 @@ fn lines(issue: &IssueStatus, now: Wall, cells: usize, look: Look) -> Vec<Line<'
         say("Last error", error, look.bad());
     }
     for (word, text) in [
-        ("Link", issue.url.as_ref()),
+        ("Link", issue.issue_url.as_ref()),
         ("Workspace", issue.workspace.as_ref().map(|workspace| &workspace.path)),
     ] {
         if let Some(text) = text {

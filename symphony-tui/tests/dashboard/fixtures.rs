@@ -18,7 +18,7 @@ pub(crate) const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{202e}evil\r\næ—
 pub(crate) fn running(number: u32, phase: &str, turns: u32, last: &str, title: &str) -> Value {
     json!({
         "issue_id": format!("id-{number}"), "issue_identifier": format!("MT-{number}"),
-        "title": title, "url": format!("https://linear.app/x/issue/MT-{number}"),
+        "title": title, "issue_url": format!("https://linear.app/x/issue/MT-{number}"),
         "state": "In Progress", "session_id": format!("thread{number}-{turns}"),
         "turn_count": turns, "max_turns": 20, "phase": phase, "stopping": null,
         "stop_overdue": false, "run": format!("3.{number}"), "attempt": null, "host": "local",
@@ -39,7 +39,7 @@ fn tokens(total: u64) -> Value {
 fn waiting(number: u32, attempt: u32, due: Option<&str>, error: Option<&str>) -> Value {
     json!({
         "issue_id": format!("id-{number}"), "issue_identifier": format!("MT-{number}"),
-        "title": "Tidy the cellar", "url": null, "state": "Todo", "attempt": attempt,
+        "title": "Tidy the cellar", "issue_url": null, "state": "Todo", "attempt": attempt,
         "due_at": due, "error": error, "unchanged_ends": 0,
     })
 }
@@ -47,7 +47,7 @@ fn waiting(number: u32, attempt: u32, due: Option<&str>, error: Option<&str>) ->
 fn blocked(number: u32, question: Option<&str>) -> Value {
     json!({
         "issue_id": format!("id-{number}"), "issue_identifier": format!("MT-{number}"),
-        "title": "Choose a colour", "url": null, "state": "In Progress",
+        "title": "Choose a colour", "issue_url": null, "state": "In Progress",
         "reason": if question.is_some() { "question" } else { "operator" },
         "question": question, "since": "2026-03-02T08:12:00Z",
     })
@@ -238,7 +238,7 @@ pub(crate) fn issue() -> IssueStatus {
     let run = running(1, "streaming_turn", 3, "cargo test: 41 passed", "Fix the door");
     serde_json::from_value(json!({
         "issue_identifier": "MT-1", "issue_id": "id-1", "status": "running",
-        "title": "Fix the door", "url": "https://linear.app/x/issue/MT-1",
+        "title": "Fix the door", "issue_url": "https://linear.app/x/issue/MT-1",
         "workspace": {"path": "/srv/symphony/MT-1"},
         "attempts": {"restart_count": 1, "current_retry_attempt": 1, "runs": [
             {"run": "2.7", "attempt": null, "started_at": "2026-03-02T09:20:00Z",
