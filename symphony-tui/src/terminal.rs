@@ -38,6 +38,9 @@ const REST_OF_KEY: Duration = Duration::from_millis(40);
 /// How often it is looked whether keys are still wanted.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// No screen has more columns and rows; what is beyond stays empty.
+const LARGEST: (u16, u16) = (2_000, 1_000);
+
 /// Whether a person sits here: input and output are a terminal that is this process's to use.
 ///
 /// A job in the background must not touch it: it would be stopped.
@@ -150,7 +153,12 @@ impl Screen for Taken {
 /// Asked of the terminal itself: the backend would run a program where there is none.
 fn size() -> io::Result<Rect> {
     let size = tcgetwinsize(io::stdout().as_fd())?;
-    Ok(Rect::new(0, 0, size.ws_col, size.ws_row))
+    Ok(bounded(size.ws_col, size.ws_row))
+}
+
+/// Anybody can say that a terminal has billions of cells, and each takes memory.
+fn bounded(columns: u16, rows: u16) -> Rect {
+    Rect::new(0, 0, columns.min(LARGEST.0), rows.min(LARGEST.1))
 }
 
 /// Standard output, without its lock.
@@ -198,5 +206,18 @@ fn read(bytes: &mut [u8], patience: Duration) -> Result<Option<usize>, Errno> {
             Err(error) => Err(error),
         },
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rule_13_4_a_terminal_of_any_size_takes_little_memory() {
+        assert_eq!(bounded(0, 0), Rect::new(0, 0, 0, 0));
+        assert_eq!(bounded(500, 200), Rect::new(0, 0, 500, 200));
+        let largest = bounded(u16::MAX, u16::MAX);
+        assert!(usize::from(largest.width) * usize::from(largest.height) <= 2_000_000);
     }
 }

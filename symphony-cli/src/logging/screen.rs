@@ -29,7 +29,9 @@ pub(super) struct Screen;
 impl Write for Screen {
     /// Takes a whole line.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        match &*dashboard() {
+        // Not while it is locked: standard error may take no more bytes, and a dashboard is to come.
+        let dashboard = dashboard().clone();
+        match dashboard {
             Some(lines) => lines.push(&strip_str(&String::from_utf8_lossy(line)).to_string()),
             None => io::stderr().write_all(line)?,
         }

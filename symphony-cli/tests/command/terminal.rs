@@ -290,6 +290,17 @@ fn rule_13_4_top_looks_at_a_service_elsewhere_and_finds_it_again() {
 
 #[test]
 fn rule_13_4_a_terminal_that_takes_no_more_bytes_holds_up_nobody() {
+    stands_still("info");
+}
+
+#[test]
+fn rule_13_4_a_log_line_that_the_terminal_does_not_take_holds_up_nobody() {
+    // With lines before there is a dashboard.
+    stands_still("info,mio=trace");
+}
+
+/// Runs a service on a terminal that takes nothing, with this filter of the log.
+fn stands_still(filter: &str) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     let mut stage = Stage::new();
     stage.write("WORKFLOW.md", BOARD);
@@ -305,6 +316,7 @@ fn rule_13_4_a_terminal_that_takes_no_more_bytes_holds_up_nobody() {
     rustix::termios::tcflow(open(), rustix::termios::Action::OOff).unwrap();
     let mut command = Command::new("setsid");
     command.args(["-c", env!("CARGO_BIN_EXE_symphony"), "run", "--logs-root", "logs"]);
+    command.args(["--log", filter]);
     command.current_dir(stage.path("")).env("HOME", stage.path("home"));
     command.env("TMPDIR", stage.path("tmp")).env("TERM", "xterm").env_remove("SYMPHONY_LOG");
     let child = command.stdin(open()).stdout(open()).stderr(open()).spawn().unwrap();

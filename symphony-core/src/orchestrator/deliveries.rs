@@ -35,6 +35,8 @@ const OVERTAKEN: Duration = Duration::from_secs(60);
 pub(super) struct Deliveries {
     /// The issues that are to be read.
     wanted: BTreeSet<IssueId>,
+    /// Those that another read is to tell of instead: it brings what was announced.
+    left: BTreeSet<IssueId>,
     open: Option<ReadId>,
     last_read: Option<Mono>,
     /// How many reads followed each other closely.
@@ -69,6 +71,18 @@ impl Deliveries {
     /// The same ids in another scope are other issues.
     pub(super) fn forget_issues(&mut self) {
         self.wanted.clear();
+        self.left.clear();
+    }
+
+    /// Another read tells of these issues.
+    fn leave<'a>(&mut self, ids: impl Iterator<Item = &'a IssueId>) {
+        let left = ids.filter_map(|id| self.wanted.take(id));
+        self.left.extend(left);
+        if self.left.len() > MOST {
+            // Reads fail again and again. The next that does not finds what was announced.
+            self.left.clear();
+            (self.list_seen, self.claims_seen) = (false, false);
+        }
     }
 
     pub(super) fn view(&self, now: Mono) -> Option<WebhookView> {
@@ -201,16 +215,18 @@ impl Orchestrator {
 
     /// Another read goes out, and will tell of these issues.
     pub(super) fn told_by_read<'a>(&mut self, ids: impl Iterator<Item = &'a IssueId>) {
-        let wanted = &mut self.deliveries.wanted;
-        if !wanted.is_empty() {
-            ids.for_each(|id| _ = wanted.remove(id));
+        if !self.deliveries.wanted.is_empty() {
+            self.deliveries.leave(ids);
         }
     }
 
     /// A list is asked for, and will tell of every issue that is unclaimed.
     pub(super) fn told_by_list(&mut self) {
         if !self.kept.more {
-            self.deliveries.wanted.retain(|id| self.claims.contains_key(id));
+            let wanted = self.deliveries.wanted.iter();
+            let unclaimed = wanted.filter(|id| !self.claims.contains_key(*id)).cloned();
+            let unclaimed: Vec<IssueId> = unclaimed.collect();
+            self.deliveries.leave(unclaimed.iter());
         }
     }
 
@@ -284,6 +300,7 @@ impl Orchestrator {
                 list.iter().filter(is_news).map(|issue| issue.id.clone()).take(MOST).collect();
             self.doubt(news);
         }
+        self.deliveries.left.retain(|id| self.claims.contains_key(id));
     }
 
     /// Claims were refreshed. Another state that nobody announced makes one wonder, too.
@@ -299,19 +316,23 @@ impl Orchestrator {
             let news = asked.iter().map(|(id, _)| id).filter(moved).take(MOST).cloned().collect();
             self.doubt(news);
         }
+        if !matches!(found, Found::Failed(_)) {
+            self.deliveries.left.retain(|id| !self.claims.contains_key(id));
+        }
     }
 
     fn doubt(&mut self, news: Vec<IssueId>) {
         let deadline = self.now.mono + OVERTAKEN;
         for id in news {
-            let is_being_read = self.deliveries.wanted.contains(&id)
+            let is_announced = self.deliveries.wanted.contains(&id)
+                || self.deliveries.left.contains(&id)
                 || self.reads.values().any(|open| match &open.asked {
                     Asked::Delivery { claimed, others } => {
                         others.contains(&id) || claimed.iter().any(|(known, _)| *known == id)
                     }
                     _ => false,
                 });
-            if !is_being_read {
+            if !is_announced {
                 self.deliveries.doubts.entry(id).or_insert(deadline);
             }
         }

@@ -617,6 +617,31 @@ fn rule_12_8_what_deliveries_announced_is_no_surprise() {
 }
 
 #[test]
+fn rule_12_8_what_was_announced_and_left_to_a_poll_is_no_surprise() {
+    let mut desk = settled();
+    desk.works_on([issue("MT-1")]);
+    desk.delivered([]);
+    desk.live(4 * MINUTE);
+    desk.delivered(["MT-1"]);
+    desk.live(0);
+    // The next read because of a delivery has to wait, and the poll goes out first.
+    desk.board([issue("MT-1").state("In Progress"), issue("MT-2").undispatchable()]);
+    desk.delivered(["MT-1", "MT-2"]);
+    desk.asked();
+    desk.command(Command::PollNow);
+    assert_eq!(desk.asked(), ["poll with MT-1"]);
+    desk.live(2 * MINUTE);
+    let view = webhook(&desk);
+    assert_eq!((view.healthy, view.missed), (true, 0));
+    // What nobody announces afterwards is missed as ever.
+    desk.board([issue("MT-1").state("Todo"), issue("MT-2").state("In Progress").undispatchable()]);
+    desk.command(Command::PollNow);
+    desk.live(2 * MINUTE);
+    let view = webhook(&desk);
+    assert_eq!((view.healthy, view.missed), (false, 2));
+}
+
+#[test]
 fn rule_12_8_what_changed_before_the_first_delivery_is_no_surprise() {
     let mut desk = settled();
     desk.works_on([issue("MT-1")]);

@@ -112,11 +112,13 @@ pub(super) struct Keeper {
     folder: PathBuf,
     index: Arc<Mutex<Index>>,
     runs: BTreeMap<RunId, Run>,
+    /// Those that have no file: what is said in them waits for nothing.
+    unkept: BTreeMap<RunId, Arc<Gauge>>,
 }
 
 impl Keeper {
     pub(super) const fn new(folder: PathBuf, index: Arc<Mutex<Index>>) -> Self {
-        Self { folder, index, runs: BTreeMap::new() }
+        Self { folder, index, runs: BTreeMap::new(), unkept: BTreeMap::new() }
     }
 
     /// Writes until nobody is left who could say anything.
@@ -146,12 +148,13 @@ impl Keeper {
             Message::Begin { run, key, longest, secrets, gauge } => {
                 self.make_room(longest);
                 let path = self.folder.join(key.as_str()).join(format!("{run}{ENDING}"));
-                match Run::begin(path.clone(), longest, secrets, gauge) {
+                match Run::begin(path.clone(), longest, secrets, Arc::clone(&gauge)) {
                     Ok(begun) => {
                         lock(&self.index).0.insert(run, Entry { key, path, bytes: None });
                         self.runs.insert(run, begun);
                     }
                     Err(error) => {
+                        self.unkept.insert(run, gauge);
                         let (run, path) = (run.to_string(), path.display());
                         warn!(run, %path, %error, "what is said in a run cannot be kept");
                     }
@@ -160,9 +163,12 @@ impl Keeper {
             Message::Line { run, said } => {
                 if let Some(run) = self.runs.get_mut(&run) {
                     run.line(&said);
+                } else if let Some(gauge) = self.unkept.get(&run) {
+                    gauge.empty(said.text.len() + OVERHEAD);
                 }
             }
             Message::End { run: id } => {
+                self.unkept.remove(&id);
                 if let Some(mut run) = self.runs.remove(&id) {
                     run.tell_of_lost(run.gauge.lost.swap(0, Ordering::Relaxed));
                     run.write();

@@ -202,6 +202,24 @@ async fn rule_13_1_a_folder_that_cannot_be_written_stops_nobody() {
 }
 
 #[tokio::test]
+async fn rule_13_1_what_cannot_be_kept_takes_no_room_from_what_can() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("MT-1"), "in its place").unwrap();
+    let kept = Transcripts::start(folder.path().to_owned());
+    for number in 0..40 {
+        say(&kept, number, LONG, &[(Direction::In, &[b'x'; 60_000][..]); 20]);
+        all_written(&kept).await;
+    }
+    assert_eq!(kept.0.as_ref().unwrap().waiting.load(Ordering::Relaxed), 0);
+    let transcript = kept.begin(run(41), &"MT-2".into(), LONG, &secrets());
+    transcript.line(Direction::In, b"hello");
+    drop(transcript);
+    all_written(&kept).await;
+    let lines = lines_of(folder.path().join("MT-2/7.41.jsonl"));
+    assert_eq!(lines, [json!({"dir": "in", "text": "hello"})]);
+}
+
+#[tokio::test]
 async fn rule_13_1_nothing_is_written_through_a_link() {
     let folder = tempfile::tempdir().unwrap();
     let elsewhere = folder.path().join("elsewhere");
