@@ -48,7 +48,7 @@ pub(crate) enum Command {
     ///
     /// Asks the running service. Where none answers, it is a dry run: the tracker is read once, the
     /// scheduler says what it would start and why it would not start the rest, and nothing is
-    /// started, locked or written.
+    /// started, locked or written but the activity file, if there is one.
     Explain(ExplainArgs),
 }
 

@@ -184,10 +184,8 @@ impl Reader {
                         Err(_) => self.line(&String::from_utf8_lossy(line)),
                     }
                 }
-                Line::TooLong(line) => {
-                    self.transcript.line(Direction::In, &line.head);
-                    self.too_long(&line);
-                }
+                // It is in no transcript: a secret may be cut in two where its beginning ends.
+                Line::TooLong(line) => self.too_long(&line),
             }
             if self.outbox.is_none() {
                 return;

@@ -38,18 +38,38 @@ const LONGEST: usize = 32;
 #[derive(Debug, Default)]
 pub struct Keys {
     waiting: Vec<u8>,
+    /// Whether the bytes are being pasted: they are no keys, and may hold any text.
+    pasting: bool,
 }
+
+/// What a terminal puts around text that is pasted.
+const PASTE_BEGINS: &[u8] = b"\x1b[200~";
+const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
 impl Keys {
     /// The keys that are complete with these bytes.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<Key> {
         self.waiting.extend_from_slice(bytes);
         let mut keys = Vec::new();
-        while let Some((length, key)) = next(&self.waiting) {
+        loop {
+            if self.pasting && !self.skip_pasted() {
+                return keys;
+            }
+            let Some((length, key)) = next(&self.waiting) else { return keys };
+            self.pasting = self.waiting.starts_with(PASTE_BEGINS);
             keys.extend(key);
             self.waiting.drain(..length);
         }
-        keys
+    }
+
+    /// Skips what is pasted; says whether that was all of it.
+    fn skip_pasted(&mut self) -> bool {
+        let end = self.waiting.windows(PASTE_ENDS.len()).position(|bytes| bytes == PASTE_ENDS);
+        self.pasting = end.is_none();
+        // Its end may have come in part.
+        let part = self.waiting.len().saturating_sub(PASTE_ENDS.len() - 1);
+        self.waiting.drain(..end.map_or(part, |end| end + PASTE_ENDS.len()));
+        !self.pasting
     }
 
     /// Whether more bytes may belong to the last ones.
@@ -60,8 +80,9 @@ impl Keys {
 
     /// Nothing more has come for a while: Escape alone is a key too.
     pub fn pause(&mut self) -> Option<Key> {
-        let alone = self.waiting == [ESC];
+        let alone = self.waiting == [ESC] && !self.pasting;
         self.waiting.clear();
+        self.pasting = false;
         alone.then_some(Key::Escape)
     }
 }
@@ -138,6 +159,19 @@ fn character(bytes: &[u8]) -> Option<(usize, Option<Key>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rule_13_4_what_is_pasted_is_no_command() {
+        let text = [b"j" as &[u8], PASTE_BEGINS, b"sy\x03\x1b[A", PASTE_ENDS, b"k"].concat();
+        let expected = [Key::Char('j'), Key::Char('k')];
+        assert_eq!(Keys::default().feed(&text), expected);
+        for cut in 0..text.len() {
+            let mut keys = Keys::default();
+            let mut all = keys.feed(&text[..cut]);
+            all.extend(keys.feed(&text[cut..]));
+            assert_eq!(all, expected, "cut at {cut}");
+        }
+    }
 
     fn all(bytes: &[u8]) -> Vec<Key> {
         let mut keys = Keys::default();

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ratatui::backend::CrosstermBackend;
+use ratatui::crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
@@ -68,12 +69,12 @@ pub(crate) fn restore_mode() {
 }
 
 fn enter(out: &mut impl Write) -> io::Result<()> {
-    queue!(out, EnterAlternateScreen, cursor::Hide)?;
+    queue!(out, EnterAlternateScreen, EnableBracketedPaste, cursor::Hide)?;
     out.flush()
 }
 
 fn leave(out: &mut impl Write) -> io::Result<()> {
-    queue!(out, style::ResetColor, LeaveAlternateScreen, cursor::Show)?;
+    queue!(out, style::ResetColor, DisableBracketedPaste, LeaveAlternateScreen, cursor::Show)?;
     out.flush()
 }
 

@@ -28,6 +28,9 @@ struct IssueExplanation {
 }
 
 pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
+    if matches!(args.issue.as_deref(), Some("" | "." | "..")) {
+        bail!("that is no issue's identifier; give one such as MT-1, or none for all of them");
+    }
     if args.offline {
         return rehearse(args);
     }

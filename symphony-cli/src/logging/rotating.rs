@@ -66,10 +66,13 @@ impl RotatingFile {
                 fs::remove_file(self.aside(number))
             };
         }
-        let _ = match kept {
+        let is_aside = match kept {
             0 => fs::remove_file(&self.path),
             _ => fs::rename(&self.path, self.aside(1)),
         };
+        if is_aside.is_err() {
+            let _ = self.file.set_len(0); // a bound is a bound, also where nothing can be put aside
+        }
         self.length = 0;
         if let Ok(file) = append(&self.path) {
             self.file = file;
@@ -154,6 +157,18 @@ mod tests {
         writeln!(RotatingFile::open(&path, limits(10, 5)).unwrap(), "one").unwrap();
         writeln!(RotatingFile::open(&path, limits(10, 5)).unwrap(), "two").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntwo\n");
+    }
+
+    #[test]
+    fn rule_13_1_a_file_that_cannot_be_put_aside_begins_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("symphony.log");
+        fs::create_dir_all(folder.path().join("symphony.log.1/in-the-way")).unwrap();
+        let mut log = RotatingFile::open(&path, limits(10, 1)).unwrap();
+        for number in 0..9 {
+            writeln!(log, "line {number}").unwrap();
+        }
+        assert_eq!(fs::read_to_string(&path).unwrap(), "line 8\n");
     }
 
     #[test]

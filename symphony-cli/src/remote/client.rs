@@ -120,7 +120,8 @@ impl Client {
     pub(crate) async fn events(&self, last_seen: Option<&str>) -> Result<Response, Problem> {
         let mut request = self.request(Method::GET, &["events"]);
         request = request.header(ACCEPT, "text/event-stream");
-        if let Some(id) = last_seen {
+        // One that cannot be sent begins anew.
+        if let Some(id) = last_seen.filter(|id| id.bytes().all(|byte| byte.is_ascii_graphic())) {
             request = request.header("Last-Event-ID", id);
         }
         let answer = tokio::time::timeout(ANSWER, request.send());

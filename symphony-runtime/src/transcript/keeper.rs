@@ -70,8 +70,10 @@ impl Index {
         for issue in fs::read_dir(folder)?.flatten() {
             let name = issue.file_name();
             let key = name.to_str().and_then(|name| WorkspaceKey::parse(name).ok());
-            let (Some(key), true) = (key, issue.file_type()?.is_dir()) else { continue };
-            for file in fs::read_dir(issue.path())?.flatten() {
+            let is_folder = issue.file_type().is_ok_and(|kind| kind.is_dir());
+            let (Some(key), true) = (key, is_folder) else { continue };
+            // What cannot be read is left alone, and spoils no other.
+            for file in fs::read_dir(issue.path()).into_iter().flatten().flatten() {
                 let name = file.file_name();
                 if let Some(run) = name.to_str().and_then(run_of) {
                     let (key, path) = (key.clone(), file.path());
