@@ -117,12 +117,10 @@ impl Sub<Duration> for Wall {
 }
 
 impl fmt::Display for Wall {
-    /// RFC 3339 in UTC.
+    /// RFC 3339 in UTC. What lies beyond its years is shown as the last or first moment of them.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_millisecond(self.0) {
-            Ok(instant) => instant.fmt(f),
-            Err(_) => write!(f, "{} ms", self.0),
-        }
+        let furthest = if self.0 < 0 { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX };
+        jiff::Timestamp::from_millisecond(self.0).unwrap_or(furthest).fmt(f)
     }
 }
 
@@ -138,4 +136,23 @@ pub struct Now {
 /// Whole milliseconds of a duration, saturating.
 pub(crate) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rule_13_3_every_time_can_be_read_back() {
+        for millis in [-1, 0, 1, 1_790_000_000_000] {
+            let wall = Wall::from_unix_millis(millis);
+            assert_eq!(Wall::parse(&wall.to_string()), Some(wall));
+        }
+        // An agent that tells milliseconds where seconds are meant, and the ends of all numbers.
+        for millis in [i64::MIN, 1_790_000_000_000_000, i64::MAX] {
+            let text = Wall::from_unix_millis(millis).to_string();
+            let read = Wall::parse(&text).map(Wall::as_unix_millis);
+            assert!(read.is_some_and(|read| (read < 0) == (millis < 0)), "{text}");
+        }
+    }
 }
