@@ -15,7 +15,8 @@ use crate::routes::App;
 
 /// `GET /metrics`
 pub(crate) async fn serve(State(app): State<Arc<App>>) -> Result<Response, Error> {
-    let mut text = render(&app.handle.snapshot()?.as_ref().clone());
+    let snapshot = app.handle.snapshot()?;
+    let mut text = render(&snapshot);
     text.push_str(&refused(app.handle.refused_deliveries()));
     Ok(with_type("text/plain; version=0.0.4", StatusCode::OK, Body::from(text)))
 }
