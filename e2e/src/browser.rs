@@ -95,6 +95,26 @@ impl Browser {
         self.say("POST", "/url", Some(&json!({ "url": url }))).await;
     }
 
+    /// Opens a tab and looks at it.
+    ///
+    /// # Panics
+    /// The browser opens none.
+    pub async fn new_tab(&self) {
+        let tab = self.say("POST", "/window/new", Some(&json!({"type": "tab"}))).await;
+        let name = tab["handle"].as_str().unwrap();
+        self.say("POST", "/window", Some(&json!({ "handle": name }))).await;
+    }
+
+    /// Looks at the tab that was there first.
+    ///
+    /// # Panics
+    /// The browser has none.
+    pub async fn first_tab(&self) {
+        let tabs = self.say("GET", "/window/handles", None).await;
+        let name = tabs[0].as_str().unwrap();
+        self.say("POST", "/window", Some(&json!({ "handle": name }))).await;
+    }
+
     /// What a script in the page returns.
     pub async fn run(&self, script: &str) -> Value {
         let body = json!({"script": script, "args": []});

@@ -160,8 +160,13 @@ function linked(isUp) {
   link.className = isUp ? "chip on" : "chip off";
 }
 
+let heard = null;
+
+// A browser has few connections to one server: a page that nobody sees gives its own back.
 function listen(url) {
+  if (document.hidden || (heard && heard.readyState !== EventSource.CLOSED)) return;
   const events = new EventSource(url);
+  heard = events;
   events.addEventListener("open", () => linked(true));
   events.addEventListener("error", () => {
     linked(false);
@@ -192,6 +197,9 @@ async function refresh() {
       enable(main);
       if (key) main.querySelector(`[data-post="${CSS.escape(key)}"]`)?.focus();
     }
+    paused();
+    // What was sent off, the server has looked for.
+    if (search && search.value !== search.defaultValue) filter();
     tick();
   } catch {
     tell("The service does not answer.");
@@ -204,5 +212,10 @@ paused();
 tick();
 setInterval(tick, 1000);
 setTimeout(() => { sent.started = true; }, 2000);
-if (main.dataset.live) listen(main.dataset.live);
-else setTimeout(refresh, 2000);
+if (main.dataset.live) {
+  listen(main.dataset.live);
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden) heard?.close();
+    else listen(main.dataset.live);
+  });
+} else setTimeout(refresh, 2000);

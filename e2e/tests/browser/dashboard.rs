@@ -108,6 +108,11 @@ async fn rule_13_3_everything_can_be_done_with_the_keyboard() {
         .browser
         .until("document.querySelector('#run-MT-2').innerText.includes('all hinges')")
         .await;
+    stage.handle.pause().unwrap();
+    let resume = "document.querySelector('[data-post=\"/api/v1/resume\"]')";
+    stage.browser.until(&format!("!{resume}.hidden")).await;
+    stage.handle.resume().unwrap();
+    stage.browser.until(&format!("{resume}.hidden")).await;
     stage.visit("/").await;
     stage.browser.until("document.querySelector('#run-MT-1')").await;
 
@@ -179,4 +184,25 @@ async fn rule_13_2_a_page_that_hears_nothing_says_so() {
     stage.end_server();
     stage.browser.until("document.querySelector('#link').textContent === 'no connection'").await;
     stage.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_13_3_any_number_of_tabs_can_be_open() {
+    let stage = Stage::new().await;
+    stage.add(issue("1", "Sand the door", "hang"));
+    // A browser has six connections to one server.
+    for _ in 0..8 {
+        stage.visit("/").await;
+        stage.browser.until("document.querySelector('#link').textContent === 'live'").await;
+        stage.browser.new_tab().await;
+    }
+    stage.visit("/").await;
+    stage.browser.until("document.querySelector('#run-MT-1')").await;
+    stage.board.set_state("1", "Done");
+    stage.handle.poll_now().unwrap();
+    stage.browser.until("document.querySelector('#run-MT-1') === null").await;
+    // One that is looked at again has not missed anything.
+    stage.browser.first_tab().await;
+    stage.browser.until("document.querySelector('#none-running')").await;
+    stage.close().await;
 }
