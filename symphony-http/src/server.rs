@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::process::{Resource, getrlimit};
 use symphony_runtime::Handle;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -21,6 +22,9 @@ use crate::routes;
 
 /// How many connections there may be at a time.
 const CONNECTIONS: usize = 512;
+
+/// And at most one for so many files that the process may have open: agents need them too.
+const FILES_EACH: u64 = 4;
 
 /// How long the first lines of a request may take to arrive.
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);
@@ -88,7 +92,7 @@ impl Server {
     pub async fn serve(self, handle: Handle) {
         info!(address = %self.address, "dashboard and API are served");
         let router = routes::router(handle, self.guard);
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let places = Arc::new(Semaphore::new(places(getrlimit(Resource::Nofile).current)));
         // Dropped with this future, and its connections with it.
         let mut connections = JoinSet::new();
         loop {
@@ -112,6 +116,13 @@ impl Server {
     }
 }
 
+/// How many connections there may be where so many files may be open.
+fn places(files: Option<u64>) -> usize {
+    let quarter =
+        files.map_or(usize::MAX, |files| usize::try_from(files / FILES_EACH).unwrap_or(usize::MAX));
+    quarter.clamp(1, CONNECTIONS)
+}
+
 async fn converse(stream: TcpStream, router: axum::Router) {
     let _ = stream.set_nodelay(true);
     let io = TokioIo::new(Patient::new(stream, STAND_STILL));
@@ -120,5 +131,17 @@ async fn converse(stream: TcpStream, router: axum::Router) {
     let served = http.serve_connection(io, TowerToHyperService::new(router)).await;
     if let Err(error) = served {
         debug!(%error, "a connection ended early");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rule_13_3_who_looks_leaves_files_for_agents() {
+        for (files, most) in [(None, 512), (Some(1 << 20), 512), (Some(1_024), 256), (Some(2), 1)] {
+            assert_eq!(places(files), most, "{files:?}");
+        }
     }
 }
