@@ -93,6 +93,8 @@ struct Inner<F> {
     kept_bytes: usize,
     /// The number of the last event that is not kept any more.
     dropped: u64,
+    /// Everything, as it was sent to the last one that joined, with the number of the last event.
+    whole: Option<(u64, Bytes)>,
 }
 
 impl<F: Feed> Hub<F> {
@@ -106,6 +108,7 @@ impl<F: Feed> Hub<F> {
             kept: VecDeque::new(),
             kept_bytes: 0,
             dropped: 0,
+            whole: None,
         };
         let hub = Arc::new(Self {
             inner: Mutex::new(inner),
@@ -211,12 +214,12 @@ impl<F: Feed> Hub<F> {
             let seen = last_seen.and_then(|id| parse_id(id, self.life));
             let first = match seen.filter(|seen| (inner.dropped..=inner.last).contains(seen)) {
                 Some(seen) => inner.since(seen),
-                None => inner.whole(self.life),
+                None => VecDeque::from([inner.whole(self.life)]),
             };
             (first, self.frames.subscribe())
         };
         self.joined.notify_one();
-        let listener = Listener { first: Some(first), receiver, _place: place };
+        let listener = Listener { first, receiver, _place: place };
         Some(stream::unfold(listener, |mut listener| async move {
             let bytes = listener.next().await?;
             Some((Ok(bytes), listener))
@@ -256,24 +259,32 @@ impl<F: Feed> Inner<F> {
         self.dropped = self.last + 1; // what happens from now on is not noticed
         self.last = self.dropped;
         self.is_awake = false;
+        self.whole = None;
         self.feed.reset();
     }
 
-    /// What came after this event; nothing but a comment if nothing has.
-    fn since(&self, seen: u64) -> Bytes {
-        let mut text = b": welcome back\n\n".to_vec();
+    /// What came after this event, shared with whoever hears the same; a comment comes first, so
+    /// that something comes.
+    fn since(&self, seen: u64) -> VecDeque<Bytes> {
         let later = self.kept.iter().filter(|frame| frame.last > seen);
-        later.for_each(|frame| text.extend_from_slice(&frame.bytes));
-        text.into()
+        let welcome = Bytes::from_static(b": welcome back\n\n");
+        std::iter::once(welcome).chain(later.map(|frame| frame.bytes.clone())).collect()
     }
 
-    /// Everything, with the number of the last event.
-    fn whole(&self, life: u64) -> Bytes {
+    /// Everything, with the number of the last event: written once for all who join meanwhile.
+    fn whole(&mut self, life: u64) -> Bytes {
+        if let Some((number, bytes)) = &self.whole
+            && *number == self.last
+        {
+            return bytes.clone();
+        }
         let mut text = String::new();
         for event in self.feed.whole() {
             write_event(&mut text, life, self.last, &event);
         }
-        text.into()
+        let bytes = Bytes::from(text);
+        self.whole = Some((self.last, bytes.clone()));
+        bytes
     }
 }
 
@@ -292,7 +303,7 @@ fn parse_id(text: &str, life: u64) -> Option<u64> {
 
 /// One that listens.
 struct Listener<F: Feed> {
-    first: Option<Bytes>,
+    first: VecDeque<Bytes>,
     receiver: broadcast::Receiver<Frame>,
     _place: Place<F>,
 }
@@ -300,7 +311,7 @@ struct Listener<F: Feed> {
 impl<F: Feed> Listener<F> {
     /// The next bytes; `None` when the service has ended, or for one that fell behind.
     async fn next(&mut self) -> Option<Bytes> {
-        if let Some(first) = self.first.take() {
+        if let Some(first) = self.first.pop_front() {
             return Some(first);
         }
         tokio::select! {

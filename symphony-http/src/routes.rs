@@ -148,7 +148,13 @@ pub(crate) fn api() -> Vec<Route> {
         ),
         read("/metrics", "Counts for Prometheus", Answer::Text, &[], get(metrics::serve)),
         read("/healthz", "Whether the service lives", Answer::Text, &[], get(api::health)),
-        read("/readyz", "Whether it takes work", Answer::Text, &[], get(api::ready)),
+        read(
+            "/readyz",
+            "Whether the service lives and is not ending",
+            Answer::Text,
+            &[],
+            get(api::ready),
+        ),
     ]
 }
 

@@ -46,6 +46,13 @@ struct History {
     last: u64,
 }
 
+impl History {
+    /// Whether a run of it lives.
+    fn lives(&self) -> bool {
+        self.runs.back().is_some_and(|(_, run)| run.ended_at.is_none())
+    }
+}
+
 #[derive(Debug)]
 enum Happening {
     Agent(RunId, Arc<AgentEvent>),
@@ -169,7 +176,8 @@ impl Issues {
     }
 
     fn forget_one(&mut self) {
-        let oldest = self.issues.iter().min_by_key(|(_, history)| history.last);
+        // One that is worked on goes last: what follows would be lost too.
+        let oldest = self.issues.iter().min_by_key(|(_, history)| (history.lives(), history.last));
         let Some(id) = oldest.map(|(id, _)| id.clone()) else { return };
         if let Some(history) = self.issues.remove(&id) {
             self.events -= history.events.len();
@@ -257,6 +265,25 @@ mod tests {
         assert_eq!(inner.events, counted);
         assert!(!inner.issues.contains_key(&IssueId::from("0")));
         assert_eq!(inner.runs.len(), inner.issues.len());
+    }
+
+    #[test]
+    fn an_issue_that_is_worked_on_is_forgotten_last() {
+        let recent = Recent::default();
+        recent.tell(Wall::default(), &started("live", 0));
+        for issue in 1..=(ALL / EVENTS + 2) as u64 {
+            recent.tell(Wall::default(), &started(&issue.to_string(), issue));
+            let run = RunId { boot: 1, number: issue };
+            (0..EVENTS).for_each(|name| recent.hear(run, &event(name)));
+            let (end, took) = (RunEnd::Succeeded, Duration::from_secs(1));
+            recent.tell(
+                Wall::default(),
+                &notice(&issue.to_string(), issue, Happened::Ended { end, took }),
+            );
+        }
+        let inner = recent.lock();
+        assert!(inner.events <= ALL && inner.issues.contains_key(&IssueId::from("live")));
+        assert!(!inner.issues.contains_key(&IssueId::from("1")));
     }
 
     #[test]
