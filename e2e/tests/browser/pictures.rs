@@ -7,11 +7,9 @@ use symphony_e2e::Look;
 
 use crate::stage::{Stage, blocker, issue};
 
-/// Where pictures go: below the target folder, unless told otherwise.
+/// Where pictures go.
 fn folder() -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let folder = std::env::var_os("SYMPHONY_SCREENSHOTS").map(PathBuf::from);
-    let folder = root.join(folder.unwrap_or_else(|| "target/screenshots".into()));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/screenshots");
     fs::create_dir_all(&folder).unwrap();
     folder
 }
