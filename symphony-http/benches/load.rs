@@ -49,7 +49,7 @@ const FULL: Size = Size {
     listeners: 100,
     deaf: 10,
     window: Duration::from_secs(5),
-    rounds: 3,
+    rounds: 5,
     reads: 1_000,
 };
 
