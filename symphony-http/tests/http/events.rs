@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use symphony_http::Config;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpSocket, TcpStream};
@@ -96,6 +96,12 @@ async fn rule_13_3_the_stream_tells_the_state_and_then_what_changes() {
         assert_eq!(row.data["row"]["reason"], "operator");
     }
     assert!(rest.seen.iter().all(|event| event.name != "state"), "{:#?}", rest.seen);
+    // Who comes now is told how things are now.
+    let now = Listener::join(&stage, "/api/v1/events", None).await.next().await.unwrap();
+    assert_eq!(
+        (now.data["running"].clone(), &now.data["counts"]["blocked"]),
+        (json!([]), &json!(2))
+    );
     let numbers: Vec<u64> = rest
         .seen
         .iter()
