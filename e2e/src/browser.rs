@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
@@ -20,6 +21,8 @@ pub struct Browser {
     driver: Child,
     port: u16,
     session: String,
+    /// The browser itself, which outlives a driver that is killed.
+    process: Option<Pid>,
     _profile: tempfile::TempDir,
 }
 
@@ -83,7 +86,10 @@ impl Browser {
         }}});
         let answer = ask(port, "POST", "/session", Some(&wanted)).await;
         let session = answer["sessionId"].as_str().unwrap().to_owned();
-        Self { driver, port, session, _profile: profile }
+        let process = answer["capabilities"]["goog:processID"].as_i64();
+        let process = process.and_then(|pid| Pid::from_raw(pid.try_into().ok()?));
+        assert!(process.is_some(), "the driver does not say which process the browser is");
+        Self { driver, port, session, process, _profile: profile }
     }
 
     async fn say(&self, method: &str, path: &str, body: Option<&Value>) -> Value {
@@ -205,7 +211,17 @@ impl Browser {
     /// Closes the window and waits until the browser is gone.
     pub async fn close(mut self) {
         self.say("DELETE", "", None).await;
+        self.process = None;
         let _ = self.driver.kill().await;
+    }
+}
+
+impl Drop for Browser {
+    /// A test that failed leaves no browser behind.
+    fn drop(&mut self) {
+        if let Some(process) = self.process {
+            let _ = kill_process(process, Signal::KILL);
+        }
     }
 }
 
