@@ -174,7 +174,7 @@ impl ShellSession {
         self.request.updates.send(AgentUpdate::ToolBegan); // silence is now no stall
         let name = "update_issue".to_owned();
         let result = tools.call(ToolCall { name, arguments, issue }).await;
-        self.request.updates.send(AgentUpdate::ToolEnded);
+        self.request.updates.send(AgentUpdate::ToolEnded { changed_issue: result.changed });
         if !result.success {
             self.show("tool_call_failed", &result.text);
         }

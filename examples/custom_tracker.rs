@@ -228,7 +228,7 @@ impl AgentTools for TodoTracker {
     }
 
     async fn call(&self, call: ToolCall) -> ToolResult {
-        let failure = |text: String| ToolResult { success: false, text };
+        let failure = |text: String| ToolResult::failure(text);
         if call.name != "update_issue" {
             return failure("there is only the tool update_issue".to_owned());
         }
@@ -241,7 +241,7 @@ impl AgentTools for TodoTracker {
         let (file, identifier) = (Arc::clone(&self.file), call.issue.identifier.clone());
         let moved = move || file.move_to(identifier.as_str(), &state);
         match tokio::task::spawn_blocking(moved).await {
-            Ok(Ok(())) => ToolResult { success: true, text: "moved".to_owned() },
+            Ok(Ok(())) => ToolResult::success("moved").with_change(true),
             Ok(Err(error)) => failure(error.to_string()),
             Err(error) => failure(error.to_string()),
         }

@@ -121,7 +121,11 @@ impl News {
         if self.told_owes != self.owes {
             self.told_owes = self.owes;
             is_told = true;
-            let change = if self.owes { AgentUpdate::ToolBegan } else { AgentUpdate::ToolEnded };
+            let change = if self.owes {
+                AgentUpdate::ToolBegan
+            } else {
+                AgentUpdate::ToolEnded { changed_issue: false }
+            };
             self.updates.send(change);
         }
         if !is_told {

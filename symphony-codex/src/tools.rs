@@ -64,7 +64,7 @@ impl Tools {
         // In a task of its own: a tool that panics is a tool that failed.
         let task = AbortOnDropHandle::new(tokio::spawn(async move { tools.call(call).await }));
         self.calls.spawn(async move {
-            let failed = |text: &str| ToolResult { success: false, text: text.to_owned() };
+            let failed = |text: &str| ToolResult::failure(text);
             let result = match tokio::time::timeout(PATIENCE, task).await {
                 Ok(Ok(result)) => result,
                 Ok(Err(_)) => failed("the tool failed inside Symphony; see its log"),

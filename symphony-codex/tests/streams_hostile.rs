@@ -213,7 +213,7 @@ impl AgentTools for Quick {
     }
 
     async fn call(&self, _: ToolCall) -> ToolResult {
-        ToolResult { success: true, text: "done".to_owned() }
+        ToolResult::success("done")
     }
 }
 

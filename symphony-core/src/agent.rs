@@ -239,7 +239,14 @@ pub enum AgentUpdate {
     /// Symphony runs a tool for the agent: until it answers, silence is no stall.
     ToolBegan,
     /// The tool has answered.
-    ToolEnded,
+    ToolEnded {
+        /// Whether a call since [`ToolBegan`](Self::ToolBegan) [changed](crate::tracker::ToolResult::changed)
+        /// the tracker.
+        changed_issue: bool,
+    },
+    /// The agent began a turn that was not asked for (contract 10.3). It does not count as one of
+    /// `max_turns`.
+    UnrequestedTurn,
 }
 
 /// Something an agent did, for people.
@@ -331,6 +338,8 @@ pub enum AgentErrorKind {
     TurnCancelled,
     /// The turn needs a person.
     TurnInputRequired,
+    /// The agent keeps starting turns that were not asked for.
+    UnrequestedTurns,
     /// The account's allowance is used up.
     UsageLimit,
     /// The model refuses for a while.
@@ -353,6 +362,7 @@ impl AgentErrorKind {
             Self::TurnFailed => "turn_failed",
             Self::TurnCancelled => "turn_cancelled",
             Self::TurnInputRequired => "turn_input_required",
+            Self::UnrequestedTurns => "unrequested_turns",
             Self::UsageLimit => "usage_limit",
             Self::RateLimited => "rate_limited",
             Self::Unauthorized => "unauthorized",

@@ -80,6 +80,8 @@ pub struct RunningRow {
     pub turns: u32,
     /// How many there may be.
     pub max_turns: u32,
+    /// Turns that the agent began without being asked to; none of them counts as one of `turns`.
+    pub unrequested_turns: u32,
     /// The conversation.
     pub thread: Option<ThreadId>,
     /// `<thread>-<turn>`

@@ -339,9 +339,35 @@ pub struct ToolCall {
 
 /// What a tool answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ToolResult {
     /// Whether it did what was asked.
     pub success: bool,
     /// What the agent reads.
     pub text: String,
+    /// Whether it changed the tracker, or may have: an issue that is seen over after such a call
+    /// was probably moved by its own agent, whose turn is then not cut off (contract 8.2).
+    #[serde(default)]
+    pub changed: bool,
+}
+
+impl ToolResult {
+    /// The call did what was asked, and changed nothing in the tracker.
+    #[must_use]
+    pub fn success(text: impl Into<String>) -> Self {
+        Self { success: true, text: text.into(), changed: false }
+    }
+
+    /// The call did not do what was asked; the text says why.
+    #[must_use]
+    pub fn failure(text: impl Into<String>) -> Self {
+        Self { success: false, text: text.into(), changed: false }
+    }
+
+    /// The call changed the tracker, or may have.
+    #[must_use]
+    pub const fn with_change(mut self, changed: bool) -> Self {
+        self.changed = changed;
+        self
+    }
 }

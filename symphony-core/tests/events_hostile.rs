@@ -357,7 +357,7 @@ impl Dice {
                 at: Wall::default(),
             }))),
             _ if self.chance(50) => RunNews::Agent(AgentUpdate::ToolBegan),
-            _ => RunNews::Agent(AgentUpdate::ToolEnded),
+            _ => RunNews::Agent(AgentUpdate::ToolEnded { changed_issue: self.chance(50) }),
         }
     }
 

@@ -138,6 +138,7 @@ fn is_same_run(a: &RunningRow, b: &RunningRow) -> bool {
         && a.stopping == b.stopping
         && a.stop_overdue == b.stop_overdue
         && a.turns == b.turns
+        && a.unrequested_turns == b.unrequested_turns
         && a.session_id == b.session_id
         && a.pid == b.pid
         && a.tokens == b.tokens

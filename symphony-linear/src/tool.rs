@@ -49,7 +49,8 @@ impl LinearGraphql {
         Self { client, read_only, timeout }
     }
 
-    async fn answer(&self, call: ToolCall) -> Result<String, Refusal> {
+    /// What the agent is shown, and whether the call changed something.
+    async fn answer(&self, call: ToolCall) -> Result<(String, bool), Refusal> {
         if call.name != LINEAR_GRAPHQL {
             return Err(Refusal::new("unknown_tool", format!("there is only {LINEAR_GRAPHQL}")));
         }
@@ -59,7 +60,7 @@ impl LinearGraphql {
             .map_err(|error| Refusal::new("invalid_arguments", error.to_string()))?;
         let reply =
             self.post(&call.issue.id, body).await.map_err(|error| failed(&error, writes))?;
-        result(&reply, writes)
+        result(&reply, writes).map(|text| (text, writes))
     }
 
     /// Makes the request as soon as the budget lets it, unless that takes too long.
@@ -118,8 +119,11 @@ impl AgentTools for LinearGraphql {
 
     async fn call(&self, call: ToolCall) -> ToolResult {
         match self.answer(call).await {
-            Ok(text) => ToolResult { success: true, text },
-            Err(refusal) => ToolResult { success: false, text: refusal.shown() },
+            Ok((text, changed)) => ToolResult::success(text).with_change(changed),
+            Err(refusal) => {
+                let changed = refusal.may_have_changed;
+                ToolResult::failure(refusal.shown()).with_change(changed)
+            }
         }
     }
 }
@@ -233,7 +237,8 @@ fn shown(value: &Value, wrote: bool) -> Result<String, Refusal> {
          fields or a smaller `first`",
         text.len()
     );
-    Err(Refusal::new("result_too_large", message))
+    let refusal = Refusal::new("result_too_large", message);
+    Err(Refusal { may_have_changed: wrote, ..refusal })
 }
 
 /// Why a call did nothing, or is not known to have done anything.
@@ -243,11 +248,13 @@ struct Refusal {
     message: String,
     retry_after: Option<Duration>,
     response: Option<Value>,
+    /// Whether Linear may have made the change all the same.
+    may_have_changed: bool,
 }
 
 impl Refusal {
     const fn new(code: &'static str, message: String) -> Self {
-        Self { code, message, retry_after: None, response: None }
+        Self { code, message, retry_after: None, response: None, may_have_changed: false }
     }
 
     /// What the agent reads: a code to branch on and a message to act on.
@@ -277,7 +284,8 @@ fn failed(error: &LinearError, writes: bool) -> Refusal {
         | LinearError::Unexpected(_) => true,
         _ => false,
     };
-    if is_lost && writes {
+    refusal.may_have_changed = is_lost && writes;
+    if refusal.may_have_changed {
         refusal.message += "; the change may have been made: look before you repeat it";
     }
     refusal.retry_after = error.retry_at().and_then(|at| crate::client::wall().until(at));

@@ -68,10 +68,10 @@ impl AgentTools for UpdateIssue {
 
     async fn call(&self, call: ToolCall) -> ToolResult {
         match self.update(call).await {
-            Ok(issue) => ToolResult { success: true, text: json!({ "issue": issue }).to_string() },
-            Err(refusal) => {
-                ToolResult { success: false, text: json!({ "error": refusal.shown() }).to_string() }
+            Ok(issue) => {
+                ToolResult::success(json!({ "issue": issue }).to_string()).with_change(true)
             }
+            Err(refusal) => ToolResult::failure(json!({ "error": refusal.shown() }).to_string()),
         }
     }
 }

@@ -215,13 +215,13 @@ async fn rule_10_7_a_tool_is_called_for_the_sessions_own_issue() {
     assert_eq!(board.issue("1").unwrap().state, "done".into());
     let expected = [
         AgentUpdate::ToolBegan,
-        AgentUpdate::ToolEnded,
+        AgentUpdate::ToolEnded { changed_issue: true },
         event("notification", "update_issue: done"),
         AgentUpdate::ToolBegan,
-        AgentUpdate::ToolEnded,
+        AgentUpdate::ToolEnded { changed_issue: false },
         event("notification", "update_issue: refused"),
         AgentUpdate::ToolBegan,
-        AgentUpdate::ToolEnded,
+        AgentUpdate::ToolEnded { changed_issue: false },
         event("notification", "dance: refused"),
     ];
     assert_eq!(stage.said()[2..11], expected);
@@ -243,7 +243,7 @@ async fn rule_10_7_without_tools_a_call_is_refused_and_the_session_goes_on() {
     let refused = Did::Call {
         tool: "update_issue".to_owned(),
         arguments: json!({ "state": "Done" }),
-        result: ToolResult { success: false, text: "there are no tools".to_owned() },
+        result: ToolResult::failure("there are no tools"),
     };
     assert_eq!(agent.journal().count(|did| *did == refused), 1);
 }

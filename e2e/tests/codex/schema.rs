@@ -67,7 +67,7 @@ impl AgentTools for OneTool {
     }
 
     async fn call(&self, _: ToolCall) -> ToolResult {
-        ToolResult { success: true, text: "seen".to_owned() }
+        ToolResult::success("seen")
     }
 }
 

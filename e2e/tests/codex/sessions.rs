@@ -35,7 +35,7 @@ impl AgentTools for Notes {
 
     async fn call(&self, call: ToolCall) -> ToolResult {
         self.0.lock().unwrap().push(call.arguments);
-        ToolResult { success: true, text: format!("noted for {}", call.issue.identifier) }
+        ToolResult::success(format!("noted for {}", call.issue.identifier))
     }
 }
 

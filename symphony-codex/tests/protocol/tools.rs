@@ -30,7 +30,11 @@ impl AgentTools for Obedient {
         tokio::time::sleep(Duration::from_secs(number("seconds"))).await;
         let long = "x".repeat(usize::try_from(number("length")).unwrap());
         let text = format!("{} {} {long}", call.name, call.issue.identifier);
-        ToolResult { success: call.arguments.is_object(), text }
+        if call.arguments.is_object() {
+            ToolResult::success(text)
+        } else {
+            ToolResult::failure(text)
+        }
     }
 }
 
@@ -97,7 +101,10 @@ async fn rule_10_7_every_call_has_a_result_and_the_session_goes_on() {
         let said = result["contentItems"][0]["text"].as_str().unwrap();
         assert!(said.starts_with(text), "{said}");
         let count = |wanted| told.all().iter().filter(|update| **update == wanted).count();
-        assert_eq!(count(AgentUpdate::ToolBegan), count(AgentUpdate::ToolEnded));
+        assert_eq!(
+            count(AgentUpdate::ToolBegan),
+            count(AgentUpdate::ToolEnded { changed_issue: false })
+        );
     }
 }
 
@@ -138,9 +145,9 @@ async fn rule_10_7_a_slow_tool_does_not_stop_the_reading_and_is_no_silence() {
     let tools: Vec<_> = told
         .all()
         .into_iter()
-        .filter(|update| matches!(update, AgentUpdate::ToolBegan | AgentUpdate::ToolEnded))
+        .filter(|update| matches!(update, AgentUpdate::ToolBegan | AgentUpdate::ToolEnded { .. }))
         .collect();
-    assert_eq!(tools, [AgentUpdate::ToolBegan, AgentUpdate::ToolEnded]);
+    assert_eq!(tools, [AgentUpdate::ToolBegan, AgentUpdate::ToolEnded { changed_issue: false }]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,5 +219,8 @@ async fn rule_10_4_a_flood_of_calls_is_folded_and_each_is_answered() {
     let updates = told.all().split_off(before);
     assert!(updates.len() < 20, "{} updates", updates.len());
     let count = |wanted| updates.iter().filter(|update| **update == wanted).count();
-    assert_eq!(count(AgentUpdate::ToolBegan), count(AgentUpdate::ToolEnded));
+    assert_eq!(
+        count(AgentUpdate::ToolBegan),
+        count(AgentUpdate::ToolEnded { changed_issue: false })
+    );
 }

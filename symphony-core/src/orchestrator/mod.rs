@@ -288,6 +288,7 @@ const fn is_routine(event: &Event) -> bool {
                         | AgentUpdate::Usage { .. }
                         | AgentUpdate::RateLimits(_)
                         | AgentUpdate::ToolBegan
+                        | AgentUpdate::UnrequestedTurn
                 ),
                 ..
             }

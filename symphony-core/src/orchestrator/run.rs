@@ -39,6 +39,8 @@ pub(super) struct Run {
     pub(super) phase: Phase,
     pub(super) turns: u32,
     pub(super) max_turns: u32,
+    /// Turns that the agent began by itself.
+    pub(super) unrequested_turns: u32,
     pub(super) session_id: Option<Arc<str>>,
     pub(super) pid: Option<u32>,
     pub(super) tokens: Tokens,
@@ -83,6 +85,7 @@ impl Run {
             phase: Phase::default(),
             turns: 0,
             max_turns: settings.agent.max_turns,
+            unrequested_turns: 0,
             session_id: None,
             pid: None,
             tokens: Tokens::default(),
@@ -193,7 +196,10 @@ impl Orchestrator {
             AgentUpdate::Alive => {}
             AgentUpdate::Event(event) => run.last_event = Some(event),
             AgentUpdate::ToolBegan => run.owed = run.owed.saturating_add(1),
-            AgentUpdate::ToolEnded => {
+            AgentUpdate::UnrequestedTurn => {
+                run.unrequested_turns = run.unrequested_turns.saturating_add(1);
+            }
+            AgentUpdate::ToolEnded { .. } => {
                 run.owed = run.owed.saturating_sub(1);
                 self.watch_for_stall(id);
             }

@@ -115,6 +115,7 @@ fn running(
         started: run.started,
         turns: run.turns,
         max_turns: run.max_turns,
+        unrequested_turns: run.unrequested_turns,
         thread: claim.thread.as_ref().map(|thread| thread.id.clone()),
         session_id: run.session_id.clone(),
         pid: run.pid,

@@ -28,6 +28,9 @@ pub struct RunningStatus {
     pub turn_count: u32,
     /// How many there may be.
     pub max_turns: u32,
+    /// Turns that the agent began without being asked to.
+    #[serde(default)]
+    pub unrequested_turns: u32,
     /// Where it is.
     pub phase: Phase,
     /// Why it was told to stop, if it was.
@@ -74,6 +77,7 @@ impl RunningStatus {
             session_id: row.session_id.as_deref().map(|id| plain(id, TITLE)),
             turn_count: row.turns,
             max_turns: row.max_turns,
+            unrequested_turns: row.unrequested_turns,
             phase: row.phase,
             stopping: row.stopping,
             stop_overdue: row.stop_overdue,

@@ -530,9 +530,7 @@ impl AgentTools for Tools {
         let valid = call.arguments["state"].is_string()
             || call.name != "update_issue"
             || self.0 == Some(Mistake::AcceptsAnyArguments);
-        ToolResult {
-            success: known && valid,
-            text: format!("{} on {}", call.name, call.issue.identifier),
-        }
+        let text = format!("{} on {}", call.name, call.issue.identifier);
+        if known && valid { ToolResult::success(text) } else { ToolResult::failure(text) }
     }
 }

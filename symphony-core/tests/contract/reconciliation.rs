@@ -49,7 +49,7 @@ fn rule_8_1_by_deadline_also_when_a_tool_call_outlasted_an_earlier_one() {
     desk.works_on([issue("MT-1")]);
     desk.run("MT-1").says(AgentUpdate::ToolBegan);
     desk.advance(400_000);
-    desk.run("MT-1").says(AgentUpdate::ToolEnded);
+    desk.run("MT-1").says(AgentUpdate::ToolEnded { changed_issue: false });
     desk.advance(300_000);
     assert_eq!(desk.told(), ["stop MT-1: Stalled"]);
 }
@@ -89,10 +89,10 @@ fn rule_8_1_the_clock_stands_still_during_tool_calls() {
     desk.run("MT-1").says(AgentUpdate::ToolBegan);
     desk.run("MT-1").says(AgentUpdate::ToolBegan);
     desk.live(1_000_000);
-    desk.run("MT-1").says(AgentUpdate::ToolEnded);
+    desk.run("MT-1").says(AgentUpdate::ToolEnded { changed_issue: false });
     desk.live(1_000_000);
     assert_eq!(desk.told(), NONE, "one of them still runs");
-    desk.run("MT-1").says(AgentUpdate::ToolEnded);
+    desk.run("MT-1").says(AgentUpdate::ToolEnded { changed_issue: false });
     desk.live(299_999);
     assert_eq!(desk.told(), NONE);
     desk.live(1);

@@ -310,7 +310,11 @@ impl Agents {
         }
         if agent.tool_open {
             agent.tool_open = false;
-            return self.go_on(vec![RunNews::Agent(AgentUpdate::ToolEnded)], low, high);
+            return self.go_on(
+                vec![RunNews::Agent(AgentUpdate::ToolEnded { changed_issue: false })],
+                low,
+                high,
+            );
         }
         if beats >= agent.script.beats {
             return self.end_turn(agent, around);

@@ -147,8 +147,11 @@ impl RunBook {
             }
             AgentUpdate::Event(event) => self.event = Some(Arc::clone(event)),
             AgentUpdate::ToolBegan => self.tools += 1,
-            AgentUpdate::ToolEnded => self.tools = self.tools.saturating_sub(1),
-            AgentUpdate::Alive | AgentUpdate::Usage { .. } | AgentUpdate::RateLimits(_) => {}
+            AgentUpdate::ToolEnded { .. } => self.tools = self.tools.saturating_sub(1),
+            AgentUpdate::Alive
+            | AgentUpdate::Usage { .. }
+            | AgentUpdate::RateLimits(_)
+            | AgentUpdate::UnrequestedTurn => {}
         }
     }
 

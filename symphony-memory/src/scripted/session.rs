@@ -129,9 +129,10 @@ impl ScriptedSession {
         self.request.updates.send(AgentUpdate::ToolBegan);
         let result = match &self.request.tools {
             Some(tools) => tools.call(call).await,
-            None => ToolResult { success: false, text: "there are no tools".to_owned() },
+            None => ToolResult::failure("there are no tools"),
         };
-        self.request.updates.send(AgentUpdate::ToolEnded);
+        let changed_issue = result.changed;
+        self.request.updates.send(AgentUpdate::ToolEnded { changed_issue });
         let outcome = if result.success { "done" } else { "refused" };
         self.event("notification", &format!("{tool}: {outcome}"));
         let arguments = arguments.clone();
