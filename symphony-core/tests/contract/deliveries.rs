@@ -682,3 +682,20 @@ fn rule_12_8_the_day_counts_what_deliveries_cost() {
     desk.live(0);
     assert_eq!(desk.snapshot().polling.requests_today.get("delivery"), Some(&1));
 }
+
+#[test]
+fn rule_5_5_a_removal_does_not_outdate_what_a_delivery_told_since() {
+    let mut desk = settled();
+    desk.works_on([issue("MT-1")]);
+    desk.board([issue("MT-1").state("Done")]);
+    desk.turn_ends("MT-1");
+    assert_eq!(desk.told(), ["finish MT-1"]);
+    // It is reopened, and a read because of that is under way when its run ends.
+    desk.delivered(["MT-1"]);
+    desk.board([issue("MT-1")]);
+    desk.run("MT-1").ends_well();
+    desk.settle();
+    desk.removed("MT-1");
+    desk.live(2_000);
+    assert_eq!(desk.starts(), ["MT-1"], "without another list");
+}

@@ -29,6 +29,16 @@ impl Books {
             .saturating_sub(self.runs.len() as u64)
     }
 
+    /// Free slots that no open read before a start has reserved (6.2): candidates are asked for
+    /// only while there is one (4.5).
+    pub(crate) fn unreserved_slots(&self) -> u64 {
+        let reserved = self.reads.values().map(|open| match &open.purpose {
+            Purpose::Check(ids) if open.generation == self.config.generation => ids.len() as u64,
+            _ => 0,
+        });
+        self.free_slots().saturating_sub(reserved.sum())
+    }
+
     /// The state that a live run is counted by.
     fn state_of(&self, issue: &IssueId, at_start: &StateName) -> StateName {
         let tracked =

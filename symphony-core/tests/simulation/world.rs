@@ -502,7 +502,7 @@ impl World {
         let books = &mut self.books;
         books.settle(&snapshot)?;
         books.check_liveness(&snapshot, wakeup)?;
-        let able = books.valid && !books.shutting_down && books.free_slots() > 0;
+        let able = books.valid && !books.shutting_down && books.unreserved_slots() > 0;
         let settings = Arc::clone(&books.config.settings);
         books.pace.check(now, &snapshot.polling, able, wakeup, &settings)?;
         books.pace.check_saved()?;
