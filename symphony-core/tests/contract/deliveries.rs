@@ -214,6 +214,7 @@ fn rule_12_8_what_a_poll_is_about_to_tell_is_not_read_besides() {
     desk.asked();
     desk.delivered(["MT-1", "MT-2"]);
     desk.command(Command::PollNow);
+    desk.advance(2_000);
     assert_eq!(desk.asked(), ["poll with MT-1"]);
     desk.answer();
     desk.advance(4_000);
@@ -629,6 +630,7 @@ fn rule_12_8_what_was_announced_and_left_to_a_poll_is_no_surprise() {
     desk.delivered(["MT-1", "MT-2"]);
     desk.asked();
     desk.command(Command::PollNow);
+    desk.advance(2_000);
     assert_eq!(desk.asked(), ["poll with MT-1"]);
     desk.live(2 * MINUTE);
     let view = webhook(&desk);

@@ -445,6 +445,12 @@ impl Books {
             "{id}: {:?} instead of {resume:?}",
             start.resume
         );
+        let unanswered = lineage.unanswered && start.resume.is_some();
+        ensure!(
+            start.unanswered == unanswered || lineage.resume_open,
+            "a question without an answer is said (10.6)",
+            "{id}: {start:?}"
+        );
         ensure!(
             start.max_turns == self.settings().agent.max_turns,
             "a run starts with the settings in force",
