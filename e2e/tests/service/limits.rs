@@ -26,7 +26,7 @@ async fn rule_7_1_a_failed_turn_is_a_retry_with_the_models_message() {
     let [(1, message)] = &failures[..] else { panic!("{failures:?}") };
     assert!(message.contains("the oracle is silent"), "{message}");
     let last = live.shut_down().await;
-    assert_eq!((last.totals.failed, last.totals.succeeded), (1, 1));
+    assert_eq!((last.totals.failed, last.totals.done), (1, 1));
     assert_eq!(last.totals.tokens.total, stage.model.cost());
 }
 

@@ -31,7 +31,7 @@ async fn rule_11_4_an_agent_moves_its_issue_to_done_and_the_workspace_is_cleaned
     let last = live.shut_down().await;
     assert_eq!(stage.linear().world().issue("MT-1").unwrap().state, "Done");
     assert!(!stage.workspace().exists());
-    assert_eq!((last.totals.started, last.totals.succeeded), (1, 1));
+    assert_eq!((last.totals.started, last.totals.done), (1, 1));
     assert_eq!(last.totals.tokens.total, stage.model.cost());
     let heard = stage.model.heard(1);
     assert!(heard.contains(r#"\"success\":true"#), "what the tool answered: {heard}");

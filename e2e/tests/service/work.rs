@@ -4,9 +4,10 @@ use std::path::Path;
 
 use serde_json::json;
 use symphony_core::orchestrator::Happened;
+use symphony_core::snapshot::Snapshot;
 use symphony_e2e::{Does, Model};
 
-use crate::stage::{ISSUE, Stage};
+use crate::stage::{ISSUE, Stage, eventually};
 
 /// The tracker's tool, called by the model.
 pub(crate) fn move_to(state: &str) -> Does {
@@ -29,7 +30,7 @@ async fn rule_10_1_an_issue_goes_from_todo_to_done() {
     let last = live.shut_down().await;
     assert_eq!(stage.board.issue(ISSUE).unwrap().state.as_str(), "Done");
     assert!(!stage.workspace().exists(), "the workspace is cleaned");
-    assert_eq!((last.totals.started, last.totals.succeeded), (1, 1));
+    assert_eq!((last.totals.started, last.totals.done), (1, 1));
     assert_eq!(last.totals.tokens.total, stage.model.cost(), "as the model reported");
     assert_eq!(stage.model.asked().len(), 4);
     let heard = stage.model.heard(3);
@@ -38,6 +39,29 @@ async fn rule_10_1_an_issue_goes_from_todo_to_done() {
     assert!(results.contains("work/MT-1"), "the command ran in the workspace: {results}");
     assert!(results.contains("refused"), "the sandbox keeps the rest of the disk: {results}");
     assert!(!outside.exists());
+}
+
+#[tokio::test]
+async fn rule_8_2_a_push_after_the_move_is_not_lost() {
+    let outside = tempfile::tempdir().unwrap();
+    let pushed = outside.path().join("pushed");
+    // Codex lets commands write below /tmp: where temporary files are, a push can be played.
+    let push = format!(
+        "touch here; until [ -e '{0}.go' ]; do sleep 0.1; done; touch '{0}'",
+        pushed.display()
+    );
+    let script = [move_to("Done"), Does::run(&push), Does::Say("It is done.")];
+    let stage = Stage::new(Model::following(script).await);
+    let live = stage.start_with("  thread_sandbox: danger-full-access\n  turn_sandbox_policy: {type: dangerFullAccess}\n").await;
+    eventually("the push", || stage.workspace().join("here").exists()).await;
+    live.handle.poll_now().unwrap();
+    let grace = |seen: &Snapshot| seen.running.iter().find_map(|row| row.finish_by);
+    live.until("the grace", grace).await;
+    std::fs::write(pushed.with_extension("go"), "").unwrap();
+    live.until_done().await;
+    assert!(pushed.exists());
+    let last = live.shut_down().await;
+    assert_eq!((last.totals.started, last.totals.done), (1, 1));
 }
 
 #[tokio::test]
@@ -57,7 +81,7 @@ async fn rule_10_1_several_turns_are_one_conversation() {
     });
     assert_eq!(turns, [(2, 5), (3, 5)]);
     let last = live.shut_down().await;
-    assert_eq!((last.totals.started, last.totals.succeeded), (1, 1));
+    assert_eq!((last.totals.started, last.totals.done), (1, 1));
     assert_eq!(last.totals.tokens.total, stage.model.cost());
     let heard = stage.model.heard(3);
     for said in
@@ -82,7 +106,8 @@ async fn rule_10_3_a_run_after_a_normal_end_resumes_the_conversation_in_a_new_pr
     let live = stage.start().await;
     live.until_done().await;
     let last = live.shut_down().await;
-    assert_eq!((last.totals.started, last.totals.succeeded), (3, 3));
+    let totals = &last.totals;
+    assert_eq!((totals.started, totals.out_of_turns, totals.done), (3, 2, 1));
     assert_eq!(last.totals.tokens.total, stage.model.cost(), "no token is counted twice");
     let heard = stage.model.heard(5);
     assert!(heard.contains("The first run.") && heard.contains("The second run."), "{heard}");

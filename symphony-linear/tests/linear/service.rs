@@ -193,10 +193,10 @@ async fn rule_11_4_an_agent_finishes_its_issue_with_the_tool_and_its_workspace_i
         |id: &str| json!({ "query": query, "variables": { "id": id, "state": "state-MT-done" } });
     let script = Script::new().call(LINEAR_GRAPHQL, done("id-1"));
     let live = Live::start(&fake, 10, script).await;
-    live.until("the first is over", |s| s.totals.succeeded >= 1).await;
+    live.until("the first is over", |s| s.totals.done >= 1).await;
     assert_eq!(fake.world().issue("id-1").unwrap().state, "Done");
     // Its blocker is done: the second one starts.
-    live.until("the second runs", |s| s.totals.succeeded >= 2).await;
+    live.until("the second runs", |s| s.totals.out_of_turns >= 1).await;
     fake.move_to("id-2", "Canceled");
     live.until("nothing is left", |s| {
         s.running.is_empty() && s.waiting.is_empty() && s.cleaning.is_empty()

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
 mod dry_run;
+mod finish;
 mod hooks;
 mod identifiers;
 mod reload;

@@ -64,8 +64,8 @@ fn unstarted(number: u32, reason: &str, message: &str) -> Value {
 fn empty() -> Value {
     let mut totals = tokens(0);
     let more = json!({
-        "seconds_running": 0.0, "runs_started": 0, "runs_succeeded": 0, "runs_failed": 0,
-        "runs_cancelled": 0, "runs_input_required": 0,
+        "seconds_running": 0.0, "runs_started": 0, "runs_done": 0, "runs_succeeded": 0, "runs_out_of_turns": 0,
+        "runs_failed": 0, "runs_cancelled": 0, "runs_input_required": 0,
     });
     totals.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let job = |job: &str, due: &str| {
@@ -140,7 +140,9 @@ fn busy() -> Value {
         ("total_tokens", json!(1_234_500)),
         ("seconds_running", json!(7_993.4)),
         ("runs_started", json!(31)),
-        ("runs_succeeded", json!(24)),
+        ("runs_done", json!(21)),
+        ("runs_succeeded", json!(2)),
+        ("runs_out_of_turns", json!(1)),
         ("runs_failed", json!(2)),
         ("runs_input_required", json!(1)),
     ] {
