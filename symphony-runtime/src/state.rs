@@ -13,7 +13,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::disk::{DiskError, Root};
 
-const FILE: &str = "state.json";
+/// Its name among Symphony's own.
+pub(crate) const FILE: &str = "state.json";
 
 /// What the last life left.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
