@@ -131,6 +131,12 @@ impl DiskError {
         move |source| Self::Io { doing, path, source }
     }
 
+    /// Whether a file of ours is not the trouble, but something else in its place.
+    pub(crate) const fn is_of_a_stranger(&self) -> bool {
+        use Errno as E;
+        matches!(self, Self::Io { source: E::ACCESS | E::PERM | E::ISDIR | E::LOOP | E::NXIO, .. })
+    }
+
     /// The same for something that may be another user's.
     fn denied(
         doing: &'static str,

@@ -1,6 +1,7 @@
 //! What one life of the service leaves to the next (contract 4.2, 12.4, 14.3).
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
@@ -124,8 +125,15 @@ async fn rule_12_4_a_damaged_state_file_is_set_aside_and_no_run_id_is_used_again
         fs::write(own.join("state.json"), damage).unwrap();
         assert!(boot().await > 1_000_000, "greater than any count of lives");
     }
+    // Nor does something else in its place stop the service.
+    fs::remove_file(own.join("state.json")).unwrap();
+    fs::create_dir(own.join("state.json")).unwrap();
+    assert!(boot().await > 1_000_000);
+    fs::remove_file(own.join("state.json")).unwrap();
+    symlink("/etc/passwd", own.join("state.json")).unwrap();
+    assert!(boot().await > 1_000_000);
     let aside = names(&own.join("aside"));
-    assert_eq!(aside.len(), 4, "{aside:?}");
+    assert_eq!(aside.len(), 6, "{aside:?}");
     assert!(aside.iter().all(|name| name.starts_with("state.json~")));
 }
 
