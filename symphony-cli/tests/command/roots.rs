@@ -5,7 +5,7 @@ use std::process::{Child, Command};
 
 use rustix::process::Signal;
 
-use crate::program::{Service, Stage, files, wait_for};
+use crate::program::{Stage, files, wait_for};
 
 /// An agent that stays: a hook that lives as long as its run.
 const HOOK: &str = "before_run: echo $$ > ../../began.$SYMPHONY_ISSUE_IDENTIFIER; exec sleep 1000";
@@ -20,13 +20,6 @@ fn workflow(issues: &str, hooks: &str) -> String {
 
 fn issue(identifier: &str) -> String {
     format!("      - {{identifier: {identifier}, title: Wait, state: Todo}}\n")
-}
-
-fn stop(service: Service) -> String {
-    service.signal(Signal::TERM);
-    let (code, rest) = service.end();
-    assert_eq!(code, Some(0), "{rest}");
-    rest
 }
 
 #[test]
@@ -46,7 +39,7 @@ fn rule_14_3_a_second_service_is_refused_also_without_the_lock_file() {
     first.log_until("the lock file was removed or replaced; it was made anew");
     let lock = stage.read("work/~symphony/lock");
     assert!(lock.contains(&first.id().to_string()), "{lock}");
-    stop(first);
+    first.stop();
     stage.wait_until_nothing_is_left();
 }
 
@@ -62,11 +55,11 @@ fn rule_14_3_a_service_at_an_equal_path_ends_nobody_elses_agents() {
     let mut second = stage.start(&["run", "OTHER.md"]);
     let log = second.log_until("run started").concat();
     assert!(!log.contains("ended what an earlier life had left"), "{log}");
-    stop(second);
+    second.stop();
     let log = first.heard();
     assert!(!log.contains("run failed") && !log.contains("hook ended"), "{log}");
     fs::remove_dir_all(stage.path("work")).unwrap();
-    stop(first);
+    first.stop();
     stage.wait_until_nothing_is_left();
 }
 
@@ -106,7 +99,7 @@ fn rule_14_3_a_forged_run_record_ends_nobody() {
     assert!(!log.contains("ended what an earlier life had left"), "{log}");
     assert_eq!(person.0.try_wait().unwrap(), None, "{log}");
     assert!(files(&stage.path("work/~symphony/runs")).is_empty());
-    stop(service);
+    service.stop();
 }
 
 #[test]
@@ -123,7 +116,7 @@ fn rule_9_2_an_agent_that_closes_its_folder_and_the_root_stops_no_work() {
     for _ in 1..=4 {
         service.log_until("workspace removed");
     }
-    stop(service);
+    service.stop();
     assert!(stage.path("seen").exists(), "the hook ran in a folder that was closed");
     stage.give_away("work");
     let left: Vec<_> = files(&stage.path("work"));
@@ -148,6 +141,6 @@ fn rule_12_4_a_state_that_cannot_be_written_is_told_once_and_not_with_every_poll
     }
     fs::remove_dir(&in_the_way).unwrap();
     log.extend(service.log_until("the state file is written again"));
-    log.push(stop(service));
+    log.push(service.stop());
     assert_eq!(log.concat().matches("the state file").count(), 2, "{log:#?}");
 }

@@ -3,6 +3,7 @@
 
 use std::any::type_name;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
 use super::*;
@@ -20,9 +21,15 @@ fn as_any_user<F: Fn()>(test: F) {
     let name = name.split_once("::").unwrap().1;
     let dir = tempfile::Builder::new().prefix("runtime-").tempdir().unwrap();
     std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY)).unwrap();
+    run_without_privileges(&[name], "TMPDIR", dir.path());
+}
+
+/// Runs one test of this program as a user who is not root.
+fn run_without_privileges(args: &[&str], variable: &str, value: &Path) {
     let output = Command::new(std::env::current_exe().unwrap())
-        .args([name, "--exact", "--nocapture"])
-        .env("TMPDIR", dir.path())
+        .args(args)
+        .args(["--exact", "--nocapture"])
+        .env(variable, value)
         .uid(NOBODY)
         .gid(NOBODY)
         .output()
@@ -33,11 +40,11 @@ fn as_any_user<F: Fn()>(test: F) {
     assert!(shown.contains("1 passed"), "{shown}");
 }
 
-fn set_mode(path: impl AsRef<std::path::Path>, mode: u32) {
+fn set_mode(path: impl AsRef<Path>, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-fn mode(path: impl AsRef<std::path::Path>) -> u32 {
+fn mode(path: impl AsRef<Path>) -> u32 {
     fs::metadata(path).unwrap().mode() & 0o777
 }
 
@@ -190,21 +197,8 @@ fn rule_9_2_another_users_folder_is_named_and_kept_as_root() {
     ["", "MT-2", "MT-2/deep", "MT-3"].into_iter().for_each(give);
     ["MT-1", "MT-2/deep/not-ours"].into_iter().for_each(|name| set_mode(root.join(name), 0o700));
     std::os::unix::fs::chown(dir.path(), Some(NOBODY), Some(NOBODY)).unwrap();
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "disk::tests::rights::in_a_root_with_things_of_another_user",
-            "--exact",
-            "--ignored",
-        ])
-        .args(["--nocapture"])
-        .env("SYMPHONY_TEST_ROOT", &root)
-        .uid(NOBODY)
-        .gid(NOBODY)
-        .output()
-        .unwrap();
-    let shown = String::from_utf8_lossy(&output.stdout);
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && shown.contains("1 passed"), "{shown}{errors}");
+    let test = "disk::tests::rights::in_a_root_with_things_of_another_user";
+    run_without_privileges(&[test, "--ignored"], "SYMPHONY_TEST_ROOT", &root);
     assert!(root.join("MT-1").is_dir());
 }
 
@@ -212,7 +206,7 @@ fn rule_9_2_another_users_folder_is_named_and_kept_as_root() {
 #[ignore = "not a test: what another one runs as a user without privileges"]
 fn in_a_root_with_things_of_another_user() {
     let Ok(path) = std::env::var("SYMPHONY_TEST_ROOT") else { return };
-    let root = Arc::new(Root::open(Root::resolve(std::path::Path::new(&path)).unwrap()).unwrap());
+    let root = Arc::new(Root::open(Root::resolve(Path::new(&path)).unwrap()).unwrap());
     let outside = PathBuf::from("/nowhere");
     let yard = Yard { _dir: TempDir::new().unwrap(), root, outside };
     for error in [yard.open("MT-1").unwrap_err(), yard.remove("MT-1").unwrap_err()] {
