@@ -1,9 +1,8 @@
 //! Moving folders aside and removing them for good, on handles.
 
 use std::collections::BTreeSet;
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, CString};
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,6 +13,7 @@ use rustix::io::Errno;
 use super::DiskError;
 use super::mode::{make_ours, open_folder};
 use super::root::{file_type, names, owner};
+use crate::plain::safe;
 
 /// How long somebody may write into a folder that is being removed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -103,7 +103,8 @@ fn empty(trash: &OwnedFd, name: &str) -> Result<(), Stuck> {
     let mut failed = None;
     for entry in entries(&folder).map_err(stuck)? {
         if let Err(why) = remove_entry(&folder, &entry, trash, label_of(name)) {
-            let name = Path::new(name).join(OsStr::from_bytes(entry.to_bytes()));
+            // An agent has named it.
+            let name = Path::new(name).join(safe(entry.to_string_lossy()));
             failed = failed.or(Some(Stuck { name, owner: owner(&folder, &*entry), why }));
         }
     }

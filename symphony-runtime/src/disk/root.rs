@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, Stat, fstat};
 use rustix::io::Errno;
@@ -42,6 +42,8 @@ pub(crate) struct Root {
     lock: Lock,
     service: ServiceId,
     former_service: Option<String>,
+    /// What is missing is made anew by one at a time.
+    checking: Mutex<()>,
 }
 
 impl Root {
@@ -84,6 +86,7 @@ impl Root {
             lock,
             service,
             former_service,
+            checking: Mutex::default(),
         };
         // What an earlier life had begun to remove is finished now. If it cannot be, it is in
         // nobody's way.
@@ -254,6 +257,7 @@ impl Root {
     /// Whether the root is still this service's: its path, which agents and hooks are told, means it,
     /// and our lock is in it. What can be set right is.
     pub(crate) fn check_hold(&self) -> Result<(), DiskError> {
+        let _one_at_a_time = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
         self.restore_modes();
         let named = |folder: BorrowedFd<'_>, name: &Path| {
             rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
