@@ -75,7 +75,8 @@ pub trait AgentSession: Send {
 pub struct SessionRequest {
     /// The service it belongs to, by the name that its processes carry in every life of it. What a
     /// backend starts is marked with it and with the run, so that the next life can end it
-    /// (contract 14.3). Unless the runtime sets it, the path of the folder above the workspace.
+    /// (contract 14.3): a process without the mark is not. Unless the runtime sets it, the path of the
+    /// folder above the workspace.
     pub service: Arc<str>,
     /// The run it belongs to.
     pub run: RunId,

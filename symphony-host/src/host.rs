@@ -28,8 +28,9 @@ pub trait Host: fmt::Debug + Send + Sync {
     /// What can be told at once.
     fn start(&self, command: &Command, mark: &Mark) -> Result<Running, StartError>;
 
-    /// Ends what an earlier life of the service left running: what was recorded, if the number
-    /// still means the same process, and what carries the service's mark. Never by folder.
+    /// Ends what an earlier life of the service left running: what carries the service's tag, and what
+    /// was recorded, if the number still means the same process and that carries the tag or the mark.
+    /// Never by folder, and never by a record alone, which anybody of the same user can write.
     /// To be called before the first start.
     ///
     /// # Errors

@@ -12,6 +12,8 @@ use std::sync::OnceLock;
 
 use rustix::process::Pid;
 
+use crate::process::ProcessId;
+
 /// The variable that carries the mark.
 pub const MARK_VARIABLE: &str = "SYMPHONY_MARK";
 
@@ -183,6 +185,21 @@ impl Trace {
         Self::Service { tag: Tag::of_service(&mark.service), prefix: mark.to_string() }
     }
 
+    /// Whether a process that somebody has recorded is one of these: it carries the tag, or the
+    /// variable if it has shed the tag.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_named_by(&self, process: ProcessId) -> bool {
+        let says = |pid| self.is_on(pid) == Some(true) || self.is_in_environment(pid) == Some(true);
+        // Looked at once more: the number may have changed hands meanwhile.
+        process.raw().is_some_and(|pid| says(pid) && process.row().is_some())
+    }
+
+    /// Where neither can be read, the record has to do.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn is_named_by(&self, process: ProcessId) -> bool {
+        process.row().is_some()
+    }
+
     /// Whether a process carries it; `None` for one that is gone. The variable counts only where no
     /// tag can be put: it is what people see, and what a daemon can shed.
     pub(crate) fn is_on(&self, pid: Pid) -> Option<bool> {
@@ -193,6 +210,10 @@ impl Trace {
                 Self::Service { tag: ours, .. } => tag.is_of(*ours),
             }));
         }
+        self.is_in_environment(pid)
+    }
+
+    fn is_in_environment(&self, pid: Pid) -> Option<bool> {
         environment_says(pid, |value| match self {
             Self::Command { mark, .. } => value == mark.as_bytes(),
             Self::Service { prefix, .. } => value.starts_with(prefix.as_bytes()),

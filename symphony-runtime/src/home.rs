@@ -1,7 +1,6 @@
 //! The root that a service began with: it names the service's processes and keeps their records, for
 //! the next life to end them (contract 14.3).
 
-use std::path::Path;
 use std::sync::Arc;
 
 use symphony_core::orchestrator::RunId;
@@ -31,7 +30,7 @@ impl Home {
     /// Makes a root the home of this life, once what an earlier one left is ended.
     pub(crate) async fn begin(host: &dyn Host, root: &Arc<Root>) -> Result<Self, LeftoverError> {
         end_leftovers(host, root).await?;
-        Ok(Self { root: Arc::clone(root), service: service_name(root.path()).into() })
+        Ok(Self { root: Arc::clone(root), service: root.service().into() })
     }
 
     /// Takes another root besides: what an earlier life left there is ended, and whoever starts there
@@ -62,10 +61,6 @@ impl Home {
     }
 }
 
-fn service_name(root: &Path) -> String {
-    root.display().to_string()
-}
-
 /// Ends what the earlier life at a root left running, also if that life began elsewhere.
 async fn end_leftovers(host: &dyn Host, root: &Arc<Root>) -> Result<(), LeftoverError> {
     sweep(host, root).await?;
@@ -84,23 +79,30 @@ async fn end_leftovers(host: &dyn Host, root: &Arc<Root>) -> Result<(), Leftover
     Ok(blocking(move || root.forget_home()).await?)
 }
 
-/// Ends what is recorded at a root, or carries the mark of a service that began there.
+/// Ends what carries the mark of a service that began at a root: by its name, and once by the one
+/// that a version before this one gave it.
 async fn sweep(host: &dyn Host, root: &Arc<Root>) -> Result<(), LeftoverError> {
     let records = blocking({
         let root = Arc::clone(root);
         move || root.recorded_processes()
     });
-    let earlier = EarlierLife { service: service_name(root.path()), records: records.await? };
-    match host.end_leftovers(&earlier).await {
-        Ok(ended) => {
-            for process in ended {
-                let (pid, name) = (process.pid, safe(process.name));
-                warn!(pid, name, "ended what an earlier life had left");
+    let records = records.await?;
+    for service in [root.service()].into_iter().chain(root.former_service()) {
+        let earlier = EarlierLife { service: service.to_owned(), records: records.clone() };
+        match host.end_leftovers(&earlier).await {
+            Ok(ended) => {
+                for process in ended {
+                    let (pid, name) = (process.pid, safe(process.name));
+                    warn!(pid, name, "ended what an earlier life had left");
+                }
+            }
+            Err(error @ SweepError::Left(_)) => return Err(LeftoverError::Sweep(error)),
+            Err(error) => {
+                warn!(%error, "what an earlier life may have left could not be looked for");
             }
         }
-        Err(error @ SweepError::Left(_)) => return Err(LeftoverError::Sweep(error)),
-        Err(error) => warn!(%error, "what an earlier life may have left could not be looked for"),
     }
     let root = Arc::clone(root);
-    Ok(blocking(move || root.forget_runs()).await?)
+    // From now on the older name means nothing: it is forgotten when the new one is written.
+    Ok(blocking(move || root.forget_runs().and_then(|()| root.keep_service())).await?)
 }

@@ -1,6 +1,6 @@
 //! The small state file that survives a restart (contract 12.4).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::disk::{DiskError, Root};
 
-const FILE: &str = "state.json";
+/// Its name among Symphony's own.
+pub(crate) const FILE: &str = "state.json";
 
 /// What the last life left.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -33,13 +34,12 @@ pub(crate) struct State {
 impl State {
     /// Reads what the last life left and begins a new one, with a number that was never used.
     pub(crate) fn begin(root: &Root, now: Wall) -> Result<Self, DiskError> {
-        let mut state = match root.read_own(FILE)?.map(|text| serde_json::from_slice(&text)) {
-            None => Self::default(),
-            Some(Ok(state)) => state,
-            Some(Err(error)) => {
+        let mut state = match Self::read(root)? {
+            Ok(state) => state,
+            Err(error) => {
                 let moved_to = root.set_own_aside(FILE)?;
                 let moved_to = moved_to.display();
-                tracing::warn!(%error, %moved_to, "the state file is damaged; it was set aside");
+                tracing::warn!(error, %moved_to, "the state file is damaged; it was set aside");
                 // The numbers of earlier lives are lost, but they counted lives, not seconds.
                 let boot = u64::try_from(now.as_unix_millis() / 1000).unwrap_or_default();
                 Self { boot, ..Self::default() }
@@ -48,6 +48,17 @@ impl State {
         state.boot = state.boot.saturating_add(1);
         state.write(root)?;
         Ok(state)
+    }
+
+    /// What the last life left; or why that is nothing one can use, such as another user's file, a link
+    /// or a folder in its place.
+    fn read(root: &Root) -> Result<Result<Self, String>, DiskError> {
+        match root.read_own(FILE) {
+            Ok(None) => Ok(Ok(Self::default())),
+            Ok(Some(text)) => Ok(serde_json::from_slice(&text).map_err(|error| error.to_string())),
+            Err(error) if error.is_of_a_stranger() => Ok(Err(error.to_string())),
+            Err(error) => Err(error),
+        }
     }
 
     fn write(&self, root: &Root) -> Result<(), DiskError> {
@@ -104,14 +115,21 @@ impl Saver {
     pub(crate) fn start(mut state: State, root: Arc<Root>) -> Self {
         let (sender, mut latest) = watch::channel(None);
         let task = tokio::spawn(async move {
+            let mut troubles = Troubles::default();
             while latest.changed().await.is_ok() {
                 let Some(saved) = latest.borrow_and_update().clone() else { continue };
                 state.take(saved);
                 let (now, root) = (state.clone(), Arc::clone(&root));
                 // The file is small, but the disk may be slow.
                 let written = tokio::task::spawn_blocking(move || now.write(&root)).await;
-                if let Ok(Err(error)) = written {
-                    tracing::warn!(%error, "the state file could not be written");
+                match written
+                    .map(|written| troubles.note(written.map_err(|error| error.to_string())))
+                {
+                    Ok(Some(SaveNotice::Trouble(error))) => {
+                        tracing::warn!(error, "the state file could not be written");
+                    }
+                    Ok(Some(SaveNotice::Over)) => tracing::info!("the state file is written again"),
+                    Ok(None) | Err(_) => {}
                 }
             }
         });
@@ -126,5 +144,46 @@ impl Saver {
     pub(crate) async fn finish(self) {
         drop(self.latest);
         let _ = self.task.await;
+    }
+}
+
+/// What has been told of a thing that is tried again and again: each trouble once, until it is over.
+#[derive(Debug, Default)]
+struct Troubles(BTreeSet<String>);
+
+/// What is to be told.
+#[derive(Debug, PartialEq, Eq)]
+enum SaveNotice {
+    Trouble(String),
+    Over,
+}
+
+impl Troubles {
+    /// Takes in one more try, and says what is new.
+    fn note(&mut self, outcome: Result<(), String>) -> Option<SaveNotice> {
+        match outcome {
+            Ok(()) => (!std::mem::take(&mut self.0).is_empty()).then_some(SaveNotice::Over),
+            Err(error) => self.0.insert(error.clone()).then_some(SaveNotice::Trouble(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rule_12_4_a_file_that_cannot_be_written_is_told_once_per_trouble_and_when_it_is_over() {
+        let mut troubles = Troubles::default();
+        let mut told = |outcome: Result<(), &str>| troubles.note(outcome.map_err(Into::into));
+        let trouble = |error: &str| Some(SaveNotice::Trouble(error.into()));
+        assert_eq!(told(Ok(())), None);
+        assert_eq!(told(Err("full")), trouble("full"));
+        assert_eq!(told(Err("full")), None);
+        assert_eq!(told(Err("gone")), trouble("gone"));
+        assert_eq!(told(Err("full")), None);
+        assert_eq!(told(Ok(())), Some(SaveNotice::Over));
+        assert_eq!(told(Ok(())), None);
+        assert_eq!(told(Err("full")), trouble("full"));
     }
 }

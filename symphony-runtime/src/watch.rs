@@ -1,4 +1,4 @@
-//! Watching the workflow file (contract 2.6).
+//! Watching the workflow file (contract 2.6), and whether the root that it names is still ours.
 //!
 //! Folders are watched, not the file: editors replace files by rename, and that kills a watch on
 //! an inode. A look with each poll, and every few seconds besides, finds what the watch missed.
@@ -16,7 +16,7 @@ use symphony_core::problem::{Problem, ProblemKind};
 use symphony_host::Host;
 use tokio::sync::Notify;
 
-use crate::disk::Root;
+use crate::disk::{DiskError, Root, blocking};
 use crate::driver::{Inbox, Message};
 use crate::home::Home;
 use crate::loader::{Loaded, Loader, Source};
@@ -50,15 +50,18 @@ pub(crate) struct Watch {
 impl Watch {
     /// Looks, loads and hands over until the driver is gone.
     pub(crate) async fn run(mut self) {
-        let Source::File(path) = self.loader.source.clone() else { return };
-        let mut eyes = Eyes::new(path, &self.recheck);
+        let mut eyes = match self.loader.source.clone() {
+            Source::File(path) => Some(Eyes::new(path, &self.recheck)),
+            Source::Code { .. } => None,
+        };
         let mut seen: Found = Ok(self.text.clone());
         let mut is_good = true;
         loop {
-            eyes.aim();
+            eyes.iter_mut().for_each(Eyes::aim);
             let _ = tokio::time::timeout(LOOK, self.recheck.notified()).await;
-            let Some(found) = self.settled(&seen, is_good).await else { continue };
-            let outcome = self.load(&found).await;
+            let held = self.check_hold().await;
+            let Some(found) = self.settled(&seen, is_good && held.is_ok()).await else { continue };
+            let outcome = self.load(&found, held).await;
             seen = found;
             is_good = outcome.is_ok();
             let sent = match outcome {
@@ -96,12 +99,26 @@ impl Watch {
         }
     }
 
+    /// Whether the root in force is still ours alone. If not, nothing is started (contract 14.3), and
+    /// that shows as a problem of the file does.
+    async fn check_hold(&self) -> Result<(), Problem> {
+        let root = Arc::clone(&self.in_force.root);
+        match blocking(move || root.check_hold()).await {
+            Ok(()) | Err(DiskError::Ending) => Ok(()),
+            Err(error) => Err(root_problem(error.to_string())),
+        }
+    }
+
     /// The version to put in force. Text that is in force already needs no building: it only ends
-    /// what was wrong meanwhile.
-    async fn load(&mut self, found: &Found) -> Result<Loaded, Vec<Problem>> {
+    /// what was wrong meanwhile. A root that is not held any more helps nobody.
+    async fn load(
+        &mut self,
+        found: &Found,
+        held: Result<(), Problem>,
+    ) -> Result<Loaded, Vec<Problem>> {
         let text = found.clone().map_err(|problem| vec![problem])?;
         if text == self.text {
-            return Ok(self.in_force.clone());
+            return held.map(|()| self.in_force.clone()).map_err(|problem| vec![problem]);
         }
         let next = Generation(self.in_force.configuration.generation.0 + 1);
         let (loader, before) = (Arc::clone(&self.loader), self.in_force.clone());
@@ -114,6 +131,9 @@ impl Watch {
             Ok(Err(error)) => return Err(vec![internal(&error.to_string())]),
             Err(failure) => return Err(vec![internal(&failure.message)]),
         };
+        if Arc::ptr_eq(&loaded.root, &self.in_force.root) {
+            held.map_err(|problem| vec![problem])?;
+        }
         self.take(&loaded.root).await?;
         self.in_force = Loaded { workspaces: None, ..loaded.clone() };
         self.text = text;
@@ -127,13 +147,16 @@ impl Watch {
             adopted.map_err(|error| {
                 let cause = std::error::Error::source(&error);
                 let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-                let message = format!("cannot use the new root: {error}{cause}");
-                vec![Problem::new(ProblemKind::InvalidSetting, message).path("workspace.root")]
+                vec![root_problem(format!("cannot use the new root: {error}{cause}"))]
             })?;
             self.loader.disk.hold(root);
         }
         Ok(())
     }
+}
+
+fn root_problem(message: String) -> Problem {
+    Problem::new(ProblemKind::InvalidSetting, message).path("workspace.root")
 }
 
 fn internal(message: &str) -> Problem {

@@ -1,6 +1,6 @@
 //! Issues that get done, in one turn or many, in one process or several.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use symphony_core::orchestrator::Happened;
@@ -14,10 +14,21 @@ pub(crate) fn move_to(state: &str) -> Does {
     Does::Call("update_issue", json!({"state": state}))
 }
 
+/// A folder that Codex keeps its commands from. It lets each of them write below `/tmp` and `$TMPDIR`,
+/// where the workspace is, and this clone may be.
+fn elsewhere() -> tempfile::TempDir {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let open: [PathBuf; 2] = [real(Path::new("/tmp")), real(&std::env::temp_dir())];
+    let places = [env!("CARGO_TARGET_TMPDIR"), "/var/tmp", "/dev/shm"].map(Path::new);
+    let is_closed = |place: &&Path| !open.iter().any(|open| real(place).starts_with(open));
+    let folder = |place: &Path| tempfile::Builder::new().prefix("e2e-").tempdir_in(place).ok();
+    places.into_iter().filter(is_closed).find_map(folder).unwrap()
+}
+
 #[tokio::test]
 async fn rule_10_1_an_issue_goes_from_todo_to_done() {
-    // Codex lets every command write below /tmp, where the workspace is: not there.
-    let outside = Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside");
+    let folder = elsewhere();
+    let outside = folder.path().join("outside");
     let script = [
         Does::run("pwd > where && cat where"),
         Does::run(&format!("touch '{}' || echo refused", outside.display())),

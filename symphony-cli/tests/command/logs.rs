@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 
-use crate::program::{Service, Stage, wait_for};
+use crate::program::{Stage, wait_for};
 
 /// A workflow whose one issue is started and never ends, with this section `logging`.
 fn workflow(logging: &str) -> String {
@@ -11,13 +11,6 @@ fn workflow(logging: &str) -> String {
          - {{identifier: MT-1, title: Wait, state: Todo, labels: [hang]}}\nworkspace:\n  root: ./work\n\
          agent:\n  kind: scripted\npolling:\n  interval_ms: 200\n{logging}---\nWait.\n"
     )
-}
-
-fn stop(service: Service) -> String {
-    service.signal(Signal::TERM);
-    let (code, rest) = service.end();
-    assert_eq!(code, Some(0), "{rest}");
-    rest
 }
 
 #[test]
@@ -42,7 +35,7 @@ fn rule_13_1_the_file_says_how_lines_look_and_an_edit_counts_at_once() {
     poll_until("text", " INFO asked to poll now");
     stage.replace("WORKFLOW.md", &workflow("logging: {level: \"warn,symphony_runtime=info\"}\n"));
     service.log_until("the workflow file is in force");
-    let rest = stop(service);
+    let rest = service.stop();
     assert!(rest.contains("service ended"), "{rest}");
 }
 
@@ -53,11 +46,11 @@ fn rule_13_1_the_command_line_outweighs_the_file() {
     let mut service = stage.start(&["--log", "info", "--log-format", "text"]);
     let started = service.log_until("run started").pop().unwrap();
     assert!(started.contains(" INFO run started issue_id="), "{started}");
-    assert!(stop(service).contains("service ended"));
+    assert!(service.stop().contains("service ended"));
     stage.set("SYMPHONY_LOG", "error,symphony_runtime=info");
     let mut service = stage.start(&[]);
     service.log_until("\"message\":\"run started\"");
-    let log = stop(service);
+    let log = service.stop();
     assert!(log.contains("\"message\":\"service ended\""), "{log}");
     assert!(!log.contains("asked to stop"), "the command's own lines are left out: {log}");
 }
@@ -81,7 +74,7 @@ fn rule_13_1_the_file_says_when_a_log_is_put_aside() {
     stage.write("WORKFLOW.md", &workflow("logging: {max_bytes: 300, max_files: 2}\n"));
     let mut service = stage.start(&["--logs-root", "logs"]);
     service.log_until("run started");
-    stop(service);
+    service.stop();
     let names = ["symphony.log", "symphony.log.1", "symphony.log.2"];
     for name in names {
         assert!(stage.read(&format!("logs/{name}")).len() <= 400, "{name}");
@@ -101,7 +94,7 @@ fn rule_13_1_what_is_said_in_a_run_is_kept_without_secrets() {
     wait_for("the first line", || {
         std::fs::read_to_string(stage.path(path)).is_ok_and(|text| text.ends_with('\n'))
     });
-    stop(service);
+    service.stop();
     let kept = stage.read(path);
     assert!(kept.contains(r#""prompt":"Say [redacted].""#), "{kept}");
     assert!(!kept.contains("a-token"), "{kept}");

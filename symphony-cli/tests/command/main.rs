@@ -11,6 +11,7 @@ mod looking;
 mod observers;
 mod program;
 mod restarts;
+mod roots;
 mod service;
 mod terminal;
 #[cfg(feature = "otel")]

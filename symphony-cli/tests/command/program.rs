@@ -275,6 +275,14 @@ impl Service {
         String::from_utf8(heard).unwrap()
     }
 
+    /// Tells it to end, and waits for that: the rest of its log.
+    pub(crate) fn stop(self) -> String {
+        self.signal(Signal::TERM);
+        let (code, rest) = self.end();
+        assert_eq!(code, Some(0), "{rest}");
+        rest
+    }
+
     /// Waits for its end without reading its log.
     pub(crate) fn end_unread(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()

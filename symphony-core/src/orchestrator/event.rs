@@ -174,6 +174,15 @@ pub struct Spent {
     pub requests: BTreeMap<String, u64>,
 }
 
+impl Spent {
+    /// Whether these are the counts of a day. Those of the day after it are, too: a clock that was set
+    /// back a little wipes nothing. One that was far ahead once does not keep them for ever.
+    #[must_use]
+    pub const fn is_of(&self, day: i64) -> bool {
+        self.day == day || self.day == day.saturating_add(1)
+    }
+}
+
 /// Everything that can happen to the orchestrator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

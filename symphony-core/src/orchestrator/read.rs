@@ -225,13 +225,13 @@ impl Orchestrator {
 
     /// The requests of a day: after midnight there are none yet.
     pub(super) fn requests_of(&self, day: i64) -> BTreeMap<String, u64> {
-        if day > self.spent.day { BTreeMap::new() } else { self.spent.requests.clone() }
+        if self.spent.is_of(day) { self.spent.requests.clone() } else { BTreeMap::new() }
     }
 
-    /// Starts the counts of a new day. A clock that jumps back does not wipe them.
+    /// Starts the counts of a new day. A clock that jumps back a little does not wipe them.
     fn begin_day(&mut self) {
         let today = self.now.wall.day();
-        if today > self.spent.day {
+        if !self.spent.is_of(today) {
             self.spent.day = today;
             self.spent.requests.clear();
         }

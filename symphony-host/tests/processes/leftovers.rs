@@ -4,18 +4,22 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 
 use crate::shapes::{Shape, matrix};
-use crate::trial::{Trial, helped, until};
+use crate::trial::{Trial, helped, ungrouped, until};
 use rustix::process::{Pid, Signal, kill_process};
 use symphony_host::{EarlierLife, MARK_VARIABLE, Mark, ProcessId, Scope};
 use tokio::runtime::Runtime;
 
 /// A service that was killed so that its run goes on: its helper was stopped before.
 fn killed_service(trial: &Trial, shape: Shape) -> Vec<ProcessId> {
+    killed(trial, shape.script())
+}
+
+fn killed(trial: &Trial, script: &str) -> Vec<ProcessId> {
     let mut service = Command::new(std::env::current_exe().unwrap())
         .args(["leftovers::service", "--exact", "--ignored", "--nocapture"])
         .env("TRIAL_FOLDER", trial.path())
         .env("TRIAL_TOKEN", trial.token())
-        .env("TRIAL_SCRIPT", shape.script())
+        .env("TRIAL_SCRIPT", script)
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
@@ -37,7 +41,8 @@ fn killed_service(trial: &Trial, shape: Shape) -> Vec<ProcessId> {
 fn service() {
     let Some((trial, script)) = Trial::from_environment() else { return };
     Runtime::new().unwrap().block_on(async {
-        let scope = Scope::new(helped(), Mark::new(trial.token(), "1"));
+        let host = if script == UNTAGGED { ungrouped() } else { helped() };
+        let scope = Scope::new(host, Mark::new(trial.token(), "1"));
         let running = scope.start(&trial.staying(&script)).await.unwrap();
         let records: String = running.processes().iter().map(|id| format!("{id}\n")).collect();
         fs::write(trial.path().join("new"), records).unwrap();
@@ -75,13 +80,41 @@ fn run(end: impl FnOnce(Shape), shape: Shape) {
     end(shape);
 }
 
+/// A process that has shed its tag, as anybody can by lowering a limit. It has no control group, or
+/// that would tell.
+const UNTAGGED: &str = "exec bash -c 'ulimit -x 7; sleep $T & : > \"$R\"; exec sleep $T'";
+
 #[test]
-fn rule_14_3_recorded_processes_are_ended_with_all_below_them() {
+fn rule_14_3_a_recorded_process_without_its_tag_is_ended_by_its_mark() {
     let trial = Trial::new();
-    let records = killed_service(&trial, Shape::Setsid);
-    assert!(sweep("somebody else", records) > 0);
+    let records = killed(&trial, UNTAGGED);
+    // With the helper goes the last one above it that has the tag.
+    send(records[0].pid(), Signal::KILL);
+    Runtime::new().unwrap().block_on(until("the helper is gone", || !records[0].is_alive()));
+    assert_eq!(sweep(trial.token(), Vec::new()), 0);
+    assert!(!trial.is_gone());
+    assert!(sweep(trial.token(), records) > 0);
     trial.assert_gone();
     assert_eq!(sweep(trial.token(), Vec::new()), 0);
+}
+
+#[test]
+fn rule_14_3_a_record_alone_ends_nobody() {
+    let trial = Trial::new();
+    let mut person = person(&trial);
+    let records = killed(&trial, Shape::Setsid.script());
+    // Forged, or of a service with another name.
+    let forged = records.iter().copied().chain(ProcessId::of(person.id())).collect();
+    assert_eq!(sweep("somebody else", forged), 0);
+    assert!(!trial.is_gone());
+    assert_eq!(person.try_wait().unwrap(), None);
+    // What is ours is still found, and nobody who was recorded besides.
+    let forged = ProcessId::of(person.id()).into_iter().collect();
+    assert!(sweep(trial.token(), forged) > 0);
+    trial.assert_gone();
+    assert_eq!(person.try_wait().unwrap(), None);
+    person.kill().unwrap();
+    person.wait().unwrap();
 }
 
 #[test]

@@ -7,12 +7,14 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::mode;
+
 /// More than any file of ours holds.
 const LARGEST: u64 = 4 << 20;
 
 pub(super) fn read(folder: &OwnedFd, name: &str) -> Result<Vec<u8>, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let handle = rustix::fs::openat(folder, name, flags, Mode::empty())?;
+    let handle = mode::open(folder, name, flags)?;
     let mut text = Vec::new();
     File::from(handle).take(LARGEST).read_to_end(&mut text).map_err(|error| errno(&error))?;
     Ok(text)

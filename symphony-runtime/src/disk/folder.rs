@@ -2,22 +2,25 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType};
 use rustix::io::Errno;
 
 use super::DiskError;
-use super::root::{FOLDER, file_type, names};
+use super::mode::{make_ours, open_folder};
+use super::root::{file_type, names, owner};
+use crate::plain::safe;
 
 /// How long somebody may write into a folder that is being removed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Moves what stands under `name` into another folder, under a name of its own there. Gone
-/// already is fine.
+/// already is fine. A folder that we may not write cannot change its parent: then it is opened to
+/// us first.
 pub(super) fn move_to(
     from: &OwnedFd,
     name: &CStr,
@@ -29,10 +32,13 @@ pub(super) fn move_to(
         if file_type(to, &new).is_some() {
             continue;
         }
-        return match rustix::fs::renameat(from, name, to, &new) {
-            Ok(()) | Err(Errno::NOENT) => Ok(new),
-            Err(error) => Err(error),
+        let moved = match rustix::fs::renameat(from, name, to, &new) {
+            Err(Errno::ACCESS) => {
+                make_ours(from, name).and_then(|()| rustix::fs::renameat(from, name, to, &new))
+            }
+            other => other,
         };
+        return gone(moved).map(|()| new);
     }
 }
 
@@ -46,6 +52,8 @@ fn fresh_number() -> u64 {
 /// No recursion: a folder inside a folder is first moved up into the trash, so a tree of any depth
 /// needs two handles, and every step is on one component of a folder of ours. What cannot be
 /// removed, such as another user's, keeps nothing else on the disk.
+///
+/// `path` is where the trash is.
 pub(super) fn purge(trash: &OwnedFd, label: Option<&str>, path: &Path) -> Result<(), DiskError> {
     let begun = Instant::now();
     let mine = |name: &String| label.is_none_or(|label| label_of(name) == label);
@@ -59,8 +67,10 @@ pub(super) fn purge(trash: &OwnedFd, label: Option<&str>, path: &Path) -> Result
             return Err(DiskError::Busy { path: path.to_owned() });
         }
         let failed = found.iter().fold(None, |failed, name| failed.or(empty(trash, name).err()));
-        if let (Some(error), true) = (failed, found == before) {
-            return Err(DiskError::io("cannot remove what is in", path)(error));
+        if let (Some(stuck), true) = (failed, found == before) {
+            return Err(DiskError::denied("cannot remove", path.join(stuck.name), stuck.owner)(
+                stuck.why,
+            ));
         }
         before = found;
     }
@@ -70,36 +80,54 @@ fn label_of(name: &str) -> &str {
     name.split('~').next().unwrap_or(name)
 }
 
+/// What could not be removed.
+struct Stuck {
+    /// Below the trash.
+    name: PathBuf,
+    owner: Option<u32>,
+    why: Errno,
+}
+
 /// Removes one entry of the trash, moving the folders inside it up into the trash.
-fn empty(trash: &OwnedFd, name: &str) -> Result<(), Errno> {
+fn empty(trash: &OwnedFd, name: &str) -> Result<(), Stuck> {
+    let stuck = |why| Stuck { name: name.into(), owner: owner(trash, name), why };
     if file_type(trash, name) != Some(FileType::Directory) {
-        return gone(rustix::fs::unlinkat(trash, name, AtFlags::empty()));
+        return gone(rustix::fs::unlinkat(trash, name, AtFlags::empty())).map_err(stuck);
     }
-    let own = CString::new(name).map_err(|_| Errno::INVAL)?;
-    make_ours(trash, &own)?;
-    let folder = match rustix::fs::openat(trash, name, FOLDER, Mode::empty()) {
+    make_ours(trash, name).map_err(stuck)?;
+    let folder = match open_folder(trash, name) {
         Ok(folder) => folder,
         Err(Errno::NOENT) => return Ok(()),
-        Err(error) => return Err(error),
+        Err(error) => return Err(stuck(error)),
     };
     let mut failed = None;
-    for entry in entries(&folder)? {
-        let removed = match rustix::fs::unlinkat(&folder, &*entry, AtFlags::empty()) {
-            // Linux says that it is a folder, others that it is not permitted. One that we may not
-            // write cannot change its parent.
-            Err(Errno::ISDIR | Errno::PERM) => make_ours(&folder, &entry)
-                .and_then(|()| move_to(&folder, &entry, trash, label_of(name)).map(drop)),
-            other => gone(other),
-        };
-        failed = failed.or(removed.err());
+    for entry in entries(&folder).map_err(stuck)? {
+        if let Err(why) = remove_entry(&folder, &entry, trash, label_of(name)) {
+            // An agent has named it.
+            let name = Path::new(name).join(safe(entry.to_string_lossy()));
+            failed = failed.or(Some(Stuck { name, owner: owner(&folder, &*entry), why }));
+        }
     }
-    if let Some(error) = failed {
-        return Err(error);
+    if let Some(failed) = failed {
+        return Err(failed);
     }
     match rustix::fs::unlinkat(trash, name, AtFlags::REMOVEDIR) {
         // Somebody still writes into it: the next pass sees what is new.
         Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY) => Ok(()),
-        Err(error) => Err(error),
+        Err(error) => Err(stuck(error)),
+    }
+}
+
+fn remove_entry(folder: &OwnedFd, entry: &CStr, trash: &OwnedFd, label: &str) -> Result<(), Errno> {
+    match rustix::fs::unlinkat(folder, entry, AtFlags::empty()) {
+        // Linux says that it is a folder, others that it is not permitted. Another user's that is
+        // empty can be removed, but not moved.
+        Err(Errno::ISDIR | Errno::PERM) => {
+            move_to(folder, entry, trash, label).map(drop).or_else(|error| {
+                gone(rustix::fs::unlinkat(folder, entry, AtFlags::REMOVEDIR)).map_err(|_| error)
+            })
+        }
+        other => gone(other),
     }
 }
 
@@ -112,30 +140,6 @@ fn entries(folder: &OwnedFd) -> Result<Vec<CString>, Errno> {
         }
     }
     Ok(entries)
-}
-
-/// Gives ourselves every right to a folder, through a handle that cannot be a link, so that
-/// nothing else is ever changed.
-fn make_ours(parent: &OwnedFd, name: &CStr) -> Result<(), Errno> {
-    #[cfg(target_os = "linux")]
-    {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let handle = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
-            Ok(handle) => handle,
-            Err(Errno::NOENT) => return Ok(()),
-            Err(error) => return Err(error),
-        };
-        let mode = Mode::from_raw_mode(rustix::fs::fstat(&handle)?.st_mode);
-        if !mode.contains(Mode::RWXU) {
-            rustix::fs::chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), Mode::RWXU)?;
-        }
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let flags = AtFlags::SYMLINK_NOFOLLOW;
-        let _ = rustix::fs::chmodat(parent, name, Mode::RWXU, flags);
-    }
-    Ok(())
 }
 
 fn gone(result: Result<(), Errno>) -> Result<(), Errno> {

@@ -1,31 +1,43 @@
 //! One service per workspace root (contract 14.3).
+//!
+//! Two locks: one on the root's own folder, which nobody can put another in the place of, and one on
+//! a file, which older versions know and which says who holds it. The kernel frees both when the
+//! process ends, however it ends.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, FlockOperation, OFlags, fstat};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use symphony_core::time::Wall;
 use symphony_host::ProcessId;
 
-use super::DiskError;
+use super::root::is_same;
+use super::{DiskError, file, mode};
 use crate::clock::wall_now;
+
+const FILE: &str = "lock";
 
 /// How often to look again at a lock whose holder lets go of it. A child that the holder was about
 /// to start when it was killed has its open files until it becomes another program: a moment.
 const LOOKS: u32 = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-/// The lock of a root, held as long as this lives. The kernel frees it when the process ends,
-/// however it ends.
+/// How often the file may be replaced while it is being locked.
+const TRIES: u32 = 16;
+
+/// The locks of a root, held as long as this and the root's handle live.
 #[derive(Debug)]
 pub(super) struct Lock {
-    _file: File,
+    file: Mutex<File>,
+    /// Some file systems lock files only.
+    folder_is_locked: bool,
 }
 
 /// Who holds a lock, as far as it could be read.
@@ -52,6 +64,16 @@ impl fmt::Display for LockHolder {
 }
 
 impl LockHolder {
+    /// What the kernel and the file say together. Anybody can write the file, or remove it.
+    fn of(locked: impl AsFd, own: &OwnedFd) -> Self {
+        let written = file::read(own, FILE).unwrap_or_default();
+        let written: Self = serde_json::from_slice(&written).unwrap_or_default();
+        match kernel_holder(locked) {
+            Some(pid) if written.pid != Some(pid) => Self { pid: Some(pid), since: None },
+            _ => written,
+        }
+    }
+
     /// Whether it is known by name and no longer there; or it is this process, in which an earlier
     /// service may have ended whose last tasks are being dropped.
     fn may_let_go(&self) -> bool {
@@ -61,33 +83,99 @@ impl LockHolder {
 }
 
 impl Lock {
-    pub(super) fn take(own: &OwnedFd, root: &Path) -> Result<Self, DiskError> {
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let handle = rustix::fs::openat(own, "lock", flags, Mode::RUSR | Mode::WUSR);
-        let mut file = File::from(handle.map_err(DiskError::io("cannot lock", root))?);
-        let mut looks = 0;
-        while let Err(error) = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            if error != Errno::WOULDBLOCK {
-                return Err(DiskError::io("cannot lock", root)(error));
+    /// Takes both locks. Without that of the folder, which some file systems do not have, the file's
+    /// has to do.
+    pub(super) fn take(folder: &OwnedFd, own: &OwnedFd, root: &Path) -> Result<Self, DiskError> {
+        let folder_is_locked = match acquire(folder, own, root) {
+            Ok(()) => true,
+            Err(DiskError::Io { source, .. }) => {
+                tracing::warn!(
+                    root = %root.display(),
+                    error = %source,
+                    "the file system locks files only: whoever removes ~symphony/lock lets a second service in"
+                );
+                false
             }
-            let holder = holder(&mut file);
-            if looks == LOOKS || !holder.may_let_go() {
-                return Err(DiskError::Locked { path: root.to_owned(), holder });
-            }
-            looks += 1;
-            std::thread::sleep(BETWEEN_LOOKS);
+            Err(error) => return Err(error),
+        };
+        Ok(Self { file: Mutex::new(lock_file(own, root)?), folder_is_locked })
+    }
+
+    /// Whether the root is still ours alone. A lock file that was removed or replaced is made anew
+    /// while the folder's lock keeps everybody else out.
+    pub(super) fn check(&self, own: &OwnedFd, root: &Path) -> Result<(), DiskError> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_at_its_place(own, &file) {
+            return Ok(());
         }
-        let holder = LockHolder { pid: Some(std::process::id()), since: Some(wall_now()) };
-        let text = serde_json::to_vec(&holder).unwrap_or_default();
-        // Only for people: a lock without a name is a lock.
-        let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text));
-        Ok(Self { _file: file })
+        if !self.folder_is_locked {
+            return Err(DiskError::LockLost { path: root.to_owned() });
+        }
+        *file = lock_file(own, root)?;
+        tracing::warn!(root = %root.display(), "the lock file was removed or replaced; it was made anew");
+        Ok(())
     }
 }
 
-/// What is written in the lock.
-fn holder(file: &mut File) -> LockHolder {
+/// Locks the file that has the name when this returns, and writes down who holds it.
+fn lock_file(own: &OwnedFd, root: &Path) -> Result<File, DiskError> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    for _ in 0..TRIES {
+        let handle = mode::open(own, FILE, flags).map_err(DiskError::io("cannot lock", root))?;
+        acquire(&handle, own, root)?;
+        let mut file = File::from(handle);
+        if is_at_its_place(own, &file) {
+            let holder = LockHolder { pid: Some(std::process::id()), since: Some(wall_now()) };
+            let text = serde_json::to_vec(&holder).unwrap_or_default();
+            // Only for people: a lock without a name is a lock.
+            let _ =
+                file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text));
+            return Ok(file);
+        }
+    }
+    Err(DiskError::LockLost { path: root.to_owned() })
+}
+
+/// Takes a lock that is free, or will be in a moment.
+fn acquire(handle: &OwnedFd, own: &OwnedFd, root: &Path) -> Result<(), DiskError> {
+    let mut looks = 0;
+    while let Err(error) = rustix::fs::flock(handle, FlockOperation::NonBlockingLockExclusive) {
+        if error != Errno::WOULDBLOCK {
+            return Err(DiskError::io("cannot lock", root)(error));
+        }
+        let holder = LockHolder::of(handle, own);
+        if looks == LOOKS || !holder.may_let_go() {
+            return Err(DiskError::Locked { path: root.to_owned(), holder });
+        }
+        looks += 1;
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
+    Ok(())
+}
+
+/// Whether the name still means the file that is locked.
+fn is_at_its_place(own: &OwnedFd, file: &File) -> bool {
+    is_same(rustix::fs::statat(own, FILE, AtFlags::SYMLINK_NOFOLLOW), fstat(file))
+}
+
+/// The process that the kernel lists as the holder of a lock, where it lists one.
+#[cfg(target_os = "linux")]
+fn kernel_holder(locked: impl AsFd) -> Option<u32> {
+    let stat = fstat(locked).ok()?;
+    let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+    let place = format!("{major:02x}:{minor:02x}:{}", stat.st_ino);
+    let locks = File::open("/proc/locks").ok()?;
     let mut text = String::new();
-    let _ = file.rewind().and_then(|()| file.take(4096).read_to_string(&mut text));
-    serde_json::from_str(&text).unwrap_or_default()
+    locks.take(1 << 20).read_to_string(&mut text).ok()?;
+    text.lines().find_map(|line| {
+        // 1: FLOCK  ADVISORY  WRITE 4711 fe:00:5309531 0 EOF
+        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+        let is_it = fields.get(1) == Some(&"FLOCK") && fields.get(5) == Some(&place.as_str());
+        is_it.then(|| fields.get(4)?.parse().ok().filter(|&pid| pid != 0))?
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn kernel_holder(_: impl AsFd) -> Option<u32> {
+    None
 }

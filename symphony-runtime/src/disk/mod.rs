@@ -6,7 +6,8 @@
 //!
 //! | under `~symphony` | what it is |
 //! |---|---|
-//! | `lock` | held by the service that uses the root, with its process number |
+//! | `lock` | held by the service that uses the root, with its process number; so is the root itself |
+//! | `id` | what the service's processes are marked with, and the root that it was made for |
 //! | `state.json` | what survives a restart ([`state`](crate::state)) |
 //! | `records/` | whose folder each workspace is, and whether it is ready |
 //! | `runs/` | the processes of live runs, for the next life to end |
@@ -16,7 +17,9 @@
 
 mod file;
 mod folder;
+mod id;
 mod lock;
+mod mode;
 mod processes;
 mod record;
 mod root;
@@ -26,6 +29,7 @@ mod tests;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::io::Errno;
 use symphony_core::workspace::OpenFolder;
 use symphony_core::{WorkspaceKey, WorkspaceRecord};
 
@@ -44,7 +48,19 @@ pub enum DiskError {
         /// On what.
         path: PathBuf,
         /// Why not.
-        source: rustix::io::Errno,
+        source: Errno,
+    },
+    /// The operating system said no, and it is another user's.
+    #[error("{doing} {}: {source}; it belongs to user {owner}, not to us", path.display())]
+    NotOurs {
+        /// What was tried.
+        doing: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Whose it is.
+        owner: u32,
+        /// Why not.
+        source: Errno,
     },
     /// The root is not one we can trust.
     #[error("the workspace root {} {why}; set another workspace.root", path.display())]
@@ -60,6 +76,15 @@ pub enum DiskError {
         path.display()
     )]
     RootReplaced {
+        /// The root.
+        path: PathBuf,
+    },
+    /// The lock file is not the one that was locked, and nothing else keeps a second service out.
+    #[error(
+        "the lock of the workspace root {} was removed or replaced while it was in use: start the service again",
+        path.display()
+    )]
+    LockLost {
         /// The root.
         path: PathBuf,
     },
@@ -101,9 +126,31 @@ pub enum DiskError {
 }
 
 impl DiskError {
-    fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(rustix::io::Errno) -> Self {
+    fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(Errno) -> Self {
         let path = path.into();
         move |source| Self::Io { doing, path, source }
+    }
+
+    /// Whether a file of ours is not the trouble, but something else in its place.
+    pub(crate) const fn is_of_a_stranger(&self) -> bool {
+        use Errno as E;
+        matches!(self, Self::Io { source: E::ACCESS | E::PERM | E::ISDIR | E::LOOP | E::NXIO, .. })
+    }
+
+    /// The same for something that may be another user's.
+    fn denied(
+        doing: &'static str,
+        path: impl Into<PathBuf>,
+        owner: Option<u32>,
+    ) -> impl FnOnce(Errno) -> Self {
+        let path = path.into();
+        let us = rustix::process::geteuid().as_raw();
+        move |source| match owner.filter(|&owner| owner != us) {
+            Some(owner) if matches!(source, Errno::ACCESS | Errno::PERM) => {
+                Self::NotOurs { doing, path, owner, source }
+            }
+            _ => Self::Io { doing, path, source },
+        }
     }
 }
 

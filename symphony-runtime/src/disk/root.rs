@@ -5,27 +5,26 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fstat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, Stat, fstat};
 use rustix::io::Errno;
+use rustix::path::Arg;
 use symphony_core::orchestrator::{RunId, Workspaces};
 use symphony_core::workspace::OpenFolder;
 use symphony_core::{WorkspaceKey, WorkspaceRecord};
 use symphony_host::ProcessId;
 
 use super::file::{self, errno};
+use super::id::{self, ServiceId};
 use super::lock::Lock;
-use super::{DiskError, Made, Opened, folder, processes, record};
+use super::{DiskError, Made, Opened, folder, mode, processes, record};
 
 /// The name of Symphony's own folder under a root: no key contains its first character.
 const OWN: &str = "~symphony";
 
 /// The file that leads to where the service began.
 const HOME: &str = "home";
-
-pub(super) const FOLDER: OFlags =
-    OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
 
 /// How often a place may change under our eyes before we give up.
 const TRIES: u32 = 16;
@@ -40,7 +39,11 @@ pub(crate) struct Root {
     runs: OwnedFd,
     trash: OwnedFd,
     aside: OwnedFd,
-    _lock: Lock,
+    lock: Lock,
+    service: ServiceId,
+    former_service: Option<String>,
+    /// What is missing is made anew by one at a time.
+    checking: Mutex<()>,
 }
 
 impl Root {
@@ -66,11 +69,12 @@ impl Root {
 
     /// Opens the root at a resolved path, checks that it is ours, and takes its lock.
     pub(crate) fn open(path: PathBuf) -> Result<Self, DiskError> {
-        let handle = rustix::fs::openat(CWD, &path, FOLDER, Mode::empty())
+        let handle = mode::open_folder(CWD, &path)
             .map_err(DiskError::io("cannot open the workspace root", &path))?;
-        make_private(&handle, &path)?;
+        claim(&handle, &path)?;
         let own = subfolder(&handle, OWN, &path)?;
-        let lock = Lock::take(&own, &path)?;
+        let lock = Lock::take(&handle, &own, &path)?;
+        let (service, former_service) = service_of(&handle, &own, &path)?;
         let root = Self {
             records: subfolder(&own, "records", &path)?,
             runs: subfolder(&own, "runs", &path)?,
@@ -79,14 +83,33 @@ impl Root {
             handle,
             own,
             path,
-            _lock: lock,
+            lock,
+            service,
+            former_service,
+            checking: Mutex::default(),
         };
         // What an earlier life had begun to remove is finished now. If it cannot be, it is in
         // nobody's way.
-        if let Err(error) = folder::purge(&root.trash, None, &root.path.join(OWN).join("trash")) {
+        if let Err(error) = folder::purge(&root.trash, None, &root.own_path("trash")) {
             tracing::warn!(%error, "an earlier removal could not be finished");
         }
         Ok(root)
+    }
+
+    /// What the processes of the service that begins here are marked with, in every life of it.
+    pub(crate) fn service(&self) -> &str {
+        self.service.as_str()
+    }
+
+    /// What a version before this one called them, if the last life here may have been of such a one.
+    pub(crate) fn former_service(&self) -> Option<&str> {
+        self.former_service.as_deref()
+    }
+
+    /// Writes down what the service is called, so that the next life knows.
+    pub(crate) fn keep_service(&self) -> Result<(), DiskError> {
+        self.restore_modes();
+        self.service.keep(&self.own).map_err(DiskError::io("cannot write", self.own_path("id")))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -95,6 +118,7 @@ impl Root {
 
     /// The text of a file of Symphony's own; `None` if there is none.
     pub(crate) fn read_own(&self, name: &str) -> Result<Option<Vec<u8>>, DiskError> {
+        self.restore_modes();
         match file::read(&self.own, name) {
             Ok(text) => Ok(Some(text)),
             Err(Errno::NOENT) => Ok(None),
@@ -104,6 +128,7 @@ impl Root {
 
     /// Replaces a file of Symphony's own.
     pub(crate) fn write_own(&self, name: &str, text: &[u8]) -> Result<(), DiskError> {
+        self.restore_modes();
         file::replace(&self.own, name, text)
             .map_err(DiskError::io("cannot write", self.own_path(name)))
     }
@@ -113,7 +138,7 @@ impl Root {
         let path = self.own_path(name);
         let new = move_aside(&self.own, name, &self.aside)
             .map_err(DiskError::io("cannot set aside", path))?;
-        Ok(self.path.join(OWN).join("aside").join(new))
+        Ok(self.own_path("aside").join(new))
     }
 
     fn own_path(&self, name: &str) -> PathBuf {
@@ -129,7 +154,7 @@ impl Root {
     ) -> Result<Opened, DiskError> {
         let key = record.key.as_str();
         let path = self.path.join(key);
-        self.check_place()?;
+        self.check_hold()?;
         for _ in 0..TRIES {
             let known = record::read(&self.records, key);
             match file_type(&self.handle, key) {
@@ -140,6 +165,7 @@ impl Root {
                             self.write_record(record, true)?;
                         }
                         if let Some(folder) = self.folder(&record.key)? {
+                            self.open_to_us(&folder, &path)?;
                             return Ok(Opened { folder, is_new: false });
                         }
                     } else {
@@ -168,7 +194,7 @@ impl Root {
                         .map_err(DiskError::io("cannot move aside", &path))?;
                     tracing::warn!(
                         workspace = %path.display(),
-                        moved_to = %self.path.join(OWN).join("aside").join(name).display(),
+                        moved_to = %self.own_path("aside").join(name).display(),
                         "something that is no folder stood in a workspace's place; it was moved aside"
                     );
                 }
@@ -190,43 +216,80 @@ impl Root {
     /// safe to enter.
     pub(super) fn folder(&self, key: &WorkspaceKey) -> Result<Option<OpenFolder>, DiskError> {
         let path = self.path.join(key.as_str());
-        match rustix::fs::openat(&self.handle, key.as_str(), FOLDER, Mode::empty()) {
+        match mode::open_folder(&self.handle, key.as_str()) {
             Ok(folder) => Ok(Some(Arc::new(folder))),
             Err(Errno::NOENT) => Ok(None),
             Err(Errno::LOOP | Errno::NOTDIR) => match file_type(&self.handle, key.as_str()) {
                 Some(FileType::Symlink) => Err(DiskError::Symlink { path }),
                 _ => Ok(None),
             },
-            Err(error) => Err(DiskError::io("cannot open the workspace", path)(error)),
+            Err(error) => {
+                let owner = owner(&self.handle, key.as_str());
+                Err(DiskError::denied("cannot open the workspace", path, owner)(error))
+            }
+        }
+    }
+
+    /// A workspace that an agent has closed, also to itself, is opened for the next attempt.
+    fn open_to_us(&self, folder: &OpenFolder, path: &Path) -> Result<(), DiskError> {
+        match mode::open_to_us(folder) {
+            Ok(false) => Ok(()),
+            Ok(true) => {
+                tracing::warn!(workspace = %path.display(), "the workspace was closed to us; its mode was restored");
+                Ok(())
+            }
+            Err(error) => {
+                let owner = fstat(folder.as_ref()).ok().map(|stat| stat.st_uid);
+                Err(DiskError::denied("cannot open the workspace", path, owner)(error))
+            }
         }
     }
 
     /// Whether a workspace's place still holds the folder that was opened.
     pub(super) fn check(&self, key: &WorkspaceKey, opened: &OpenFolder) -> Result<(), DiskError> {
-        self.check_place()?;
+        self.check_hold()?;
         match self.folder(key)? {
             Some(now) if is_same(fstat(now.as_ref()), fstat(opened.as_ref())) => Ok(()),
             _ => Err(DiskError::Replaced { path: self.path.join(key.as_str()) }),
         }
     }
 
-    /// Whether the root's path, which agents and hooks are told, still means the root; and whether
-    /// our lock is still in it, so that it is nobody else's.
-    fn check_place(&self) -> Result<(), DiskError> {
+    /// Whether the root is still this service's: its path, which agents and hooks are told, means it,
+    /// and our lock is in it. What can be set right is.
+    pub(crate) fn check_hold(&self) -> Result<(), DiskError> {
+        let _one_at_a_time = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
+        self.restore_modes();
         let named = |folder: BorrowedFd<'_>, name: &Path| {
             rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
         };
-        if is_same(named(CWD, &self.path), fstat(&self.handle))
-            && is_same(named(self.handle.as_fd(), Path::new(OWN)), fstat(&self.own))
+        if !is_same(named(CWD, &self.path), fstat(&self.handle))
+            || !is_same(named(self.handle.as_fd(), Path::new(OWN)), fstat(&self.own))
         {
-            return Ok(());
+            return Err(DiskError::RootReplaced { path: self.path.clone() });
         }
-        Err(DiskError::RootReplaced { path: self.path.clone() })
+        self.lock.check(&self.own, &self.path)?;
+        self.keep_service()
+    }
+
+    /// An agent runs as our user, and can close the root or a folder of ours, or open it to others.
+    fn restore_modes(&self) {
+        let own = [&self.records, &self.runs, &self.trash, &self.aside];
+        for folder in [&self.handle, &self.own].into_iter().chain(own) {
+            match mode::make_private(folder) {
+                Ok(false) => {}
+                Ok(true) => tracing::warn!(
+                    root = %self.path.display(),
+                    "the mode of the workspace root, or of a folder of Symphony's own in it, was changed; it was restored"
+                ),
+                Err(error) => tracing::debug!(%error, "the mode of a folder could not be restored"),
+            }
+        }
     }
 
     /// Removes a workspace: first aside, so that nothing half-removed is ever entered.
     pub(super) fn remove_workspace(&self, key: &WorkspaceKey) -> Result<(), DiskError> {
         let path = self.path.join(key.as_str());
+        self.restore_modes();
         if file_type(&self.handle, key.as_str()) == Some(FileType::Symlink) {
             return Err(DiskError::Symlink { path });
         }
@@ -238,14 +301,19 @@ impl Root {
     fn discard(&self, key: &WorkspaceKey) -> Result<(), DiskError> {
         let path = self.path.join(key.as_str());
         if file_type(&self.handle, key.as_str()).is_some() {
-            move_aside(&self.handle, key.as_str(), &self.trash)
-                .map_err(DiskError::io("cannot move aside", &path))?;
+            let owner = owner(&self.handle, key.as_str());
+            move_aside(&self.handle, key.as_str(), &self.trash).map_err(DiskError::denied(
+                "cannot move aside",
+                &path,
+                owner,
+            ))?;
         }
-        folder::purge(&self.trash, Some(key.as_str()), &path)
+        folder::purge(&self.trash, Some(key.as_str()), &self.own_path("trash"))
     }
 
     /// Workspaces with a record, and folders without one.
     pub(crate) fn list(&self) -> Result<Workspaces, DiskError> {
+        self.restore_modes();
         let records = record::all(&self.records, &self.path)?;
         let mut strays = Vec::new();
         for name in names(&self.handle, &self.path)? {
@@ -261,12 +329,14 @@ impl Root {
 
     /// Notes the processes of a run.
     pub(crate) fn write_run(&self, run: RunId, of: &[ProcessId]) -> Result<(), DiskError> {
+        self.restore_modes();
         processes::write(&self.runs, run, of)
             .map_err(DiskError::io("cannot write a run record in", self.own_path("runs")))
     }
 
     /// A run is over, and nothing of it is left.
     pub(crate) fn forget_run(&self, run: RunId) -> Result<(), DiskError> {
+        self.restore_modes();
         processes::remove(&self.runs, run)
             .map_err(DiskError::io("cannot remove a run record in", self.own_path("runs")))
     }
@@ -303,7 +373,8 @@ fn move_aside(from: &OwnedFd, name: &str, to: &OwnedFd) -> Result<String, Errno>
     folder::move_to(from, &own, to, name)
 }
 
-fn make_private(handle: &OwnedFd, path: &Path) -> Result<(), DiskError> {
+/// Makes sure that a root is ours, and closes it to others.
+fn claim(handle: &OwnedFd, path: &Path) -> Result<(), DiskError> {
     let unsafe_root = |why: String| DiskError::UnsafeRoot { path: path.to_owned(), why };
     if path.parent().is_none() {
         return Err(unsafe_root("is the root of the file system".to_owned()));
@@ -313,12 +384,28 @@ fn make_private(handle: &OwnedFd, path: &Path) -> Result<(), DiskError> {
     if stat.st_uid != us {
         return Err(unsafe_root(format!("belongs to user {}, not to us ({us})", stat.st_uid)));
     }
-    if Mode::from_raw_mode(stat.st_mode).intersects(Mode::RWXG | Mode::RWXO) {
+    if mode::make_private(handle).map_err(DiskError::io("cannot close to others", path))? {
         tracing::info!(root = %path.display(), "the workspace root is closed to other users");
-        rustix::fs::fchmod(handle, Mode::RWXU)
-            .map_err(DiskError::io("cannot close to others", path))?;
     }
     Ok(())
+}
+
+/// What the service at a root is called, and what a version before this one called it: by its path,
+/// where an earlier life has left a state but no name.
+fn service_of(
+    root: &OwnedFd,
+    own: &OwnedFd,
+    path: &Path,
+) -> Result<(ServiceId, Option<String>), DiskError> {
+    let found = ServiceId::read(own, root).map_err(DiskError::io("cannot look at", path))?;
+    let is_older = found == id::Found::Nothing && file_type(own, crate::state::FILE).is_some();
+    let service = match found {
+        id::Found::Ours(service) => service,
+        id::Found::Foreign | id::Found::Nothing => {
+            ServiceId::new(root).map_err(DiskError::io("cannot name the service of", path))?
+        }
+    };
+    Ok((service, is_older.then(|| path.display().to_string())))
 }
 
 /// Opens a folder of ours, making it if need be.
@@ -327,12 +414,15 @@ fn subfolder(parent: &OwnedFd, name: &str, root: &Path) -> Result<OwnedFd, DiskE
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => return Err(DiskError::io("cannot create a folder in", root)(error)),
     }
-    rustix::fs::openat(parent, name, FOLDER, Mode::empty())
-        .map_err(DiskError::io("cannot open a folder of Symphony's own in", root))
+    let folder = mode::open_folder(parent, name)
+        .map_err(DiskError::io("cannot open a folder of Symphony's own in", root))?;
+    mode::make_private(&folder)
+        .map_err(DiskError::io("cannot close to others", root.join(name)))?;
+    Ok(folder)
 }
 
 /// Whether both are there, and one and the same.
-fn is_same(one: Result<Stat, Errno>, other: Result<Stat, Errno>) -> bool {
+pub(super) fn is_same(one: Result<Stat, Errno>, other: Result<Stat, Errno>) -> bool {
     let identity = |stat: Stat| (stat.st_dev, stat.st_ino);
     matches!((one, other), (Ok(one), Ok(other)) if identity(one) == identity(other))
 }
@@ -341,6 +431,12 @@ fn is_same(one: Result<Stat, Errno>, other: Result<Stat, Errno>) -> bool {
 pub(super) fn file_type(folder: &OwnedFd, name: &str) -> Option<FileType> {
     let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
     Some(FileType::from_raw_mode(stat.st_mode))
+}
+
+/// Whose it is.
+pub(super) fn owner(folder: &OwnedFd, name: impl Arg) -> Option<u32> {
+    let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    Some(stat.st_uid)
 }
 
 /// The names in a folder that are text.

@@ -1,5 +1,8 @@
 //! Attacks on workspaces: whatever stands in their place, nothing outside the root is touched.
 
+mod hold;
+mod rights;
+
 use std::fs;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -333,17 +336,6 @@ fn rule_9_6_a_record_that_points_elsewhere_leads_nowhere() {
 }
 
 #[test]
-fn rule_14_3_a_root_is_locked_and_the_lock_says_who_holds_it() {
-    let yard = yard();
-    let error = Root::open(yard.root.path().to_owned()).unwrap_err().to_string();
-    assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
-    assert!(error.contains("set another workspace.root"), "{error}");
-    let path = yard.root.path().to_owned();
-    drop(yard.root);
-    Root::open(path).unwrap();
-}
-
-#[test]
 fn a_root_is_closed_to_others_and_must_be_ours() {
     let yard = yard();
     let path = yard.outside.parent().unwrap().join("open");
@@ -377,34 +369,4 @@ fn rule_9_2_in_a_root_that_was_replaced_nothing_is_launched() {
     let is_refused = |error| matches!(error, DiskError::RootReplaced { .. });
     assert!(yard.open("MT-1").is_err_and(is_refused));
     assert!(yard.root.check(&key, &opened.folder).is_err_and(is_refused));
-}
-
-#[test]
-fn rule_14_3_without_its_lock_a_root_is_not_launched_in() {
-    let yard = yard();
-    fs::remove_dir_all(yard.root.path().join("~symphony")).unwrap();
-    let other = Root::open(yard.root.path().to_owned()).unwrap();
-    let error = yard.open("MT-1").unwrap_err();
-    assert!(matches!(error, DiskError::RootReplaced { .. }), "{error}");
-    drop(other);
-}
-
-#[test]
-fn rule_14_3_a_lock_that_outlives_its_holder_for_a_moment_is_waited_for() {
-    let dir = tempfile::Builder::new().prefix("runtime-").tempdir().unwrap();
-    let path = Root::resolve(dir.path()).unwrap();
-    drop(Root::open(path.clone()).unwrap());
-    // As after a kill: the holder is gone, and a child of it has not let go yet.
-    let mut gone = std::process::Command::new("true").spawn().unwrap();
-    gone.wait().unwrap();
-    let lock = dir.path().join("~symphony/lock");
-    fs::write(&lock, format!("{{\"pid\": {}}}", gone.id())).unwrap();
-    let held = fs::File::open(&lock).unwrap();
-    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive).unwrap();
-    let child = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(50));
-        drop(held);
-    });
-    Root::open(path).unwrap();
-    child.join().unwrap();
 }

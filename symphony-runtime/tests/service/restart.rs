@@ -1,8 +1,11 @@
 //! What one life of the service leaves to the next (contract 4.2, 12.4, 14.3).
 
 use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use symphony_core::Settings;
@@ -12,6 +15,7 @@ use symphony_core::agent::{
 };
 use symphony_core::env::Env;
 use symphony_core::orchestrator::Happened;
+use symphony_core::snapshot::Snapshot;
 use symphony_host::{EarlierLife, ProcessId};
 use symphony_memory::Script;
 use symphony_runtime::{Ended, StartError};
@@ -44,7 +48,7 @@ async fn rule_14_3_a_service_that_has_ended_lets_another_one_have_its_root() {
             assert_eq!(service.run().await, Ended::Drained);
         } else {
             // Dropped in the middle of its work.
-            let a_moment = std::time::Duration::from_millis(5);
+            let a_moment = Duration::from_millis(5);
             assert!(tokio::time::timeout(a_moment, service.run()).await.is_err());
         }
     }
@@ -121,8 +125,15 @@ async fn rule_12_4_a_damaged_state_file_is_set_aside_and_no_run_id_is_used_again
         fs::write(own.join("state.json"), damage).unwrap();
         assert!(boot().await > 1_000_000, "greater than any count of lives");
     }
+    // Nor does something else in its place stop the service.
+    fs::remove_file(own.join("state.json")).unwrap();
+    fs::create_dir(own.join("state.json")).unwrap();
+    assert!(boot().await > 1_000_000);
+    fs::remove_file(own.join("state.json")).unwrap();
+    symlink("/etc/passwd", own.join("state.json")).unwrap();
+    assert!(boot().await > 1_000_000);
     let aside = names(&own.join("aside"));
-    assert_eq!(aside.len(), 4, "{aside:?}");
+    assert_eq!(aside.len(), 6, "{aside:?}");
     assert!(aside.iter().all(|name| name.starts_with("state.json~")));
 }
 
@@ -200,13 +211,87 @@ async fn rule_14_3_the_processes_of_an_earlier_life_are_ended_by_their_records()
     agent.end();
     assert_eq!(swept.len(), 1);
     assert_eq!(swept[0].records, [process]);
-    assert_eq!(swept[0].service, fs::canonicalize(stage.root()).unwrap().display().to_string());
+    assert_eq!(swept[0].service, service_name(&stage.root()));
     // Records of that life are gone, and a run that ends takes its own with it.
     assert_eq!(names(&runs), [""; 0]);
     live.handle.poll_now().unwrap();
     eventually("another one is written", || names(&runs) == ["2.1"]).await;
     assert_eq!(live.shut_down().await, Ended::Drained);
     assert_eq!(names(&runs), [""; 0]);
+}
+
+/// What the service at a root is called.
+fn service_name(root: &Path) -> String {
+    let text = fs::read(root.join("~symphony/id")).unwrap();
+    let id: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    id["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_14_3_what_an_older_version_left_is_ended_by_its_older_name_once() {
+    let stage = Stage::new(Script::new());
+    stage.write("");
+    let own = stage.root().join("~symphony");
+    fs::create_dir_all(own.join("runs")).unwrap();
+    fs::write(own.join("state.json"), "{\"boot\": 3}").unwrap();
+    let process = ProcessId::of(std::process::id()).unwrap();
+    fs::write(own.join("runs/3.1"), format!("{process}\n")).unwrap();
+    let swept = async || {
+        let host = TestHost::new();
+        let live = Live::start(stage.builder().host(host.clone())).await;
+        assert_eq!(live.shut_down().await, Ended::Drained);
+        host.swept.lock().unwrap().clone()
+    };
+    let path = fs::canonicalize(stage.root()).unwrap().display().to_string();
+    let first = swept().await;
+    let life = |service: &str| EarlierLife { service: service.into(), records: vec![process] };
+    assert_eq!(first, [life(&service_name(&stage.root())), life(&path)]);
+    let second = swept().await;
+    assert_eq!(second.len(), 1);
+    assert_eq!(second[0].service, first[0].service);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_14_3_a_root_that_is_not_ours_any_more_shows_and_starts_nothing() {
+    let stage = Stage::new(Script::new().hang());
+    let live = stage.start().await;
+    let lock = stage.root().join("~symphony/lock");
+    let work = async |number: &str| {
+        stage.issue(number, &format!("MT-{number}"));
+        live.handle.poll_now().unwrap();
+    };
+    // An older version, which knows the file only, has come in.
+    fs::remove_file(&lock).unwrap();
+    fs::write(&lock, "").unwrap();
+    let older = fs::File::open(&lock).unwrap();
+    older.lock().unwrap();
+    let shows = |message: &'static str| {
+        move |s: &Snapshot| {
+            s.problems.first().is_some_and(|problem| {
+                problem.path.as_deref() == Some("workspace.root")
+                    && problem.message.contains(message)
+            })
+        }
+    };
+    live.until("it shows", shows("another Symphony uses the workspace root")).await;
+    work("1").await;
+    // Longer than a poll and a look take.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(stage.agent.live(), 0);
+    drop(older);
+    within("an agent", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
+    live.until("nothing is wrong", |s| s.problems.is_empty()).await;
+    assert!(fs::read_to_string(&lock).unwrap().contains(&std::process::id().to_string()));
+
+    // The same for a root that was led elsewhere.
+    let elsewhere = stage.root().with_extension("elsewhere");
+    fs::rename(stage.root(), &elsewhere).unwrap();
+    live.until("it shows", shows("was removed or replaced")).await;
+    work("2").await;
+    fs::rename(&elsewhere, stage.root()).unwrap();
+    within("another agent", stage.agent.wait_until(|journal| journal.opened() == 2)).await;
+    live.until("nothing is wrong", |s| s.problems.is_empty()).await;
+    assert_eq!(live.shut_down().await, Ended::Drained);
 }
 
 /// A service that was led to another root, then killed, and started there.
@@ -239,7 +324,7 @@ async fn moved_and_killed(runs_before_the_move: bool) {
     let swept = host.swept.lock().unwrap().clone();
     agent.end();
     let life = |root: &str, records: &[ProcessId]| EarlierLife {
-        service: stage.dir.path().canonicalize().unwrap().join(root).display().to_string(),
+        service: service_name(&stage.dir.path().join(root)),
         records: records.to_vec(),
     };
     assert_eq!(swept, [life("other", &[]), life("work", &[process])]);

@@ -1,0 +1,71 @@
+//! What a service is called: the name that its processes carry, in every life of it (contract 14.3).
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+
+use rustix::fs::fstat;
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::file::{self, errno};
+
+const FILE: &str = "id";
+
+/// A random name, and the root that it was made for. A path would not do: containers that see each
+/// other's processes may have equal paths.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ServiceId {
+    id: String,
+    /// Device and inode: a copy of a root is another service.
+    root: String,
+}
+
+/// What stands in the file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// The name of this root.
+    Ours(ServiceId),
+    /// The name of another root, or nothing that can be read.
+    Foreign,
+    Nothing,
+}
+
+impl ServiceId {
+    pub(super) fn read(own: &OwnedFd, root: &OwnedFd) -> Result<Found, Errno> {
+        let text = match file::read(own, FILE) {
+            Ok(text) => text,
+            Err(Errno::NOENT) => return Ok(Found::Nothing),
+            Err(_) => return Ok(Found::Foreign),
+        };
+        let is_name = |id: &str| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let known = serde_json::from_slice(&text).ok().filter(|known: &Self| is_name(&known.id));
+        let place = place(root)?;
+        Ok(known.filter(|known| known.root == place).map_or(Found::Foreign, Found::Ours))
+    }
+
+    pub(super) fn new(root: &OwnedFd) -> Result<Self, Errno> {
+        let mut bytes = [0; 16];
+        let random = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
+        random.map_err(|error| errno(&error))?;
+        Ok(Self { id: format!("{:032x}", u128::from_ne_bytes(bytes)), root: place(root)? })
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.id
+    }
+
+    /// Writes it where that is not what the file says.
+    pub(super) fn keep(&self, own: &OwnedFd) -> Result<(), Errno> {
+        let text = serde_json::to_vec(self).map_err(|_| Errno::INVAL)?;
+        if file::read(own, FILE).is_ok_and(|known| known == text) {
+            return Ok(());
+        }
+        file::replace(own, FILE, &text)
+    }
+}
+
+fn place(root: &OwnedFd) -> Result<String, Errno> {
+    let stat = fstat(root)?;
+    Ok(format!("{}:{}", stat.st_dev, stat.st_ino))
+}
