@@ -151,7 +151,8 @@ async fn rule_10_3_turns_that_codex_begins_all_the_same_are_interrupted_and_end_
     }
     close(session).await;
     let asked = trial.model.asked().len();
-    eprintln!("{ends:?}, {asked} requests, {:?}", trial.told());
+    let most = 2 + ends.len() + 3; // each that began by itself may have got as far as one request
+    assert!(asked <= most, "{asked} requests in {ends:?}");
     assert_eq!(ends.last(), Some(&Err(AgentErrorKind::UnrequestedTurns)));
     assert_eq!(unrequested(&trial), 3);
 }

@@ -294,7 +294,7 @@ fn rule_3_the_defaults_of_the_schema_are_those_of_the_settings() {
         assert_eq!(*workflow.settings, defaults(), "{path}");
         checked += 1;
     }
-    assert_eq!(checked, 30);
+    assert_eq!(checked, 31);
 }
 
 #[test]
