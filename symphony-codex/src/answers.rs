@@ -22,7 +22,7 @@ pub(crate) enum Answer {
     /// Send this, and tell that an approval was given or refused.
     Approve { result: Value, summary: String },
     /// The turn needs a person, who is to read the question.
-    Block { question: String, reply: Reply },
+    Block { question: String, reply: BlockReply },
     /// Run a tool and send what it says.
     Run(ToolCalled),
     /// There is no such method here.
@@ -31,7 +31,7 @@ pub(crate) enum Answer {
 
 /// What is said to a request that needs a person.
 #[derive(Debug)]
-pub(crate) enum Reply {
+pub(crate) enum BlockReply {
     /// This, which itself ends the turn.
     Always(Value),
     /// Nothing within a turn, which is interrupted. Where there is none, this: no model hears it, and
@@ -55,11 +55,11 @@ pub(crate) fn answer(method: &str, params: Payload<'_>, approvals: Approvals) ->
         }
         "item/permissions/requestApproval" => permissions(params, approvals),
         "item/tool/requestUserInput" => {
-            Answer::Block { question: questions(params), reply: Reply::Never }
+            Answer::Block { question: questions(params), reply: BlockReply::Never }
         }
         "mcpServer/elicitation/request" => {
             let cancelled = json!({"action": "cancel", "content": null});
-            let (question, reply) = (elicitation(params), Reply::BetweenTurns(cancelled));
+            let (question, reply) = (elicitation(params), BlockReply::BetweenTurns(cancelled));
             Answer::Block { question, reply }
         }
         "currentTime/read" => {
@@ -95,7 +95,7 @@ fn approve(
             Answer::Approve { result: decided(no), summary: format!("declined: {asked}") }
         }
         Approvals::Block => {
-            let (question, reply) = (codex_asks_to(&asked), Reply::Always(decided(stop)));
+            let (question, reply) = (codex_asks_to(&asked), BlockReply::Always(decided(stop)));
             Answer::Block { question, reply }
         }
     }
@@ -120,7 +120,7 @@ fn permissions(params: Payload<'_>, approvals: Approvals) -> Answer {
         },
         // No answer ends the turn, and the model would read that nothing is granted and go on.
         (Approvals::Block, _) => {
-            let (question, reply) = (codex_asks_to(&asked), Reply::BetweenTurns(nothing));
+            let (question, reply) = (codex_asks_to(&asked), BlockReply::BetweenTurns(nothing));
             Answer::Block { question, reply }
         }
         _ => Answer::Approve { result: nothing, summary: format!("declined: {asked}") },

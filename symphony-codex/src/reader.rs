@@ -18,7 +18,7 @@ use tokio::io::AsyncRead;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::answers::{Answer, Reply as Said, answer, tool_result};
+use crate::answers::{Answer, BlockReply, answer, tool_result};
 use crate::connection::{Ask, Reply, TurnAsked};
 use crate::life::Life;
 use crate::lines::{LONGEST, Line, Lines, TooLong};
@@ -325,9 +325,9 @@ impl Reader {
             }
             Answer::Block { question, reply } => {
                 let said = match reply {
-                    Said::Always(result) => Some(result),
-                    Said::BetweenTurns(result) => self.turn.is_none().then_some(result),
-                    Said::Never => None,
+                    BlockReply::Always(result) => Some(result),
+                    BlockReply::BetweenTurns(result) => self.turn.is_none().then_some(result),
+                    BlockReply::Never => None,
                 };
                 if let Some(result) = said {
                     self.send(&Outgoing::Answer { id, result: &result });

@@ -142,7 +142,10 @@ impl Reader {
             Ok(_) => "the turn is completed",
             Err(error) => &error.message,
         };
-        self.news.event(name, summary);
+        // That it was interrupted is not news when it was by us: what came before says why.
+        if !self.turn.as_ref().is_some_and(|turn| turn.is_interrupted) {
+            self.news.event(name, summary);
+        }
         self.turn_ended(id, end);
     }
 
@@ -180,7 +183,8 @@ impl Reader {
             return;
         }
         self.interrupted = None;
-        if let Some(turn) = self.held.take() {
+        // A session that gave up waiting must not get a turn that nobody follows.
+        if let Some(turn) = self.held.take().filter(|turn| !turn.reply.is_closed()) {
             self.turn_asked(turn);
         }
     }

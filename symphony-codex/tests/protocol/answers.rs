@@ -1,10 +1,11 @@
 //! Contract 10.6: every request of the server gets an answer, but for a question within a turn.
 
 use serde_json::{Value, json};
+use symphony_codex::CodexSession;
 use symphony_core::agent::{AgentSession as _, TurnEnd};
 use symphony_core::settings::Approvals;
 
-use crate::server::{World, run};
+use crate::server::{Server, World, run};
 
 /// Asks in a turn that then completes; the answer and how the turn ended.
 async fn asked(approvals: Approvals, method: &str, params: Value) -> (Value, TurnEnd, Vec<String>) {
@@ -36,15 +37,18 @@ async fn asked_in_vain(
     })
     .await;
     assert_eq!(interrupt["params"], json!({"threadId": "T", "turnId": "U"}), "{method}");
-    let serve = async {
-        server.answer(&interrupt, json!({})).await;
-        server.tell("turn/completed", crate::server::over("interrupted")).await;
-        server.next().await
-    };
-    let (closed, last) = tokio::join!(Box::new(session).close(), serve);
-    closed.unwrap();
-    assert_eq!(last, None, "{method}: neither an answer nor a second interrupt");
+    close_interrupted(session, &mut server, &interrupt).await;
+    assert!(!told.has_event("turn_cancelled"), "the question is the last that is shown");
     (end.unwrap(), told.events())
+}
+
+/// Closes a session whose turn was interrupted: neither an answer nor a second interrupt is sent.
+async fn close_interrupted(session: CodexSession, server: &mut Server, interrupt: &Value) {
+    server.answer(interrupt, json!({})).await;
+    server.tell("turn/completed", crate::server::over("interrupted")).await;
+    let (closed, last) = tokio::join!(Box::new(session).close(), server.next());
+    closed.unwrap();
+    assert_eq!(last, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -209,14 +213,7 @@ async fn rule_10_6_a_blocked_turn_is_interrupted_at_once() {
     })
     .await;
     assert!(matches!(end.unwrap(), TurnEnd::InputRequired { .. }));
-    let serve = async {
-        server.answer(&interrupt, json!({})).await;
-        server.tell("turn/completed", crate::server::over("interrupted")).await;
-        server.next().await
-    };
-    let (closed, last) = tokio::join!(Box::new(session).close(), serve);
-    closed.unwrap();
-    assert_eq!(last, None);
+    close_interrupted(session, &mut server, &interrupt).await;
 }
 
 #[tokio::test(start_paused = true)]

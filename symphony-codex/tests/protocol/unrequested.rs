@@ -148,6 +148,19 @@ async fn rule_10_3_no_turn_is_asked_for_while_another_is_live() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rule_10_3_a_turn_that_waited_in_vain_is_not_asked_for_later() {
+    let (mut session, mut server, _) = World::new().opened().await;
+    begin_one(&mut server, "X").await;
+    let error = session.run_turn(prompt()).await.unwrap_err();
+    assert_eq!(error.kind, AgentErrorKind::ResponseTimeout);
+    server.tell("turn/completed", ended("X", "interrupted")).await;
+    server.ask("currentTime/read", json!({})).await; // no turn/start before it
+    let (closed, last) = tokio::join!(Box::new(session).close(), server.next());
+    closed.unwrap();
+    assert_eq!(last, None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn rule_10_3_a_turn_while_ours_is_live_is_an_error_and_is_not_sent() {
     let (mut session, mut server, _) = World::new().opened().await;
     tokio::select! {
