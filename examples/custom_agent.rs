@@ -25,7 +25,7 @@ use symphony::core::tracker::ToolCall;
 use symphony::core::{Issue, Settings, StateSet};
 use symphony::host::{Command, Folder, Host, Input, Local, Mark, Output, Scope, Shell, StartError};
 use symphony::memory::MemoryTracker;
-use symphony::{Ended, GivenAgent, GivenTracker, Service, plain};
+use symphony::{Ended, GivenAgent, GivenTracker, NoticeItem, Service, plain};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// An agent that is not very clever.
@@ -53,7 +53,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let running = tokio::spawn(service.run());
 
     // What an agent says is a stranger's text: `plain` makes it fit for a screen.
-    while let Ok(notice) = notices.recv().await {
+    while let Some(item) = notices.next().await {
+        // A program that reads too slowly is told how many notices it missed.
+        let NoticeItem::Notice(notice) = item else { continue };
         match &notice.what {
             Happened::Ended { end: RunEnd::Failed(failure), .. } => {
                 println!("failed: {}", plain(&failure.to_string(), 200));

@@ -23,7 +23,7 @@ use symphony::core::tracker::{
 };
 use symphony::core::{Issue, IssueId, Label, Scope, StateName, StateSet};
 use symphony::memory::{Script, ScriptedAgent, ScriptedFactory};
-use symphony::{Ended, Service};
+use symphony::{Ended, NoticeItem, Service};
 
 const WORKFLOW: &str = "---
 tracker:
@@ -66,7 +66,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let running = tokio::spawn(service.run());
 
     let mut done = 0;
-    while let Ok(notice) = notices.recv().await {
+    while let Some(item) = notices.next().await {
+        // A program that reads too slowly is told how many notices it missed.
+        let NoticeItem::Notice(notice) = item else { continue };
         if matches!(notice.what, Happened::Cleaned) {
             done += 1;
             if done == 2 {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use symphony::core::orchestrator::Happened;
 use symphony::core::{Issue, Settings, StateSet};
 use symphony::memory::{MemoryTracker, Script, ScriptedAgent};
-use symphony::{Ended, GivenAgent, GivenTracker, Service};
+use symphony::{Ended, GivenAgent, GivenTracker, NoticeItem, Service};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -36,7 +36,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // What happens arrives as data; what we want goes in through the handle.
     let mut runs = 0;
-    while let Ok(notice) = notices.recv().await {
+    while let Some(item) = notices.next().await {
+        let notice = match item {
+            NoticeItem::Notice(notice) => notice,
+            // Read too slowly: what was missed is in `handle.snapshot()`.
+            NoticeItem::Missed(count) => {
+                println!("missed {count} notices; {:?}", handle.snapshot()?.totals);
+                continue;
+            }
+        };
         let Some(issue) = &notice.issue else {
             continue;
         };

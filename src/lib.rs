@@ -19,8 +19,8 @@ pub use symphony_linear as linear;
 #[cfg(feature = "memory")]
 pub use symphony_memory as memory;
 pub use symphony_runtime::{
-    Ended, GivenAgent, GivenTracker, Handle, Registry, Service, ServiceBuilder, StartError,
-    Unavailable, plain,
+    Ended, GivenAgent, GivenTracker, Handle, NoticeItem, NoticeStream, Registry, Service,
+    ServiceBuilder, StartError, Unavailable, plain,
 };
 #[cfg(feature = "tui")]
 pub use symphony_tui as tui;

@@ -17,11 +17,10 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode};
 use symphony_core::Issue;
-use symphony_core::orchestrator::{Happened, Notice};
+use symphony_core::orchestrator::Happened;
 use symphony_host::{Command, Host, Local, Mark, Scope, Shell};
 use symphony_memory::{MemoryFactory, MemoryTracker, Script, ScriptedAgent, ScriptedFactory};
-use symphony_runtime::{Ended, Handle, Service};
-use tokio::sync::broadcast;
+use symphony_runtime::{Ended, Handle, NoticeItem, NoticeStream, Service};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
 
@@ -110,7 +109,7 @@ async fn starts(rounds: usize) {
 struct Served {
     board: MemoryTracker,
     handle: Handle,
-    notices: broadcast::Receiver<Arc<Notice>>,
+    notices: NoticeStream,
     running: JoinHandle<Ended>,
 }
 
@@ -145,7 +144,11 @@ impl Served {
         let start = Instant::now();
         self.handle.poll_now().unwrap();
         let taken = moments.recv().await.unwrap() - start;
-        while self.notices.recv().await.unwrap().what != Happened::Cleaned {}
+        let is_cleaned = |item: NoticeItem| match item {
+            NoticeItem::Notice(notice) => notice.what == Happened::Cleaned,
+            NoticeItem::Missed(missed) => panic!("{missed} notices were missed"),
+        };
+        while !is_cleaned(self.notices.next().await.unwrap()) {}
         taken
     }
 

@@ -10,7 +10,8 @@
 //!   tools and checks half of it; refresh and turn ends may use everything.
 //! - A line: who was refused keeps a place, so that the fastest to ask again does not win. Floors
 //!   end for who waited long enough, so nobody waits for ever.
-//! - A hold: when the tracker itself refused, nobody asks until then.
+//! - A hold: when the tracker itself refused, nobody asks until then. Reads of claimed issues pass it
+//!   every five minutes, an operator's poll once a minute.
 
 mod line;
 mod meter;
@@ -23,7 +24,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::issue::IssueId;
-use crate::orchestrator::Spent;
+use crate::orchestrator::{Purpose, Spent};
 use crate::settings::BudgetSettings;
 use crate::time::{Mono, Now, Wall};
 use crate::tracker::{TrackerError, TrackerErrorKind};
@@ -31,7 +32,6 @@ use crate::tracker::{TrackerError, TrackerErrorKind};
 use line::{Cost, Line, Place};
 use meter::Meter;
 pub use quota::{Quota, Reported};
-use spender::Rank;
 pub use spender::Spender;
 pub(crate) use spender::TOOL;
 
@@ -45,6 +45,11 @@ const DAY_BURST: u64 = 2;
 const UNKNOWN_STEP: Duration = Duration::from_secs(30);
 /// A tracker that wants a longer silence is asked once in a while all the same.
 const LONGEST_HOLD: Duration = HOUR;
+/// How often reads of claimed issues pass a hold: one far time must not keep agents at work whose
+/// issue was closed.
+const UPKEEP_PASS: Duration = Duration::from_secs(300);
+/// How often an operator's poll passes it.
+const MANUAL_PASS: Duration = Duration::from_secs(60);
 /// So many issues have their tool calls counted.
 const MOST_TOOLS: usize = 256;
 const LONGEST_JITTER: Duration = Duration::from_secs(10);
@@ -147,7 +152,7 @@ pub struct Budget {
     settings: BudgetSettings,
     meters: BTreeMap<Limit, Meter>,
     line: Line,
-    held_until: Option<Mono>,
+    hold: Option<Hold>,
     spent: Spent,
     /// Of the same day, the tool calls by issue; for people, so not kept over a restart.
     tools: BTreeMap<IssueId, u64>,
@@ -166,7 +171,7 @@ impl Budget {
             settings: BudgetSettings::default(),
             meters: BTreeMap::new(),
             line: Line::default(),
-            held_until: None,
+            hold: None,
             spent,
             tools: BTreeMap::new(),
             admitted: 0,
@@ -191,6 +196,10 @@ impl Budget {
                 None => _ = self.meters.remove(&which),
             }
         }
+        let configured = self.configured();
+        if let Some(hold) = &mut self.hold {
+            hold.configured = configured;
+        }
     }
 
     /// Asks for leave to make one request that may cost this many points.
@@ -203,7 +212,9 @@ impl Budget {
         let step = self.step();
         self.line.expire(now, step);
         let place = self.line.place(spender, now, step);
-        if let Some((limit, wait)) = self.shortage(now, spender.rank(), cost, &place) {
+        let passes = self.passes_hold(now, spender, cost);
+        let shortage = if passes { None } else { self.shortage(now, spender, cost, &place) };
+        if let Some((limit, wait)) = shortage {
             let retry_after = wait + self.jitter.up_to(step.min(LONGEST_JITTER));
             self.line.wait(spender, now, now + retry_after, cost);
             return Err(Refused { limit, retry_after });
@@ -257,8 +268,10 @@ impl Budget {
         let refill = self.slowest(&[Limit::Hour, Limit::Window, Limit::Left]);
         let wait = retry_after.or(refill).unwrap_or(UNKNOWN_STEP);
         let wait = wait.min(LONGEST_HOLD);
-        let until = self.held_until.unwrap_or_default().max(now.mono + wait);
-        self.held_until = Some(until);
+        let held = self.hold.take().filter(|hold| hold.until > now.mono);
+        let until = held.as_ref().map_or(Mono::default(), |hold| hold.until).max(now.mono + wait);
+        let configured = held.map_or_else(|| self.configured(), |hold| hold.configured);
+        self.hold = Some(Hold { until, asked: now.mono, configured });
         for limit in [Limit::Hour, Limit::Window, Limit::Left] {
             if let Some(meter) = self.meters.get_mut(&limit) {
                 meter.one_at(until, now.mono);
@@ -306,10 +319,11 @@ impl Budget {
     fn shortage(
         &self,
         now: Mono,
-        rank: Rank,
+        spender: &Spender,
         cost: Cost,
         place: &Place,
     ) -> Option<(Limit, Duration)> {
+        let rank = spender.rank();
         let held = self.held(now);
         let short = |floor| self.longest_wait(cost, place.ahead, floor, now);
         let reserve = self.reserve() * f64::from(rank.halves_of_reserve()) / 2.0;
@@ -351,7 +365,32 @@ impl Budget {
     }
 
     fn held(&self, now: Mono) -> Option<Duration> {
-        self.held_until.map(|until| now.until(until)).filter(|span| !span.is_zero())
+        self.hold.as_ref().map(|hold| now.until(hold.until)).filter(|span| !span.is_zero())
+    }
+
+    /// The limits of the settings.
+    fn configured(&self) -> BTreeMap<Limit, Meter> {
+        let limits = [Limit::Hour, Limit::Day];
+        limits.iter().filter_map(|limit| Some((*limit, self.meters.get(limit)?.clone()))).collect()
+    }
+
+    /// Whether the request passes a hold. It still keeps to the settings.
+    fn passes_hold(&mut self, now: Mono, spender: &Spender, cost: Cost) -> bool {
+        let least = match spender {
+            Spender::Read(Purpose::Manual) => MANUAL_PASS,
+            Spender::Read(Purpose::Refresh | Purpose::Turn) => UPKEEP_PASS,
+            _ => return false,
+        };
+        let Some(hold) = self.hold.as_mut().filter(|hold| hold.until > now) else {
+            return false;
+        };
+        let may_pass = now.since(hold.asked) >= least
+            && hold.configured.values().all(|m| m.wait(cost.requests, 0, 0.0, now).is_zero());
+        if may_pass {
+            hold.asked = now;
+            hold.configured.values_mut().for_each(|meter| meter.spend(cost.requests, now));
+        }
+        may_pass
     }
 
     fn reserve(&self) -> f64 {
@@ -418,6 +457,16 @@ impl Budget {
         let count = self.tools.entry(issue.clone()).or_default();
         *count = count.saturating_add(requests);
     }
+}
+
+/// The tracker refused a request, and wants silence.
+#[derive(Clone, Debug, PartialEq)]
+struct Hold {
+    until: Mono,
+    /// When it last refused, or was asked in spite of it.
+    asked: Mono,
+    /// The limits of the settings as they would be without the hold: what passes it keeps to them.
+    configured: BTreeMap<Limit, Meter>,
 }
 
 /// What is left of a tracker's budget, for people.

@@ -48,6 +48,27 @@ pub fn standing(issue: &Issue, tracker: &TrackerSettings) -> Standing {
     }
 }
 
+/// Names of terminal states in which nothing was completed, where a tracker does not tell.
+const DISCARDED: [&str; 4] = ["cancelled", "canceled", "duplicate", "closed"];
+
+/// Whether the issue is over because its work is done (contract 6.4).
+#[must_use]
+pub fn is_completed(issue: &Issue, tracker: &TrackerSettings) -> bool {
+    match issue.state_kind {
+        Some(kind) => kind == StateKind::Completed,
+        None => tracker.terminal_states.contains(&issue.state) && !is_discarded(issue),
+    }
+}
+
+/// Whether the issue is over without its work being done.
+#[must_use]
+pub fn is_discarded(issue: &Issue) -> bool {
+    match issue.state_kind {
+        Some(kind) => kind == StateKind::Cancelled,
+        None => DISCARDED.contains(&issue.state.key()),
+    }
+}
+
 /// Whether the adapter lets it through and it has every required label.
 #[must_use]
 pub fn is_routable(issue: &Issue, tracker: &TrackerSettings) -> bool {

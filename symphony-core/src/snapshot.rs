@@ -82,6 +82,8 @@ pub struct RunningRow {
     pub max_turns: u32,
     /// Turns that the agent began without being asked to; none of them counts as one of `turns`.
     pub unrequested_turns: u32,
+    /// By when the turn must have ended: the agent has moved its issue out of the active states.
+    pub finish_by: Option<Mono>,
     /// The conversation.
     pub thread: Option<ThreadId>,
     /// `<thread>-<turn>`
@@ -164,8 +166,12 @@ pub struct Totals {
     pub runtime: Duration,
     /// Runs started.
     pub started: u64,
-    /// Runs that ended well.
+    /// Runs whose issue is completed.
+    pub done: u64,
+    /// Runs that ended by themselves and left the issue to others.
     pub succeeded: u64,
+    /// Runs that used up their turns.
+    pub out_of_turns: u64,
     /// Runs that failed, stalled or timed out.
     pub failed: u64,
     /// Runs that were stopped.

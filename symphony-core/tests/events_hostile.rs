@@ -69,6 +69,7 @@ fn sequence(seed: u64) {
         boot: dice.below(3),
         job_ages: BTreeMap::from([(Job::Candidates, Duration::from_millis(dice.below(20_000)))]),
         spent: Spent::default(),
+        decisions: dice.decisions(),
         workspaces: dice.workspaces(),
     };
     let (mut orchestrator, step) = Orchestrator::new(configuration.clone(), restored, now);
@@ -262,6 +263,15 @@ impl Dice {
             path: format!("/workspaces/{key}").into(),
             key,
         }
+    }
+
+    fn decisions(&mut self) -> Decisions {
+        let stopped = (0..self.below(3)).map(|_| {
+            let id = self.id();
+            let (issue, seen) = (self.issue(&id), self.chance(50));
+            StoppedIssue { issue, since: Wall::default(), seen, attempt: None }
+        });
+        Decisions { stopped: stopped.collect(), paused: self.chance(20) }
     }
 
     fn workspaces(&mut self) -> Workspaces {

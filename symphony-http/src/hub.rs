@@ -13,8 +13,7 @@ use futures_util::Stream;
 use futures_util::stream;
 use symphony_core::orchestrator::Notice;
 use symphony_core::snapshot::Snapshot;
-use symphony_runtime::Handle;
-use tokio::sync::broadcast::error::RecvError;
+use symphony_runtime::{Handle, NoticeItem, NoticeStream};
 use tokio::sync::{Notify, broadcast};
 use tokio::time::Instant;
 
@@ -162,13 +161,13 @@ impl<F: Feed> Hub<F> {
                             return;
                         }
                     },
-                    notice = hear(&mut notices) => match notice {
-                        Ok(notice) if heard.len() < NOTICES => {
+                    item = hear(&mut notices) => match item {
+                        Some(NoticeItem::Notice(notice)) if heard.len() < NOTICES => {
                             heard.push(notice);
                             changed = true;
                         }
-                        Err(RecvError::Closed) => notices = None,
-                        Ok(_) | Err(RecvError::Lagged(_)) => {}
+                        Some(_) => {}
+                        None => notices = None,
                     },
                     () = tokio::time::sleep_until(next), if changed => {}
                     () = tokio::time::sleep(FORGET), if !changed => break,
@@ -232,11 +231,9 @@ fn ratio(sent: usize, pace: usize) -> f64 {
     sent as f64 / pace as f64
 }
 
-async fn hear(
-    notices: &mut Option<broadcast::Receiver<Arc<Notice>>>,
-) -> Result<Arc<Notice>, RecvError> {
+async fn hear(notices: &mut Option<NoticeStream>) -> Option<NoticeItem> {
     match notices {
-        Some(notices) => notices.recv().await,
+        Some(notices) => notices.next().await,
         None => std::future::pending().await,
     }
 }

@@ -49,7 +49,9 @@ fn render(snapshot: &Snapshot) -> String {
     out.value(&[], totals.started);
     out.counter("symphony_runs_ended_total", "Runs ended, by how.");
     for (outcome, count) in [
+        ("done", totals.done),
         ("succeeded", totals.succeeded),
+        ("out_of_turns", totals.out_of_turns),
         ("failed", totals.failed),
         ("cancelled", totals.cancelled),
         ("input_required", totals.input_required),

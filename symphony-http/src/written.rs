@@ -139,6 +139,7 @@ fn is_same_run(a: &RunningRow, b: &RunningRow) -> bool {
         && a.stop_overdue == b.stop_overdue
         && a.turns == b.turns
         && a.unrequested_turns == b.unrequested_turns
+        && a.finish_by == b.finish_by
         && a.session_id == b.session_id
         && a.pid == b.pid
         && a.tokens == b.tokens

@@ -13,6 +13,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 use crate::deliveries::{Deliveries, NotReceived, Received};
 use crate::driver::{Inbox, Message};
 use crate::issue;
+use crate::notices::NoticeStream;
 use crate::recent::Recent;
 use crate::transcript::Transcripts;
 
@@ -79,13 +80,13 @@ impl Handle {
         self.settings.clone()
     }
 
-    /// What happens, as it happens. A slow reader misses the oldest; the end of the service closes
-    /// it.
+    /// What happens, as it happens, until the service ends.
     ///
     /// # Errors
     /// When the service has ended.
-    pub fn subscribe(&self) -> Result<broadcast::Receiver<Arc<Notice>>, Unavailable> {
-        self.notices.upgrade().map(|notices| notices.subscribe()).ok_or(Unavailable)
+    pub fn subscribe(&self) -> Result<NoticeStream, Unavailable> {
+        let notices = self.notices.upgrade().ok_or(Unavailable)?;
+        Ok(NoticeStream::new(notices.subscribe()))
     }
 
     /// The last things an agent did in a run, oldest first; also for a while after its end.

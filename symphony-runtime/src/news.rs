@@ -1,6 +1,6 @@
 //! Notices as log lines, with the fields of contract 13.1.
 
-use symphony_core::orchestrator::{BlockReason, Happened, Notice, RunEnd};
+use symphony_core::orchestrator::{BlockReason, Happened, Notice, Outcome, RunEnd};
 use symphony_core::problem::Problem;
 use symphony_core::snapshot::{Reason, Snapshot};
 use tracing::{debug, error, info, warn};
@@ -27,14 +27,20 @@ pub(crate) fn log(notice: &Notice, session_id: Option<&str>) {
         Happened::Continued { turn, max_turns } => say!(info, turn, max_turns, "next turn"),
         Happened::Stopping { why } => say!(info, ?why, "run is being stopped"),
         Happened::StopOverdue => say!(error, "a stopped run is still there after its bound"),
-        Happened::Ended { end, took } => {
+        Happened::Ended { outcome, end, took } => {
             let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+            let outcome = outcome.as_str();
             match end {
-                RunEnd::Failed(failure) => say!(warn, took_ms, error = safe(failure), "run failed"),
-                RunEnd::Succeeded => say!(info, took_ms, "run ended"),
-                RunEnd::Cancelled => say!(info, took_ms, "run stopped"),
+                _ if outcome == Outcome::Done.as_str() => {
+                    say!(info, outcome, took_ms, "run ended");
+                }
+                RunEnd::Failed(failure) => {
+                    say!(warn, outcome, took_ms, error = safe(failure), "run failed");
+                }
+                RunEnd::Succeeded => say!(info, outcome, took_ms, "run ended"),
+                RunEnd::Cancelled => say!(info, outcome, took_ms, "run stopped"),
                 RunEnd::InputRequired { question } => {
-                    say!(warn, took_ms, question = safe(question), "run needs a person");
+                    say!(warn, outcome, took_ms, question = safe(question), "run needs a person");
                 }
             }
         }

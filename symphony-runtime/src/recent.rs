@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use symphony_core::agent::AgentEvent;
-use symphony_core::orchestrator::{Happened, IssueName, Notice, RunEnd, RunId};
+use symphony_core::orchestrator::{Happened, IssueName, Notice, Outcome, RunEnd, RunId};
 use symphony_core::status::{RunStatus, TimelineEntry, Told};
 use symphony_core::time::Wall;
 use symphony_core::{Identifier, IssueId, plain, plain_start};
@@ -117,13 +117,13 @@ impl Recent {
                     recent.runs.remove(&oldest);
                 }
             }
-            (Happened::Ended { end, .. }, Some(run)) => {
+            (Happened::Ended { outcome, end, .. }, Some(run)) => {
                 let known = history.runs.iter_mut().rev().find(|(id, _)| *id == run);
                 if let Some((_, status)) = known {
-                    let (outcome, error) = outcome(end);
                     status.ended_at = Some(now);
-                    status.outcome = Some(outcome.to_owned());
-                    status.error = error;
+                    status.outcome = Some(outcome.to_string());
+                    // Once the issue is done, how the last turn ended is not an error.
+                    status.error = end_words(end).1.filter(|_| *outcome != Outcome::Done);
                 }
             }
             _ => {}
@@ -186,8 +186,8 @@ impl Issues {
     }
 }
 
-/// How a run ended, in one word, and what went wrong.
-pub(crate) fn outcome(end: &RunEnd) -> (&'static str, Option<String>) {
+/// The worker's last word, and what went wrong.
+pub(crate) fn end_words(end: &RunEnd) -> (&'static str, Option<String>) {
     match end {
         RunEnd::Succeeded => ("succeeded", None),
         RunEnd::Cancelled => ("cancelled", None),
@@ -235,9 +235,10 @@ mod tests {
         let recent = Recent::default();
         let at = Wall::from_unix_millis;
         let end = RunEnd::Failed(Failure::new(FailureKind::Stalled, "silent\u{1b}"));
+        let outcome = Outcome::Failed;
         recent.tell(at(1), &started("1", 1));
         let took = Duration::from_secs(2);
-        recent.tell(at(2), &notice("1", 1, Happened::Ended { end, took }));
+        recent.tell(at(2), &notice("1", 1, Happened::Ended { outcome, end, took }));
         recent.tell(at(3), &started("1", 2));
         let (events, runs) = recent.history(&"1".into());
         let names: Vec<&str> = events.iter().map(|entry| entry.event.as_str()).collect();
@@ -275,10 +276,11 @@ mod tests {
             recent.tell(Wall::default(), &started(&issue.to_string(), issue));
             let run = RunId { boot: 1, number: issue };
             (0..EVENTS).for_each(|name| recent.hear(run, &event(name)));
-            let (end, took) = (RunEnd::Succeeded, Duration::from_secs(1));
+            let (outcome, end) = (Outcome::Succeeded, RunEnd::Succeeded);
+            let took = Duration::from_secs(1);
             recent.tell(
                 Wall::default(),
-                &notice(&issue.to_string(), issue, Happened::Ended { end, took }),
+                &notice(&issue.to_string(), issue, Happened::Ended { outcome, end, took }),
             );
         }
         let inner = recent.lock();

@@ -205,6 +205,7 @@ impl ServiceBuilder {
             job_ages: state.job_ages(&loaded.configuration.scope, now.wall),
             spent: state.spent(),
             workspaces: loaded.workspaces.take().unwrap_or_default(),
+            decisions: state.decisions(&loaded.configuration.scope),
         };
         let (orchestrator, first) = Orchestrator::new(loaded.configuration.clone(), restored, now);
         let (inbox, queue) = Inbox::new();

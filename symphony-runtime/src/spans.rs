@@ -10,7 +10,7 @@ use tracing::field::Empty;
 use tracing::{Span, error_span};
 
 use crate::plain::safe;
-use crate::recent::outcome;
+use crate::recent::end_words;
 
 /// The spans of one run: cheap to clone.
 #[derive(Clone, Debug)]
@@ -99,7 +99,7 @@ impl RunSpans {
         let last = now.phase.take();
         drop(now);
         drop(last);
-        let (outcome, error) = outcome(end);
+        let (outcome, error) = end_words(end);
         run.record("outcome", outcome);
         if let Some(error) = error {
             run.record("error", &error);

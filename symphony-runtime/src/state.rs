@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use symphony_core::Scope;
-use symphony_core::orchestrator::{Job, Saved, Spent};
+use symphony_core::orchestrator::{Decisions, Job, Saved, Spent};
 use symphony_core::time::Wall;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
@@ -26,6 +26,8 @@ pub(crate) struct State {
     last_runs: BTreeMap<Job, Wall>,
     #[serde(default)]
     spent: Spent,
+    #[serde(default)]
+    decisions: Decisions,
 }
 
 impl State {
@@ -72,8 +74,19 @@ impl State {
         self.spent.clone()
     }
 
+    /// What operators decided. The issues they stopped are those of one scope: the same id in
+    /// another one is another issue.
+    pub(crate) fn decisions(&self, scope: &Scope) -> Decisions {
+        let mut decisions = self.decisions.clone();
+        if self.scope.as_ref() != Some(scope) {
+            decisions.stopped.clear();
+        }
+        decisions
+    }
+
     fn take(&mut self, saved: Saved) {
         self.scope = Some(saved.scope);
+        self.decisions = saved.decisions;
         self.last_runs = saved.last_runs;
         self.spent = saved.spent;
     }

@@ -254,7 +254,10 @@ impl Attempt {
             turn: 1,
             max_turns: self.start.max_turns,
         };
-        let prompt = self.loaded.prompt.render(&input)?;
+        let mut prompt = self.loaded.prompt.render(&input)?;
+        if self.start.unanswered {
+            prompt.insert_str(0, prompt::UNANSWERED);
+        }
         // A hook of ours, or somebody else, may have put another folder in its place.
         let is_same = site.place.check(&site.opened.folder).await;
         is_same.map_err(|error| workspace_failure(&error))?;

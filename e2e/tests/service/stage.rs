@@ -15,7 +15,7 @@ use symphony_host::Local;
 use symphony_linear::LinearFactory;
 use symphony_linear_fake::{Fake, KEY, Server};
 use symphony_memory::{MemoryFactory, MemoryTracker};
-use symphony_runtime::{Ended, Handle, Service};
+use symphony_runtime::{Ended, Handle, NoticeItem, Service};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
@@ -117,7 +117,8 @@ impl Stage {
         let notices = Arc::new(Mutex::new(Vec::new()));
         let (heard, mut told) = (Arc::clone(&notices), handle.subscribe().unwrap());
         tokio::spawn(async move {
-            while let Ok(notice) = told.recv().await {
+            while let Some(item) = told.next().await {
+                let NoticeItem::Notice(notice) = item else { panic!("the test reads too slowly") };
                 heard.lock().unwrap().push(notice);
             }
         });

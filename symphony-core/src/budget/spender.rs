@@ -30,7 +30,7 @@ impl Spender {
 
     pub(super) const fn rank(&self) -> Rank {
         match self {
-            Self::Read(Purpose::Refresh | Purpose::Turn) => Rank::Upkeep,
+            Self::Read(Purpose::Refresh | Purpose::Turn | Purpose::Manual) => Rank::Upkeep,
             Self::Read(Purpose::Check) | Self::Tool(_) => Rank::Work,
             // A delivery says that looking may be worth while. What it would find, polls find too.
             Self::Read(Purpose::Candidates | Purpose::Sweep | Purpose::Delivery) => Rank::Search,

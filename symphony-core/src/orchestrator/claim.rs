@@ -45,6 +45,8 @@ pub(super) struct Claim {
     pub(super) unchanged_ends: u32,
     /// The conversation that the next run goes on with, if it is with the same agent.
     pub(super) thread: Option<Thread>,
+    /// Whether that conversation ended with a question that nobody has answered.
+    pub(super) unanswered: bool,
     /// What of each conversation's tokens is in the totals already.
     pub(super) counted: BTreeMap<ThreadId, Tokens>,
     /// Its entry in the deadlines.
@@ -70,6 +72,7 @@ impl Claim {
             failure: None,
             unchanged_ends: 0,
             thread: None,
+            unanswered: false,
             counted: BTreeMap::new(),
             wake: None,
             stage,
@@ -262,6 +265,7 @@ impl Orchestrator {
     pub(super) fn forget_thread(&mut self, id: &IssueId) {
         if let Some(claim) = self.claims.get_mut(id) {
             claim.thread = None;
+            claim.unanswered = false;
             claim.counted.clear();
         }
     }
@@ -310,13 +314,17 @@ impl Orchestrator {
         self.wait_until(id, self.now.mono + delay, Some(failure));
     }
 
-    /// Waits for a person, holding no slot.
+    /// Waits for a person, holding no slot. After a question the next run goes on with the
+    /// conversation that asked it (contract 10.6).
     pub(super) fn block(&mut self, id: &IssueId, why: BlockReason) {
         let since = self.now;
         if let Some(claim) = self.claims.get_mut(id) {
             claim.failure = None;
+            claim.unanswered = matches!(why, BlockReason::Question(_)) && claim.thread.is_some();
+            if !claim.unanswered {
+                self.forget_thread(id);
+            }
         }
-        self.forget_thread(id);
         self.enter(id, Stage::Blocked { why: why.clone(), since, seen: false }, None);
         self.notice_of(id, None, Happened::Blocked { why });
         // In which state it is left: clocks cannot tell, so it is read.
@@ -330,6 +338,7 @@ impl Orchestrator {
             claim.attempt = Some(claim.attempt.unwrap_or(0).saturating_add(1));
         }
         self.block(id, why);
+        self.save();
     }
 
     /// Tells a live run to stop, once, and remembers what follows.
@@ -448,7 +457,9 @@ impl Orchestrator {
             }
             Stage::Running { run } => {
                 let run = *run;
-                self.stall_due(id, run);
+                if !self.grace_due(id, run) {
+                    self.stall_due(id, run);
+                }
             }
             Stage::Stopping { run, overdue, .. } => {
                 *overdue = true;
@@ -478,18 +489,13 @@ impl Orchestrator {
     /// The agent showed no sign of life for too long, or just seems so (contract 8.1).
     fn stall_due(&mut self, id: &IssueId, run: RunId) {
         let Some(timeout) = self.settings().codex.stall_timeout else {
-            return;
+            return self.watch_run(run);
         };
         let Some(live) = self.runs.get(&run) else {
             return;
         };
-        if !live.can_stall() {
-            return;
-        }
-        let deadline = live.last_alive + timeout;
-        if deadline > self.now.mono {
-            self.set_wake(id, Some(deadline));
-            return;
+        if !live.can_stall() || live.last_alive + timeout > self.now.mono {
+            return self.watch_run(run);
         }
         let silent = self.now.mono.since(live.last_alive);
         let message = format!("no sign of life for {} s", silent.as_secs());
@@ -497,8 +503,9 @@ impl Orchestrator {
         self.stop(id, StopReason::Stalled, After::Retry(failure));
     }
 
-    /// Watches a run for a stall from now on, unless it is stopping or silence does not count.
-    pub(super) fn watch_for_stall(&mut self, run: RunId) {
+    /// Sets the deadline of a run that is not stopping: the end of its grace, or a stall where
+    /// silence counts, whichever comes first.
+    pub(super) fn watch_run(&mut self, run: RunId) {
         if !self.is_running(run) {
             return;
         }
@@ -506,8 +513,9 @@ impl Orchestrator {
             return;
         };
         let timeout = self.settings().codex.stall_timeout.filter(|_| live.can_stall());
-        let (id, at) = (live.issue.clone(), timeout.map(|timeout| live.last_alive + timeout));
-        self.set_wake(&id, at);
+        let stall = timeout.map(|timeout| live.last_alive + timeout);
+        let (id, grace) = (live.issue.clone(), live.finish_by);
+        self.set_wake(&id, stall.into_iter().chain(grace).min());
     }
 
     /// Whether a run lives and was not told to stop.

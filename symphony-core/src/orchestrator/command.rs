@@ -18,13 +18,19 @@ impl Orchestrator {
         self.touch();
         match command {
             Command::PollNow => {
-                self.jobs.candidates.asap = true;
-                self.jobs.refresh.asap = true;
+                self.jobs.candidates.manual = true;
+                self.jobs.refresh.manual = true;
             }
             Command::Pause => self.pause(),
             Command::Resume => self.resume(),
-            Command::Stop(id) => self.stop_by_operator(&id),
-            Command::Retry(id) => self.retry_by_operator(&id),
+            Command::Stop(id) => {
+                self.stop_by_operator(&id);
+                self.save();
+            }
+            Command::Retry(id) => {
+                self.retry_by_operator(&id);
+                self.save();
+            }
             Command::ClearHolds => self.clear_holds(),
             Command::ShutDown => self.shut_down(),
         }
@@ -33,12 +39,14 @@ impl Orchestrator {
     fn pause(&mut self) {
         if !std::mem::replace(&mut self.paused, true) {
             self.notice(Happened::Paused);
+            self.save();
         }
     }
 
     fn resume(&mut self) {
         if std::mem::replace(&mut self.paused, false) {
             self.notice(Happened::Resumed);
+            self.save();
             self.refill_now();
         }
     }
@@ -69,6 +77,8 @@ impl Orchestrator {
 
     /// No new work; everything that lives is stopped; the rest is let go.
     fn shut_down(&mut self) {
+        // Saved first: what is let go below is still decided.
+        self.save();
         if std::mem::replace(&mut self.shutting_down, true) {
             return;
         }
@@ -90,7 +100,6 @@ impl Orchestrator {
                 | Stage::Cleaning { .. } => self.release(&id, ReleaseReason::ShutDown),
             }
         }
-        self.save();
     }
 
     /// Another workflow file is in force. What runs keeps what it began with (contract 2.7).
@@ -123,7 +132,7 @@ impl Orchestrator {
         }
         let runs: Vec<RunId> = self.runs.keys().copied().collect();
         for run in runs {
-            self.watch_for_stall(run);
+            self.watch_run(run);
         }
         self.notice(Happened::Reloaded);
         self.refill_now();

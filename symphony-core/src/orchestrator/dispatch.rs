@@ -402,6 +402,7 @@ impl Orchestrator {
         let agent: Arc<str> = Arc::from(settings.agent.kind.as_str());
         claim.thread.take_if(|thread| thread.agent != agent);
         let resume = claim.thread.as_ref().map(|thread| thread.id.clone());
+        let unanswered = std::mem::take(&mut claim.unanswered) && resume.is_some();
         let max_turns = settings.agent.max_turns;
         let is_probe = self.hold_gate() == HoldGate::OneProbe;
         let live = Run::new(id.clone(), agent, &self.configuration, self.now, mark(&issue));
@@ -423,6 +424,7 @@ impl Orchestrator {
             host,
             record,
             resume,
+            unanswered,
             max_turns,
         }));
         self.notice_of(id, Some(run), Happened::Started { attempt, state });

@@ -126,7 +126,7 @@ pub struct Workspaces {
 }
 
 /// What survives a restart.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Restored {
     /// Greater than in any earlier life: keeps [`RunId`]s unique.
     pub boot: u64,
@@ -136,6 +136,32 @@ pub struct Restored {
     pub spent: Spent,
     /// What is on disk.
     pub workspaces: Workspaces,
+    /// What operators decided.
+    pub decisions: Decisions,
+}
+
+/// What operators decided and only operators or the tracker take back: it survives a restart
+/// (contract 4.7).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Decisions {
+    /// Whether starts are paused.
+    pub paused: bool,
+    /// The issues that were stopped.
+    pub stopped: Vec<StoppedIssue>,
+}
+
+/// An issue that an operator stopped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoppedIssue {
+    /// The issue as last read, without its description: another state ends the stop.
+    pub issue: Issue,
+    /// When it was stopped.
+    pub since: Wall,
+    /// Whether it was read since: the first read shows in which state its agent left it.
+    pub seen: bool,
+    /// The attempt that comes next.
+    pub attempt: Option<u32>,
 }
 
 /// Requests of one day, by what they were for.
@@ -143,8 +169,8 @@ pub struct Restored {
 pub struct Spent {
     /// The day, as [`Wall::day`] counts.
     pub day: i64,
-    /// Requests by purpose: `candidates`, `refresh`, `sweep`, `check`, `turn`, `delivery`; and
-    /// `tool`.
+    /// Requests by purpose: `candidates`, `refresh`, `sweep`, `check`, `turn`, `delivery`,
+    /// `manual`; and `tool`.
     pub requests: BTreeMap<String, u64>,
 }
 
@@ -283,6 +309,52 @@ pub enum RunEnd {
     Cancelled,
 }
 
+/// How a run is booked, by what became of its issue (contract 6.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Outcome {
+    /// The issue is completed.
+    Done,
+    /// The run ended by itself, and the issue is not the agent's any more.
+    Succeeded,
+    /// The run used up its turns, and the issue is still active.
+    OutOfTurns,
+    /// The run failed.
+    Failed,
+    /// A turn was silent for too long.
+    TimedOut,
+    /// The agent showed no sign of life.
+    Stalled,
+    /// The run was stopped: its issue was withdrawn, or an operator or the end of the service said so.
+    Cancelled,
+    /// The agent asked something only a person can answer.
+    InputRequired,
+}
+
+impl Outcome {
+    /// The name used in the API, in metrics and in logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Succeeded => "succeeded",
+            Self::OutOfTurns => "out_of_turns",
+            Self::Failed => "failed",
+            Self::TimedOut => "timed_out",
+            Self::Stalled => "stalled",
+            Self::Cancelled => "cancelled",
+            Self::InputRequired => "input_required",
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// What an operator can want (contract 4.7).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -390,6 +462,9 @@ pub struct Start {
     pub record: Option<WorkspaceRecord>,
     /// A conversation to go on with (contract 10.3).
     pub resume: Option<ThreadId>,
+    /// Whether that conversation ended with a question that nobody has answered (contract 10.6).
+    #[serde(default)]
+    pub unanswered: bool,
     /// How many turns it may have.
     pub max_turns: u32,
 }
@@ -416,7 +491,7 @@ impl Removal {
 }
 
 /// What is saved for the next life.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Saved {
     /// The tracker scope it is about.
     pub scope: Scope,
@@ -424,6 +499,8 @@ pub struct Saved {
     pub last_runs: BTreeMap<Job, Wall>,
     /// The day's requests so far.
     pub spent: Spent,
+    /// What operators decided.
+    pub decisions: Decisions,
 }
 
 /// Why a run is stopped.
@@ -491,7 +568,9 @@ pub enum Happened {
     StopOverdue,
     /// A run is over.
     Ended {
-        /// How.
+        /// What came of it.
+        outcome: Outcome,
+        /// The worker's last word.
         end: RunEnd,
         /// How long it took.
         took: Duration,
@@ -612,6 +691,8 @@ pub enum Purpose {
     Turn,
     /// Reading issues that a delivery is about.
     Delivery,
+    /// Reading claimed issues and candidates because an operator asked for it.
+    Manual,
 }
 
 impl Purpose {
@@ -625,6 +706,7 @@ impl Purpose {
             Self::Check => "check",
             Self::Turn => "turn",
             Self::Delivery => "delivery",
+            Self::Manual => "manual",
         }
     }
 }

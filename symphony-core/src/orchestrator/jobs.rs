@@ -13,7 +13,7 @@ use crate::tracker::{ById, CandidateQuery, Candidates, Poll};
 
 use super::best::SPARE;
 use super::claim::Stage;
-use super::read::{Asked, asked_wait};
+use super::read::{Asked, asked_upkeep_wait, asked_wait};
 use super::{Effect, Happened, Job, Orchestrator, Purpose, Query, ReadId, Saved};
 
 /// At a restart, a read younger than this is not repeated (contract 4.1).
@@ -30,17 +30,21 @@ pub(super) struct JobState {
     pub(super) last_wall: Option<Wall>,
     /// Not before this, whatever the interval says: the tracker asked for it.
     not_before: Mono,
-    /// As soon as possible: an operator asked for it.
+    /// As soon as possible: what is known is known to be outdated.
     pub(super) asap: bool,
+    /// As soon as the tracker's least gap allows: an operator asked for it.
+    pub(super) manual: bool,
     pub(super) open: bool,
     pub(super) failure: Option<Failure>,
 }
 
 impl JobState {
-    /// When it is due, on this interval.
-    fn due(&self, interval: Duration) -> Mono {
+    /// When it is due, on this interval; an operator's wish is kept `gap` from the last run.
+    fn due(&self, interval: Duration, gap: Duration) -> Mono {
         match self.last {
             _ if self.asap => Mono::default(),
+            Some(last) if self.manual => last + gap,
+            None if self.manual => Mono::default(),
             // An interval of nothing would be a busy loop.
             Some(last) => (last + interval.max(Duration::from_millis(1))).max(self.not_before),
             None => self.not_before,
@@ -69,12 +73,19 @@ impl JobState {
         self.last = Some(now.mono);
         self.last_wall = Some(now.wall);
         self.asap = false;
+        self.manual = false;
         self.open = asks;
     }
 
-    fn end(&mut self, now: Mono, failure: Option<Failure>) {
+    /// `asked` says how long the tracker wants us to wait after a failure.
+    fn end(
+        &mut self,
+        now: Mono,
+        failure: Option<Failure>,
+        asked: impl Fn(&Failure) -> Option<Duration>,
+    ) {
         self.open = false;
-        if let Some(wait) = failure.as_ref().and_then(asked_wait) {
+        if let Some(wait) = failure.as_ref().and_then(asked) {
             self.not_before = now + wait;
         }
         self.failure = failure;
@@ -99,11 +110,14 @@ pub(super) struct PollParts {
     /// Claims to refresh, with the version they had.
     pub(super) refresh: Option<Vec<(IssueId, u64)>>,
     pub(super) sweep: Option<Vec<IssueId>>,
+    /// Whether an operator asked for it.
+    pub(super) manual: bool,
 }
 
 impl PollParts {
     pub(super) const fn purpose(&self) -> Purpose {
         match self {
+            Self { manual: true, .. } => Purpose::Manual,
             Self { candidates: true, .. } => Purpose::Candidates,
             Self { refresh: Some(_), .. } => Purpose::Refresh,
             _ => Purpose::Sweep,
@@ -146,13 +160,14 @@ impl Orchestrator {
         let state = self.job(job)?;
         let may_run = *job != Job::Candidates || self.has_slot_to_fill();
         let idle = may_run && !state.open && !self.shutting_down;
-        idle.then(|| state.due(self.interval(job)))
+        idle.then(|| state.due(self.interval(job), self.configuration.min_read_gap))
     }
 
     /// Whether a slot is free that no issue being read is to have.
     fn has_slot_to_fill(&self) -> bool {
         // An operator's wish is for now.
-        let reserved = if self.jobs.candidates.asap { 0 } else { self.refill.reserved };
+        let JobState { asap, manual, .. } = self.jobs.candidates;
+        let reserved = if asap || manual { 0 } else { self.refill.reserved };
         self.free_slots() as usize > reserved
     }
 
@@ -187,7 +202,7 @@ impl Orchestrator {
         let due = |job: &Job, slack: u32| {
             let slack = self.interval(job).checked_div(slack).unwrap_or_default();
             let may_travel =
-                self.job(job).is_some_and(|state| state.asap || state.not_before <= now);
+                self.job(job).is_some_and(|s| s.asap || s.manual || s.not_before <= now);
             may_travel && self.job_due(job).is_some_and(|at| at <= now + slack)
         };
         let jobs = [Job::Candidates, Job::Refresh, Job::Sweep];
@@ -195,10 +210,19 @@ impl Orchestrator {
             let [candidates, refresh, sweep] = jobs.map(|job| due(&job, 10));
             self.poll(candidates, refresh, sweep);
         }
-        // An operator's wish is for now: what cannot be asked now is not asked later.
-        self.jobs.candidates.asap &= self.jobs.candidates.open;
-        self.jobs.refresh.asap &= self.jobs.refresh.open;
+        self.drop_wishes();
         self.run_custom_jobs();
+    }
+
+    /// An operator's wish is for now: what cannot be asked is not asked later, but for what waits
+    /// for an open read or for the tracker's least gap.
+    fn drop_wishes(&mut self) {
+        let may_come = [Job::Candidates, Job::Refresh].map(|job| self.job_due(&job).is_some());
+        let jobs = [&mut self.jobs.candidates, &mut self.jobs.refresh];
+        for (state, may_come) in jobs.into_iter().zip(may_come) {
+            state.asap &= state.open;
+            state.manual &= state.open || may_come;
+        }
     }
 
     /// A job that has nothing to ask for is done, and takes nobody along.
@@ -230,6 +254,8 @@ impl Orchestrator {
                 refreshed.map(|(id, claim)| (id.clone(), claim.version)).collect()
             }),
             sweep: sweep.then(|| self.swept_records().cloned().collect()),
+            manual: (candidates && self.jobs.candidates.manual)
+                || (refresh && self.jobs.refresh.manual),
         };
         let query = parts.candidates.then(|| CandidateQuery {
             states: self.settings().tracker.active_states.clone(),
@@ -286,8 +312,11 @@ impl Orchestrator {
         }
     }
 
-    /// Saves what must survive a restart.
+    /// Saves what must survive a restart. A service that ends has saved it before it let go.
     pub(super) fn save(&mut self) {
+        if self.shutting_down {
+            return;
+        }
         let jobs = [
             (Job::Candidates, self.jobs.candidates.last_wall),
             (Job::Refresh, self.jobs.refresh.last_wall),
@@ -299,7 +328,8 @@ impl Orchestrator {
         let all = jobs.into_iter().chain(custom).chain(waiting);
         let last_runs = all.filter_map(|(job, at)| Some((job, at?))).collect();
         let scope = self.configuration.scope.clone();
-        self.effect(Effect::Save(Saved { scope, last_runs, spent: self.spent.clone() }));
+        let (spent, decisions) = (self.spent.clone(), self.decisions());
+        self.effect(Effect::Save(Saved { scope, last_runs, spent, decisions }));
     }
 
     /// A poll came back: first what is known of claims and records, then the candidates (4.4).
@@ -315,10 +345,10 @@ impl Orchestrator {
         if parts.refresh.is_some() || parts.sweep.is_some() {
             let failure = by_id.as_ref().err().cloned();
             if parts.refresh.is_some() {
-                self.jobs.refresh.end(now, failure.clone());
+                self.jobs.refresh.end(now, failure.clone(), asked_upkeep_wait);
             }
             if parts.sweep.is_some() {
-                self.jobs.sweep.end(now, failure);
+                self.jobs.sweep.end(now, failure, asked_wait);
             }
             let purpose = if parts.refresh.is_some() { Purpose::Refresh } else { Purpose::Sweep };
             let ids = parts.refresh.iter().flatten().count() + parts.sweep.iter().flatten().count();
@@ -332,7 +362,7 @@ impl Orchestrator {
         if parts.candidates {
             let result = candidates.unwrap_or_else(|| Err(super::read::no_answer()));
             let failure = result.as_ref().err().cloned();
-            self.jobs.candidates.end(now, failure);
+            self.jobs.candidates.end(now, failure, asked_wait);
             match result {
                 Ok(list) => {
                     self.doubt_list(&list.issues);
@@ -400,7 +430,7 @@ impl Orchestrator {
             return;
         };
         let failure = outcome.err();
-        state.end(now, failure.clone());
+        state.end(now, failure.clone(), asked_wait);
         if let Some(failure) = failure {
             self.notice(Happened::JobFailed { job: Job::Custom(name), failure });
         }

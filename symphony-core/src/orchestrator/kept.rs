@@ -160,10 +160,12 @@ impl Orchestrator {
         self.refill_now();
     }
 
-    /// Remembers something about an issue that the kept list does not know. Who holds its folder is
-    /// no such thing: that may change at any time, and is asked each time.
+    /// Remembers something about an issue that neither the kept list nor a later read of the issue
+    /// knows. Who holds its folder is not remembered: that may change at any time, and is asked
+    /// each time.
     pub(super) fn learn(&mut self, id: &IssueId, read: ReadId, reason: Reason) {
-        if read >= self.kept.read && !matches!(reason, Reason::WorkspaceHeld(_)) {
+        let is_outdated = self.kept.later.get(id).is_some_and(|later| later.read > read);
+        if read >= self.kept.read && !is_outdated && !matches!(reason, Reason::WorkspaceHeld(_)) {
             self.kept.learned.insert(id.clone(), (read, reason));
         }
     }

@@ -29,14 +29,17 @@
 mod best;
 mod claim;
 mod command;
+mod decisions;
 mod deliveries;
 mod dispatch;
 mod event;
 mod explain;
+mod grace;
 mod holds;
 mod jobs;
 mod kept;
 mod keys;
+mod outcome;
 mod pacing;
 mod read;
 mod reconcile;
@@ -167,6 +170,7 @@ impl Orchestrator {
             view: OnceLock::new(),
         };
         this.take_over(restored.workspaces);
+        this.restore_decisions(restored.decisions);
         this.restore_jobs(restored.job_ages);
         let step = this.settle();
         (this, step)

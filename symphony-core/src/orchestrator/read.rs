@@ -16,6 +16,10 @@ use super::{Answer, Effect, Generation, Happened, Orchestrator, Purpose, Query, 
 /// The longest a tracker can make us wait before we ask again, whatever it says.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
+/// The longest for reads of claimed issues: an agent whose issue was closed must not go on for an
+/// hour because of one far time (contract 12.6).
+const LONGEST_UPKEEP_WAIT: Duration = Duration::from_secs(300);
+
 /// The shortest that we wait where a tracker wants us to.
 const SHORTEST_WAIT: Duration = Duration::from_secs(1);
 
@@ -24,6 +28,11 @@ pub(super) fn asked_wait(failure: &Failure) -> Option<Duration> {
     // No wait at all would be a loop, and one of a few milliseconds hardly less.
     let asked = failure.retry_after.filter(|wait| !wait.is_zero())?;
     Some(asked.clamp(SHORTEST_WAIT, LONGEST_WAIT))
+}
+
+/// The same for a read of claimed issues.
+pub(super) fn asked_upkeep_wait(failure: &Failure) -> Option<Duration> {
+    asked_wait(failure).map(|wait| wait.min(LONGEST_UPKEEP_WAIT))
 }
 
 /// An open read.

@@ -72,11 +72,14 @@ impl Orchestrator {
         };
         match claim.stage {
             Stage::Running { run } if self.is_finishing(run) => {
-                self.after_finish(run, After::Clean)
+                self.after_finish(run, After::Clean);
             }
-            Stage::Running { .. } | Stage::Stopping { .. } => {
-                self.stop(id, StopReason::Terminal, After::Clean);
+            Stage::Running { run } => {
+                if !self.grant_grace(run, After::Clean) {
+                    self.stop(id, StopReason::Terminal, After::Clean);
+                }
             }
+            Stage::Stopping { .. } => self.stop(id, StopReason::Terminal, After::Clean),
             Stage::Waiting { .. } | Stage::Blocked { .. } => self.clean(id),
             Stage::Checking { .. } | Stage::Cleaning { .. } => {}
         }
@@ -96,9 +99,15 @@ impl Orchestrator {
             Stage::Stopping { then, .. } if then.is_about_the_issue() => {
                 *then = After::Release(release);
             }
-            Stage::Running { .. } | Stage::Stopping { .. } => {
-                self.stop(id, why, After::Release(release));
+            Stage::Running { run } => {
+                let run = *run;
+                let after = After::Release(release);
+                if why != StopReason::NotActive || !self.grant_grace(run, after.clone()) {
+                    self.withdraw_grace(run);
+                    self.stop(id, why, after);
+                }
             }
+            Stage::Stopping { .. } => self.stop(id, why, After::Release(release)),
             Stage::Waiting { .. } | Stage::Blocked { .. } => self.release(id, release),
             Stage::Checking { .. } | Stage::Cleaning { .. } => {}
         }
@@ -116,6 +125,7 @@ impl Orchestrator {
             Stage::Running { run } => {
                 // Finishing because it seemed over, and it is not: a normal end after all.
                 let run = *run;
+                self.withdraw_grace(run);
                 if let Some(live) = self.runs.get_mut(&run)
                     && matches!(live.then, Some(After::Clean | After::Release(_)))
                 {
@@ -124,7 +134,12 @@ impl Orchestrator {
             }
             // Whatever kept it is gone: due at once.
             Stage::Blocked { .. } if moved => self.make_ready(id),
-            Stage::Blocked { seen, .. } => *seen = true,
+            Stage::Blocked { seen, .. } => {
+                // In which state it was left is part of what is saved of an operator's stop.
+                if !std::mem::replace(seen, true) {
+                    self.save();
+                }
+            }
             _ => {}
         }
     }

@@ -13,10 +13,11 @@ use crate::tracker::ById;
 use crate::workspace::{Scope, WorkspaceRecord};
 
 use super::claim::{After, Mark, Stage, Thread, mark};
-use super::read::{Asked, Seen, asked_wait};
+use super::outcome::outcome;
+use super::read::{Asked, Seen, asked_upkeep_wait};
 use super::{
     BlockReason, Configuration, Effect, Happened, Orchestrator, Phase, Purpose, Query, ReadId,
-    ReleaseReason, RunEnd, RunId, RunNews, StopReason,
+    ReleaseReason, RunEnd, RunId, RunNews,
 };
 
 /// Turn ends this close together are read together (contract 4.5).
@@ -48,10 +49,14 @@ pub(super) struct Run {
     pub(super) last_alive: Mono,
     /// Tool calls that Symphony has not answered yet.
     pub(super) owed: u32,
+    /// Whether a tool call of this turn changed the tracker.
+    pub(super) changed_issue: bool,
+    /// By when the turn must have ended, because the issue is over: the agent's own doing.
+    pub(super) finish_by: Option<Mono>,
     pub(super) turn: TurnStage,
     /// Failed reads after the current turn.
     pub(super) read_failures: u32,
-    /// What follows a finish, if not a continuation check.
+    /// What follows a finish, or a turn that may still end by itself, if not a continuation check.
     pub(super) then: Option<After>,
 }
 
@@ -92,6 +97,8 @@ impl Run {
             last_event: None,
             last_alive: now.mono,
             owed: 0,
+            changed_issue: false,
+            finish_by: None,
             turn: TurnStage::Open,
             read_failures: 0,
             then: None,
@@ -163,7 +170,7 @@ impl Orchestrator {
         if phase == Phase::StreamingTurn && run.turns == 0 {
             run.turns = 1;
         }
-        self.watch_for_stall(id);
+        self.watch_run(id);
     }
 
     fn workspace_made(&mut self, id: RunId, record: WorkspaceRecord) {
@@ -199,10 +206,7 @@ impl Orchestrator {
             AgentUpdate::UnrequestedTurn => {
                 run.unrequested_turns = run.unrequested_turns.saturating_add(1);
             }
-            AgentUpdate::ToolEnded { .. } => {
-                run.owed = run.owed.saturating_sub(1);
-                self.watch_for_stall(id);
-            }
+            AgentUpdate::ToolEnded { changed_issue } => self.tool_ended(id, changed_issue),
             AgentUpdate::Session { thread, session_id, pid } => {
                 run.session_id = Some(session_id);
                 run.pid = pid;
@@ -239,11 +243,12 @@ impl Orchestrator {
             run.turn = TurnStage::Ended;
             // Nothing is owed to a turn that is over.
             run.owed = 0;
+            run.finish_by = None;
             run.turns = run.turns.max(1);
             run.read_failures = 0;
         }
         self.turns.wait(id, self.now.mono + TURN_BATCH);
-        self.watch_for_stall(id);
+        self.watch_run(id);
     }
 
     /// Reads the issues of the turns that ended, together.
@@ -306,10 +311,11 @@ impl Orchestrator {
         };
         run.read_failures += 1;
         if run.read_failures > TURN_READ_RETRIES {
-            self.finish(id, Some(After::Retry(failure)));
+            let then = run.then.take().unwrap_or(After::Retry(failure));
+            self.finish(id, Some(then));
         } else {
-            let delay =
-                asked_wait(&failure).unwrap_or_else(|| policy::backoff(run.read_failures, max));
+            let delay = asked_upkeep_wait(&failure)
+                .unwrap_or_else(|| policy::backoff(run.read_failures, max));
             self.turns.wait(id, self.now.mono + delay);
         }
     }
@@ -328,10 +334,12 @@ impl Orchestrator {
             Standing::Active => {
                 run.turns += 1;
                 run.turn = TurnStage::Open;
+                run.changed_issue = false;
+                run.then = None;
                 run.last_alive = self.now.mono;
                 let (turn, max_turns) = (run.turns, run.max_turns);
                 let (issue, name) = (Arc::clone(&claim.issue), run.issue.clone());
-                self.watch_for_stall(id);
+                self.watch_run(id);
                 self.effect(Effect::NextTurn { run: id, turn, issue });
                 self.notice_of(&name, Some(id), Happened::Continued { turn, max_turns });
             }
@@ -344,7 +352,7 @@ impl Orchestrator {
         };
         run.turn = TurnStage::Finishing;
         run.then = then;
-        self.watch_for_stall(id);
+        self.watch_run(id);
         self.effect(Effect::Finish { run: id });
     }
 
@@ -361,13 +369,14 @@ impl Orchestrator {
         };
         let (issue, key) = (run.issue.clone(), claim.key.clone());
         self.slots.vacate(&claim.issue.state, &claim.host);
-        let (asked, stalled) = match &claim.stage {
-            Stage::Stopping { then, why, .. } => (Some(then.clone()), *why == StopReason::Stalled),
-            _ => (None, false),
+        let (asked, why) = match &claim.stage {
+            Stage::Stopping { then, why, .. } => (Some(then.clone()), Some(*why)),
+            _ => (None, None),
         };
-        let failed = stalled || matches!(run.then, Some(After::Retry(_)));
-        self.totals.count_end(&end, failed, took);
-        self.notice_of(&issue, Some(id), Happened::Ended { end: end.clone(), took });
+        let then = asked.as_ref().or(run.then.as_ref());
+        let outcome = outcome(&run, &end, why, then, &claim.issue, &self.settings().tracker);
+        self.totals.count_end(outcome, took);
+        self.notice_of(&issue, Some(id), Happened::Ended { outcome, end: end.clone(), took });
         self.probe_ended(id, &run.agent, &end);
         self.touch();
         self.refill_when_freed();
@@ -406,10 +415,11 @@ impl Orchestrator {
             (Some(then), _) if was_stopped => self.follow(issue, then),
             (Some(then), RunEnd::Succeeded) => self.follow(issue, then),
             (None, RunEnd::Succeeded) => self.continue_after_success(issue, &run.began_at),
-            // Once the issue is known to be over, a failure on the way out changes nothing.
-            (Some(then @ (After::Clean | After::Release(_))), RunEnd::Failed(_)) => {
-                self.follow(issue, then);
-            }
+            // Once the issue is known to be over, how its last turn ended changes nothing.
+            (
+                Some(then @ (After::Clean | After::Release(_))),
+                RunEnd::Failed(_) | RunEnd::InputRequired { .. },
+            ) => self.follow(issue, then),
             (_, RunEnd::Failed(failure)) => self.retry_after_failure(issue, failure),
             (_, RunEnd::InputRequired { question }) => {
                 self.block_after_run(issue, BlockReason::Question(question));

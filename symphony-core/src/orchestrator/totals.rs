@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::agent::Tokens;
 use crate::snapshot::Totals;
 
-use super::RunEnd;
+use super::Outcome;
 
 impl Tokens {
     fn fields(&mut self) -> [&mut u64; 5] {
@@ -41,16 +41,16 @@ impl Tokens {
 }
 
 impl Totals {
-    /// Counts the end of a run. One that stalled, or whose issue could not be read any more, has
-    /// failed whatever its last word was.
-    pub(super) fn count_end(&mut self, end: &RunEnd, failed: bool, took: Duration) {
+    /// Counts the end of a run.
+    pub(super) fn count_end(&mut self, outcome: Outcome, took: Duration) {
         self.runtime = self.runtime.saturating_add(took);
-        let counter = match end {
-            _ if failed => &mut self.failed,
-            RunEnd::Failed(_) => &mut self.failed,
-            RunEnd::Succeeded => &mut self.succeeded,
-            RunEnd::InputRequired { .. } => &mut self.input_required,
-            RunEnd::Cancelled => &mut self.cancelled,
+        let counter = match outcome {
+            Outcome::Done => &mut self.done,
+            Outcome::Succeeded => &mut self.succeeded,
+            Outcome::OutOfTurns => &mut self.out_of_turns,
+            Outcome::Failed | Outcome::TimedOut | Outcome::Stalled => &mut self.failed,
+            Outcome::Cancelled => &mut self.cancelled,
+            Outcome::InputRequired => &mut self.input_required,
         };
         *counter += 1;
     }

@@ -116,6 +116,7 @@ fn running(
         turns: run.turns,
         max_turns: run.max_turns,
         unrequested_turns: run.unrequested_turns,
+        finish_by: run.finish_by,
         thread: claim.thread.as_ref().map(|thread| thread.id.clone()),
         session_id: run.session_id.clone(),
         pid: run.pid,

@@ -179,6 +179,12 @@ impl Template {
     }
 }
 
+/// What a conversation that ended with a question is told first when it is resumed without an
+/// answer (contract 10.6). The prompt follows, in case the conversation is lost.
+pub const UNANSWERED: &str = "No answer was given to your question: decide yourself, or ask again \
+     if you cannot go on without an answer. What was done so far is in this folder and in this \
+     conversation; the task was and is:\n\n";
+
 /// What an agent is told at the start of a later turn on the same thread (contract 10.1).
 ///
 /// ```

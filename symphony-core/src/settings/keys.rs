@@ -134,6 +134,8 @@ pub(super) const KEYS: &[Key] = &[
     key("agent.max_retry_backoff_ms", MILLIS, "300000", "The longest wait between two attempts."),
     key("agent.stop_grace_ms", MILLIS_OR_NONE, "5000",
         "How long an agent has between SIGTERM and SIGKILL."),
+    key("agent.finish_grace_ms", MILLIS_OR_NONE, "60000",
+        "How long an agent that moved its own issue out of the active states has to end its turn."),
 
     key("codex.command", Shape::Text, "\"codex app-server\"",
         "What starts the agent. Run by `bash -lc`, which expands variables."),

@@ -354,6 +354,8 @@ pub struct AgentSettings {
     pub max_retry_backoff: Duration,
     /// How long an agent has between SIGTERM and SIGKILL.
     pub stop_grace: Duration,
+    /// How long an agent that moved its own issue out of the active states may take to end its turn.
+    pub finish_grace: Duration,
 }
 
 impl Default for AgentSettings {
@@ -365,6 +367,7 @@ impl Default for AgentSettings {
             max_turns: 20,
             max_retry_backoff: Duration::from_secs(300),
             stop_grace: Duration::from_secs(5),
+            finish_grace: Duration::from_secs(60),
         }
     }
 }

@@ -238,6 +238,7 @@ fn agent(r: &mut Reader<'_>, cx: &WorkflowContext<'_>) -> AgentSettings {
         max_turns: r.or("agent.max_turns", default.max_turns),
         max_retry_backoff: r.millis_or("agent.max_retry_backoff_ms", default.max_retry_backoff),
         stop_grace: r.millis_or("agent.stop_grace_ms", default.stop_grace),
+        finish_grace: r.millis_or("agent.finish_grace_ms", default.finish_grace),
     }
 }
 

@@ -118,7 +118,8 @@ pub struct RunStatus {
     #[serde(with = "when::maybe")]
     #[schemars(with = "Option<when::Rfc3339>")]
     pub ended_at: Option<Wall>,
-    /// How it ended: `succeeded`, `failed`, `cancelled`, `input_required`.
+    /// How it ended: `done`, `succeeded`, `out_of_turns`, `failed`, `timed_out`, `stalled`,
+    /// `cancelled`, `input_required`.
     pub outcome: Option<String>,
     /// What went wrong.
     pub error: Option<String>,

@@ -189,8 +189,14 @@ pub struct TotalsStatus {
     pub seconds_running: f64,
     /// Runs started.
     pub runs_started: u64,
-    /// Runs that ended well.
+    /// Runs whose issue is completed.
+    #[serde(default)]
+    pub runs_done: u64,
+    /// Runs that ended by themselves and left the issue to others.
     pub runs_succeeded: u64,
+    /// Runs that used up their turns.
+    #[serde(default)]
+    pub runs_out_of_turns: u64,
     /// Runs that failed, stalled or timed out.
     pub runs_failed: u64,
     /// Runs that were stopped.
@@ -211,7 +217,9 @@ impl TotalsStatus {
             tokens: TokensStatus::of(totals.tokens),
             seconds_running: tenths(totals.runtime.as_secs_f64()),
             runs_started: totals.started,
+            runs_done: totals.done,
             runs_succeeded: totals.succeeded,
+            runs_out_of_turns: totals.out_of_turns,
             runs_failed: totals.failed,
             runs_cancelled: totals.cancelled,
             runs_input_required: totals.input_required,

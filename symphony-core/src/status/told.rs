@@ -1,6 +1,8 @@
 //! Notices in one line, for people.
 
-use crate::orchestrator::{BlockReason, Happened, ReleaseReason, RunEnd, StopReason};
+use std::time::Duration;
+
+use crate::orchestrator::{BlockReason, Happened, Outcome, ReleaseReason, RunEnd, StopReason};
 use crate::plain_start;
 
 use super::TEXT;
@@ -29,17 +31,7 @@ impl Told {
             }
             Happened::Stopping { why } => ("run_stopping", stop(*why).to_owned()),
             Happened::StopOverdue => ("stop_overdue", "still there after its bound".to_owned()),
-            Happened::Ended { end, took } => {
-                let took = took.as_secs_f64();
-                match end {
-                    RunEnd::Succeeded => ("run_succeeded", format!("after {took:.1} s")),
-                    RunEnd::Cancelled => ("run_cancelled", format!("after {took:.1} s")),
-                    RunEnd::Failed(failure) => {
-                        ("run_failed", format!("after {took:.1} s: {failure}"))
-                    }
-                    RunEnd::InputRequired { question } => ("run_input_required", question.clone()),
-                }
-            }
+            Happened::Ended { outcome, end, took } => (run_event(*outcome), ended(end, *took)),
             Happened::Waiting { attempt, failure: Some(failure), .. } => {
                 ("waiting", format!("for attempt {attempt}, after {failure}"))
             }
@@ -105,5 +97,28 @@ const fn release(why: ReleaseReason) -> &'static str {
         ReleaseReason::Gone => "it is gone, or out of scope",
         ReleaseReason::NotEligible => "it may not start just now",
         ReleaseReason::ShutDown => "the service ends",
+    }
+}
+
+/// The event's name: `run_` and the outcome.
+const fn run_event(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Done => "run_done",
+        Outcome::Succeeded => "run_succeeded",
+        Outcome::OutOfTurns => "run_out_of_turns",
+        Outcome::Failed => "run_failed",
+        Outcome::TimedOut => "run_timed_out",
+        Outcome::Stalled => "run_stalled",
+        Outcome::Cancelled => "run_cancelled",
+        Outcome::InputRequired => "run_input_required",
+    }
+}
+
+fn ended(end: &RunEnd, took: Duration) -> String {
+    let took = took.as_secs_f64();
+    match end {
+        RunEnd::Failed(failure) => format!("after {took:.1} s: {failure}"),
+        RunEnd::InputRequired { question } => question.clone(),
+        RunEnd::Succeeded | RunEnd::Cancelled => format!("after {took:.1} s"),
     }
 }

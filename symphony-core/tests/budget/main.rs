@@ -16,7 +16,9 @@ use symphony_core::time::Wall;
 use symphony_core::tracker::TrackerErrorKind;
 use symphony_core::{Failure, FailureKind};
 
-use world::{CANDIDATES, DAY, HOUR, NOON, REFRESH, World, hourly, most_in, quota, spenders, tool};
+use world::{
+    CANDIDATES, DAY, HOUR, MANUAL, NOON, REFRESH, World, hourly, most_in, quota, spenders, tool,
+};
 
 #[test]
 fn rule_12_6_candidates_give_way_first_then_tools_then_refresh() {
@@ -107,7 +109,7 @@ fn rule_12_6_the_trackers_retry_time_binds_everyone_and_ends_without_a_burst() {
         assert!(world.ask(&spender).unwrap_err().retry_after >= pause);
     }
     world.pass(599_999);
-    assert_eq!(world.ask(&REFRESH).unwrap_err().limit, Limit::Held);
+    assert_eq!(world.ask(&tool(1)).unwrap_err().limit, Limit::Held);
     world.pass(1);
     assert_eq!(world.drain(&REFRESH), 1);
     world.pass(100_000);
@@ -141,6 +143,47 @@ fn rule_12_6_a_hold_without_a_retry_time_is_one_refill_interval_and_none_exceeds
     world.pass(HOUR);
     assert_eq!(held(&world), None);
     assert!(world.ask(&REFRESH).is_ok());
+}
+
+#[test]
+fn rule_12_6_an_operators_poll_passes_a_hold_once_a_minute() {
+    let mut world = World::new(BudgetSettings::default());
+    let hour = Some(Duration::from_millis(HOUR));
+    world.budget.refused(world.now, hour);
+    assert!(world.ask(&MANUAL).is_err(), "just refused");
+    world.pass(60_000);
+    assert!(world.ask(&REFRESH).is_err(), "only an operator's passes");
+    assert!(world.ask(&MANUAL).is_ok());
+    assert!(world.ask(&MANUAL).is_err());
+    world.budget.refused(world.now, hour);
+    world.pass(59_999);
+    assert!(world.ask(&MANUAL).is_err());
+    world.pass(1);
+    assert!(world.ask(&MANUAL).is_ok());
+}
+
+#[test]
+fn rule_12_6_claimed_issues_are_read_through_a_hold_every_five_minutes() {
+    let mut world = World::new(BudgetSettings::default());
+    let hour = Some(Duration::from_millis(HOUR));
+    world.budget.refused(world.now, hour);
+    for _ in 0..3 {
+        world.pass(299_999);
+        assert!(world.ask(&REFRESH).is_err());
+        world.pass(1);
+        assert!(world.ask(&CANDIDATES).is_err() && world.ask(&tool(1)).is_err());
+        assert!(world.ask(&REFRESH).is_ok());
+        world.budget.refused(world.now, hour);
+    }
+}
+
+#[test]
+fn rule_12_6_an_operators_poll_that_passes_a_hold_keeps_to_the_settings() {
+    let mut world = World::new(hourly(1));
+    assert!(world.ask(&MANUAL).is_ok());
+    world.budget.refused(world.now, Some(Duration::from_secs(300)));
+    world.pass(61_000);
+    assert!(world.ask(&MANUAL).is_err(), "one an hour");
 }
 
 #[test]

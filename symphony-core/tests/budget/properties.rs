@@ -24,7 +24,7 @@ enum Op {
 }
 
 fn ask() -> impl Strategy<Value = Op> {
-    let parts = (0..9_usize, 1..60_usize, 0..40_u64);
+    let parts = (0..11_usize, 1..60_usize, 0..40_u64);
     parts.prop_map(|(who, times, points)| Op::Ask { who, times, points })
 }
 

@@ -14,13 +14,14 @@ pub(crate) const NOON: i64 = 20_000 * 86_400_000 + 43_200_000;
 pub(crate) const ENDLESS: usize = 5000;
 
 pub(crate) const REFRESH: Spender = Spender::Read(Purpose::Refresh);
+pub(crate) const MANUAL: Spender = Spender::Read(Purpose::Manual);
 pub(crate) const CANDIDATES: Spender = Spender::Read(Purpose::Candidates);
 
 pub(crate) fn tool(agent: usize) -> Spender {
     Spender::Tool(format!("issue-{agent}").into())
 }
 
-/// Six reads and four agents.
+/// Seven reads and four agents.
 pub(crate) fn spenders() -> Vec<Spender> {
     let purposes = [
         Purpose::Candidates,
@@ -29,6 +30,7 @@ pub(crate) fn spenders() -> Vec<Spender> {
         Purpose::Check,
         Purpose::Turn,
         Purpose::Delivery,
+        Purpose::Manual,
     ];
     let reads = purposes.into_iter().map(Spender::Read);
     reads.chain((0..4).map(tool)).collect()

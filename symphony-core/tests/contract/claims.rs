@@ -327,7 +327,7 @@ fn rule_6_4_each_end_is_counted_as_what_it_was() {
     desk.live(300_000);
     desk.run("MT-5").stops();
     let totals = desk.snapshot().totals;
-    let ends = [totals.succeeded, totals.failed, totals.cancelled, totals.input_required];
+    let ends = [totals.out_of_turns, totals.failed, totals.cancelled, totals.input_required];
     assert_eq!(ends, [1, 2, 1, 1], "a stall is a failure");
 }
 
@@ -425,4 +425,34 @@ fn rule_6_2_a_folder_that_two_records_name_is_held_until_both_are_gone() {
     desk.live(30_000);
     assert_eq!(desk.starts(), NONE);
     assert_eq!(desk.reason("MT-3"), Reason::WorkspaceHeld(id("MT-2")));
+}
+
+#[test]
+fn rule_10_6_a_retried_question_goes_on_with_its_conversation() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    let thread = desk.run("MT-1").thread();
+    desk.run("MT-1").asks("Which door?");
+    desk.settle();
+    desk.command(Command::Retry(id("MT-1")));
+    desk.settle();
+    let start = desk.started().pop().expect("a start");
+    assert_eq!((start.resume, start.unanswered), (Some(thread), true));
+    desk.run("MT-1").works().fails();
+    desk.live(20_000);
+    let start = desk.started().pop().expect("a start");
+    assert_eq!((start.resume, start.unanswered), (None, false), "said once");
+}
+
+#[test]
+fn rule_10_3_an_operators_stop_begins_a_new_conversation() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.run("MT-1").asks("Which door?");
+    desk.settle();
+    desk.command(Command::Stop(id("MT-1")));
+    desk.command(Command::Retry(id("MT-1")));
+    desk.settle();
+    let start = desk.started().pop().expect("a start");
+    assert_eq!((start.resume, start.unanswered), (None, false));
 }

@@ -214,6 +214,7 @@ fn rule_12_8_what_a_poll_is_about_to_tell_is_not_read_besides() {
     desk.asked();
     desk.delivered(["MT-1", "MT-2"]);
     desk.command(Command::PollNow);
+    desk.advance(2_000);
     assert_eq!(desk.asked(), ["poll with MT-1"]);
     desk.answer();
     desk.advance(4_000);
@@ -629,6 +630,7 @@ fn rule_12_8_what_was_announced_and_left_to_a_poll_is_no_surprise() {
     desk.delivered(["MT-1", "MT-2"]);
     desk.asked();
     desk.command(Command::PollNow);
+    desk.advance(2_000);
     assert_eq!(desk.asked(), ["poll with MT-1"]);
     desk.live(2 * MINUTE);
     let view = webhook(&desk);
@@ -681,4 +683,21 @@ fn rule_12_8_the_day_counts_what_deliveries_cost() {
     desk.delivered(["MT-1"]);
     desk.live(0);
     assert_eq!(desk.snapshot().polling.requests_today.get("delivery"), Some(&1));
+}
+
+#[test]
+fn rule_5_5_a_removal_does_not_outdate_what_a_delivery_told_since() {
+    let mut desk = settled();
+    desk.works_on([issue("MT-1")]);
+    desk.board([issue("MT-1").state("Done")]);
+    desk.turn_ends("MT-1");
+    assert_eq!(desk.told(), ["finish MT-1"]);
+    // It is reopened, and a read because of that is under way when its run ends.
+    desk.delivered(["MT-1"]);
+    desk.board([issue("MT-1")]);
+    desk.run("MT-1").ends_well();
+    desk.settle();
+    desk.removed("MT-1");
+    desk.live(2_000);
+    assert_eq!(desk.starts(), ["MT-1"], "without another list");
 }

@@ -312,7 +312,7 @@ fn rule_12_4_last_runs_and_counts_are_saved_with_each_read() {
     let opened = desk.now().wall;
     desk.live(30_000);
     let last_saved = desk.saves().pop().expect("a save");
-    let Saved { scope, last_runs, spent } = last_saved;
+    let Saved { scope, last_runs, spent, .. } = last_saved;
     assert_eq!(scope.as_str(), "board");
     assert_eq!(last_runs[&Job::Candidates], desk.now().wall);
     assert_eq!(last_runs[&Job::Sweep], opened);
@@ -570,4 +570,66 @@ fn rule_12_5_what_the_check_shows_is_known_and_not_read_again_and_again() {
     desk.answer();
     assert_eq!(desk.starts(), ["MT-1"], "it takes the slot of one and the folder of the other");
     assert_eq!(desk.reads(), NONE);
+}
+
+// 12.6: one far time does not silence everything.
+
+fn refused_until_tomorrow() -> Failure {
+    Failure::new(FailureKind::Tracker(TrackerErrorKind::RateLimited), "not now")
+        .retry_after(Some(Duration::from_secs(24 * 3600)))
+}
+
+#[test]
+fn rule_12_6_claimed_issues_are_read_every_five_minutes_all_the_same() {
+    let mut desk = Desk::with(|setup| setup.settings.codex.stall_timeout = None);
+    desk.works_on([issue("MT-1")]);
+    desk.advance(30_000);
+    desk.answer_fails(&refused_until_tomorrow());
+    desk.asked();
+    desk.advance(299_999);
+    assert_eq!(desk.asked(), NONE);
+    desk.advance(1);
+    assert_eq!(desk.asked(), ["refresh MT-1"], "and no candidates for an hour");
+}
+
+#[test]
+fn rule_12_6_a_turn_is_not_kept_waiting_for_an_hour() {
+    let mut desk = Desk::with(|setup| setup.settings.codex.stall_timeout = None);
+    desk.works_on([issue("MT-1")]);
+    desk.run("MT-1").turn_ends();
+    desk.advance(50);
+    desk.asked();
+    desk.answer_fails(&refused_until_tomorrow());
+    desk.advance(300_000);
+    assert!(desk.asked().contains(&"read MT-1".to_owned()));
+}
+
+// 4.7: an operator's polls keep the tracker's least gap.
+
+#[test]
+fn rule_4_7_a_flood_of_manual_polls_keeps_the_least_gap() {
+    let mut desk = Desk::with(|setup| setup.min_read_gap = 2_000);
+    desk.settle();
+    desk.advance(10_000);
+    desk.asked();
+    let mut polls = 0;
+    for _ in 0..1_000 {
+        desk.command(Command::PollNow);
+        desk.settle();
+        polls += desk.asked().len();
+        desk.advance(10);
+    }
+    assert!((4..=6).contains(&polls), "{polls} polls in ten seconds");
+}
+
+#[test]
+fn rule_4_7_a_manual_poll_within_the_gap_comes_when_it_is_over() {
+    let mut desk = Desk::with(|setup| setup.min_read_gap = 2_000);
+    desk.settle();
+    desk.asked();
+    desk.advance(500);
+    desk.command(Command::PollNow);
+    assert_eq!(desk.asked(), NONE);
+    desk.advance(1_500);
+    assert_eq!(desk.asked().len(), 1);
 }

@@ -50,6 +50,7 @@ fn rule_13_2_a_running_row_shows_phase_turns_tokens_and_the_last_event() {
         turns: 1,
         max_turns: 20,
         unrequested_turns: 0,
+        finish_by: None,
         thread: Some(ThreadId::from("thread-1")),
         session_id: Some("thread-1-1".into()),
         pid: Some(4242),

@@ -46,6 +46,8 @@ pub(crate) struct Agent {
     turn: u32,
     resumed: bool,
     tool_open: bool,
+    /// Whether the open tool call changes the issue.
+    tool_changes: bool,
     record: Option<WorkspaceRecord>,
     created: bool,
     event: Arc<AgentEvent>,
@@ -123,6 +125,7 @@ impl Agents {
             turn: 1,
             resumed,
             tool_open: false,
+            tool_changes: false,
             record: None,
             created: false,
             event: Arc::new(event),
@@ -310,21 +313,31 @@ impl Agents {
         }
         if agent.tool_open {
             agent.tool_open = false;
-            return self.go_on(
-                vec![RunNews::Agent(AgentUpdate::ToolEnded { changed_issue: false })],
-                low,
-                high,
-            );
+            let changed_issue = std::mem::take(&mut agent.tool_changes);
+            let news = vec![RunNews::Agent(AgentUpdate::ToolEnded { changed_issue })];
+            return self.go_on(news, low, high);
         }
         if beats >= agent.script.beats {
             return self.end_turn(agent, around);
         }
-        self.update(agent, low, high)
+        self.update(agent, low, high, around)
     }
 
-    fn update(&mut self, agent: &mut Agent, low: u64, high: u64) -> Act {
+    fn update(
+        &mut self,
+        agent: &mut Agent,
+        low: u64,
+        high: u64,
+        around: &mut Surroundings<'_>,
+    ) -> Act {
         let news = match self.luck.rng.below(100) {
             0..=59 => vec![RunNews::Agent(AgentUpdate::Alive)],
+            60..=79
+                if self.luck.may(Fault::UnrequestedTurn)
+                    && self.luck.strikes(Fault::UnrequestedTurn, 20) =>
+            {
+                vec![RunNews::Agent(AgentUpdate::UnrequestedTurn)]
+            }
             60..=79 => vec![RunNews::Agent(AgentUpdate::Event(Arc::clone(&agent.event)))],
             80..=95 => self.usage(agent),
             96 => {
@@ -333,6 +346,7 @@ impl Agents {
             }
             _ => {
                 agent.tool_open = true;
+                self.move_by_tool(agent, around);
                 let slow = self.luck.strikes(Fault::SlowTool, 200);
                 let news = vec![RunNews::Agent(AgentUpdate::ToolBegan)];
                 return if slow {
@@ -343,6 +357,17 @@ impl Agents {
             }
         };
         self.go_on(news, low, high)
+    }
+
+    /// The tool moves the issue while it runs, and the turn goes on after it.
+    fn move_by_tool(&mut self, agent: &mut Agent, around: &mut Surroundings<'_>) {
+        if self.luck.may(Fault::MovedByTool)
+            && self.luck.strikes(Fault::MovedByTool, 500)
+            && let Some(state) = agent.script.moves_to.take()
+        {
+            around.board.move_to(agent.scope, &agent.start.issue.id, state, around.wall);
+            agent.tool_changes = true;
+        }
     }
 
     fn usage(&mut self, agent: &mut Agent) -> Vec<RunNews> {

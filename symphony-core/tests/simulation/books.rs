@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use symphony_core::orchestrator::{
-    Answer, Command, Configuration, Effect, Event, Generation, ReadId, Removal, RemovalId,
-    Restored, RunId, RunNews, Start, Step, StopReason, Workspaces,
+    Answer, BlockReason, Command, Configuration, Effect, Event, Generation, ReadId, Removal,
+    RemovalId, Restored, RunId, RunNews, Start, Step, StopReason, Workspaces,
 };
 use symphony_core::time::{Mono, Now};
 use symphony_core::{Issue, IssueId, Settings, WorkspaceRecord};
@@ -49,6 +49,8 @@ pub(crate) struct Books {
     pub(crate) was_claimed: BTreeSet<IssueId>,
     /// Issues that had a workspace under two roots: which of them is known is left open.
     pub(crate) two_rooted: BTreeSet<IssueId>,
+    /// What an operator had stopped when the service was told to end.
+    stopped_at_end: BTreeSet<IssueId>,
     last_run: u64,
     last_removal: u64,
 }
@@ -157,7 +159,7 @@ impl Books {
             config,
             boot: restored.boot,
             valid: true,
-            paused: false,
+            paused: restored.decisions.paused,
             shutting_down: false,
             claims: BTreeMap::new(),
             runs: BTreeMap::new(),
@@ -175,10 +177,22 @@ impl Books {
             last_removal: 0,
             was_claimed: BTreeSet::new(),
             two_rooted: BTreeSet::new(),
+            stopped_at_end: BTreeSet::new(),
             step: StepBook::default(),
         };
         books.on_disk(&restored.workspaces);
+        for stopped in &restored.decisions.stopped {
+            books.claims.insert(stopped.issue.id.clone(), Entry::stopped(stopped));
+        }
         books
+    }
+
+    /// The issues that an operator stopped and nobody has let go since (4.7).
+    pub(crate) fn stopped_by_operator(&self) -> BTreeSet<IssueId> {
+        let why = BlockReason::Operator;
+        let stopped = |entry: &&Entry| entry.view == View::Blocked { why: why.clone() };
+        let now = self.claims.values().filter(stopped).map(|entry| entry.issue.id.clone());
+        if self.shutting_down { self.stopped_at_end.clone() } else { now.collect() }
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -417,7 +431,7 @@ impl Books {
                 if self.shutting_down {
                     return;
                 }
-                let why = symphony_core::orchestrator::BlockReason::Operator;
+                let why = BlockReason::Operator;
                 if let Some(entry) = self.claims.get_mut(issue) {
                     entry.commanded = self.last_read;
                     entry.lineage.resume_open = true;
@@ -460,6 +474,7 @@ impl Books {
         if self.shutting_down {
             return;
         }
+        self.stopped_at_end = self.stopped_by_operator();
         self.shutting_down = true;
         for (issue, entry) in &self.claims {
             let outcomes = match &entry.view {
@@ -594,6 +609,15 @@ impl Books {
                 "a stall is silence (8.1)",
                 "{} is stopped at {now:?}, not before {earliest:?}",
                 name(run, book)
+            );
+        }
+        if matches!(why, StopReason::Terminal | StopReason::NotActive) {
+            ensure!(
+                book.grace.is_none_or(|by| by <= now),
+                "a turn may end by itself within its grace (8.2)",
+                "{} is stopped at {now:?}, {:?} left",
+                name(run, book),
+                book.grace
             );
         }
         book.stop = Some((why, now));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use symphony_core::agent::ThreadId;
-use symphony_core::orchestrator::{BlockReason, RunId, StopReason};
+use symphony_core::orchestrator::{BlockReason, RunId, StopReason, StoppedIssue};
 use symphony_core::snapshot::Snapshot;
 use symphony_core::time::Mono;
 use symphony_core::{Issue, IssueId};
@@ -41,6 +41,8 @@ pub(crate) struct Lineage {
     pub(crate) interrupted: bool,
     /// The conversation to go on with, and the kind of agent that had it.
     pub(crate) resume: Option<(ThreadId, String)>,
+    /// Whether that conversation ended with a question.
+    pub(crate) unanswered: bool,
     /// Whether it is left open if the conversation goes on.
     pub(crate) resume_open: bool,
     /// Whether it waits for a hold, and is due when that is lifted.
@@ -63,6 +65,22 @@ pub(crate) struct Entry {
     pub(crate) seen: bool,
     /// The newest read whose answer it has taken in.
     pub(crate) known: u64,
+}
+
+impl Entry {
+    /// An issue that an operator stopped in an earlier life.
+    pub(crate) fn stopped(stopped: &StoppedIssue) -> Self {
+        let lineage = Lineage { attempt: stopped.attempt, retry: true, ..Lineage::default() };
+        Self {
+            view: View::Blocked { why: BlockReason::Operator },
+            issue: Arc::new(stopped.issue.clone()),
+            lineage,
+            since: 0,
+            commanded: 0,
+            seen: stopped.seen,
+            known: 0,
+        }
+    }
 }
 
 /// What may become of an issue in one step. Several may be allowed where the contract leaves it

@@ -29,6 +29,16 @@ impl Books {
             .saturating_sub(self.runs.len() as u64)
     }
 
+    /// Free slots that no open read before a start has reserved (6.2): candidates are asked for
+    /// only while there is one (4.5).
+    pub(crate) fn unreserved_slots(&self) -> u64 {
+        let reserved = self.reads.values().map(|open| match &open.purpose {
+            Purpose::Check(ids) if open.generation == self.config.generation => ids.len() as u64,
+            _ => 0,
+        });
+        self.free_slots().saturating_sub(reserved.sum())
+    }
+
     /// The state that a live run is counted by.
     fn state_of(&self, issue: &IssueId, at_start: &StateName) -> StateName {
         let tracked =
@@ -434,6 +444,12 @@ impl Books {
             "a thread is resumed only after a normal end (10.3)",
             "{id}: {:?} instead of {resume:?}",
             start.resume
+        );
+        let unanswered = lineage.unanswered && start.resume.is_some();
+        ensure!(
+            start.unanswered == unanswered || lineage.resume_open,
+            "a question without an answer is said (10.6)",
+            "{id}: {start:?}"
         );
         ensure!(
             start.max_turns == self.settings().agent.max_turns,

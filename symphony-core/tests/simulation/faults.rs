@@ -129,6 +129,9 @@ faults! {
     DeliveryFalse: "a delivery is about nothing that changed",
     DeliveryUnknown: "a delivery is about an issue that nobody knows",
     DeliveryFlood: "more deliveries come at once than a read can tell of",
+    // Later than the plans in seeds.txt: a new fault goes to the end, or they would mean others.
+    MovedByTool: "an agent moves its issue with a tool, within its turn",
+    UnrequestedTurn: "an agent begins a turn by itself",
 }
 
 /// Which faults a world has.

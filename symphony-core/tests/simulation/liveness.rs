@@ -47,6 +47,14 @@ impl Books {
                     name(*run, book)
                 );
             }
+            if let Some(grace) = book.grace.filter(|_| book.stop.is_none()) {
+                ensure!(
+                    grace > now && by(grace),
+                    "a turn that outlives its grace is stopped (8.2)",
+                    "{wakeup:?}, but the grace of {} ends at {grace:?}",
+                    name(*run, book)
+                );
+            }
             if let Some(pending) =
                 book.pending.as_ref().filter(|pending| pending.read.is_none() && !reading)
             {

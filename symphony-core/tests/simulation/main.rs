@@ -1,8 +1,9 @@
 //! The simulation: random worlds around the real orchestrator, judged after every step.
 //!
-//! `SYMPHONY_SIM_WORLDS` says how many worlds there are (500). `SYMPHONY_SIM_SEED` replays one, a
-//! seed or a whole plan as a failure prints it, with every step. `SYMPHONY_SIM_SURVEY` runs all
-//! worlds and names every failure in a line.
+//! `SYMPHONY_SIM_WORLDS` says how many worlds there are (500). `SYMPHONY_SIM_EXTRA` adds a hundred
+//! from that seed on: the tests take it from the commit, so that each commit explores new ones.
+//! `SYMPHONY_SIM_SEED` replays one, a seed or a whole plan as a failure prints it, with every step.
+//! `SYMPHONY_SIM_SURVEY` runs all worlds and names every failure in a line.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -56,6 +57,9 @@ use plan::Plan;
 use session::{Detail, Session, run};
 use trace::Grain;
 
+/// How many worlds `SYMPHONY_SIM_EXTRA` adds.
+const EXTRA_WORLDS: u64 = 100;
+
 #[test]
 fn worlds_keep_every_rule() {
     if let Ok(text) = std::env::var("SYMPHONY_SIM_SEED") {
@@ -65,10 +69,15 @@ fn worlds_keep_every_rule() {
         assert_eq!(outcome.result, Ok(()));
         return;
     }
-    let worlds = std::env::var("SYMPHONY_SIM_WORLDS").ok().and_then(|text| text.parse().ok());
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let worlds = number("SYMPHONY_SIM_WORLDS").unwrap_or(500);
+    let extra = number("SYMPHONY_SIM_EXTRA").map(|seed| seed..seed.saturating_add(EXTRA_WORLDS));
+    if let Some(seeds) = &extra {
+        println!("and the worlds of the seeds {} to {}", seeds.start, seeds.end - 1);
+    }
     let survey = std::env::var("SYMPHONY_SIM_SURVEY").is_ok();
     let detail = if survey { Detail::Survey } else { Detail::Report };
-    let session = Session::run(worlds.unwrap_or(500), detail);
+    let session = Session::run((0..worlds).chain(extra.into_iter().flatten()), detail);
     println!("{session}");
     for failure in &session.failures {
         println!("{failure}");

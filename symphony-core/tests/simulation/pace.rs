@@ -40,6 +40,7 @@ pub(crate) struct Pace {
     perhaps_active: Mono,
     reads: VecDeque<Mono>,
     causes: VecDeque<Mono>,
+    manual: VecDeque<Mono>,
     requests: u64,
     day: i64,
     requests_sure: bool,
@@ -49,6 +50,8 @@ pub(crate) struct Pace {
     put_off: Mono,
     /// Since when candidates could be asked for.
     able: Option<Mono>,
+    /// Since when a run lived and no refresh was open.
+    watched: Option<Mono>,
     wall_of_boot: Wall,
     mono_of_boot: Mono,
 }
@@ -71,6 +74,7 @@ impl Pace {
             perhaps_active: now.mono,
             reads: VecDeque::new(),
             causes: VecDeque::new(),
+            manual: VecDeque::new(),
             requests: if today { spent.requests.values().sum() } else { 0 },
             day: now.wall.day(),
             requests_sure: spent.day <= now.wall.day(),
@@ -78,6 +82,7 @@ impl Pace {
             unsaved: None,
             put_off: now.mono,
             able: None,
+            watched: None,
             wall_of_boot: now.wall,
             mono_of_boot: now.mono,
         }
@@ -189,6 +194,21 @@ impl Pace {
             *job = JobPace { asked: Some(now), excused: false };
         }
         self.count_read(now, settings)
+    }
+
+    /// A poll goes out because an operator asked for it: candidates and refresh keep the tracker's
+    /// least gap each, however often that happens (4.7).
+    pub(crate) fn asked_by_operator(&mut self, now: Mono, gap: Duration) -> Check {
+        self.manual.push_back(now);
+        if self.manual.len() > 2 {
+            let first = self.manual.pop_front();
+            ensure!(
+                first.is_none_or(|first| now.since(first) >= gap),
+                "manual polls keep the least gap (4.7)",
+                "three since {first:?}"
+            );
+        }
+        Ok(())
     }
 
     /// A read before a start goes out.
@@ -369,6 +389,32 @@ impl Pace {
                 shown.jobs
             );
         }
+        Ok(())
+    }
+
+    /// While a run lives its issue is read, also when the tracker wants silence for hours (12.6).
+    pub(crate) fn check_refreshed(
+        &mut self,
+        now: Mono,
+        shown: &Polling,
+        lives: bool,
+        settings: &Settings,
+    ) -> Check {
+        let open = shown.jobs.iter().any(|row| row.job == Job::Refresh && row.in_progress);
+        self.watched = if lives && !open { self.watched.or(Some(now)) } else { None };
+        let Some(since) = self.watched else {
+            return Ok(());
+        };
+        let last = self.refresh.asked.unwrap_or(self.first_poll).max(since);
+        let waited = now.since(last);
+        let base = settings.polling.jobs.refresh.unwrap_or(settings.polling.interval);
+        let most = base * 2 + Duration::from_secs(305);
+        ensure!(
+            waited <= most,
+            "claimed issues are read in time (12.6)",
+            "not for {waited:?}: {:?}",
+            shown.jobs
+        );
         Ok(())
     }
 

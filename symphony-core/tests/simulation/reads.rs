@@ -73,6 +73,9 @@ impl Books {
         reason: Reason,
         query: &Query,
     ) -> Check {
+        if reason == Reason::Manual {
+            self.pace.asked_by_operator(self.now.mono, self.config.min_read_gap)?;
+        }
         let purpose = match query {
             Query::Poll(poll) => {
                 self.step.polls += 1;
@@ -371,16 +374,23 @@ impl Books {
     }
 
     fn lost(&mut self, entry: &Entry, why: StopReason) -> Vec<Outcome> {
+        let (now, span) = (self.now.mono, self.settings().agent.finish_grace);
         match &entry.view {
             View::Running { run, stopping } => {
+                let mut grace = false;
                 let ending = self.runs.get_mut(run).is_some_and(|book| {
                     book.seen_inactive = true;
                     book.seen_active = false;
                     book.seen_terminal = false;
+                    grace = why == StopReason::NotActive && book.begin_grace(why, now, span);
+                    if !grace {
+                        book.end_grace();
+                    }
                     book.finish.is_some()
                 });
                 match stopping {
                     Some(_) => vec![Outcome::Same],
+                    None if grace => vec![Outcome::Same],
                     None if ending => vec![Outcome::Same, Outcome::Stopping(why)],
                     None => vec![Outcome::Stopping(why)],
                 }
@@ -393,16 +403,23 @@ impl Books {
     fn over(&mut self, entry: &Entry, issue: &Issue) -> Vec<Outcome> {
         let id = &entry.issue.id;
         self.bring(id, issue, false);
+        let (now, span) = (self.now.mono, self.settings().agent.finish_grace);
         match &entry.view {
             View::Running { run, stopping } => {
+                let mut grace = false;
                 let ending = self.runs.get_mut(run).is_some_and(|book| {
                     book.seen_terminal = true;
                     book.seen_active = false;
                     book.seen_inactive = false;
+                    grace = book.begin_grace(StopReason::Terminal, now, span);
+                    if !grace {
+                        book.end_grace();
+                    }
                     book.finish.is_some()
                 });
                 match stopping {
                     Some(_) => vec![Outcome::Same],
+                    None if grace => vec![Outcome::Same],
                     None if ending => vec![Outcome::Same, Outcome::Stopping(StopReason::Terminal)],
                     None => vec![Outcome::Stopping(StopReason::Terminal)],
                 }
@@ -420,6 +437,7 @@ impl Books {
                     book.seen_active = true;
                     book.seen_inactive = false;
                     book.seen_terminal = false;
+                    book.end_grace();
                 }
                 self.bring(id, issue, stopping.is_none());
                 vec![Outcome::Same]
@@ -502,6 +520,11 @@ impl Purpose {
 /// The failure of a part, or of the whole.
 pub(crate) fn failure_of(part: Option<&Result<ById, Failure>>) -> Option<&Failure> {
     part.and_then(|part| part.as_ref().err())
+}
+
+/// The same before claimed issues are read again: five minutes at most (12.6).
+pub(crate) fn asked_upkeep_wait(failure: &Failure) -> Option<Duration> {
+    asked_wait(failure).map(|wait| wait.min(Duration::from_secs(300)))
 }
 
 /// What the tracker wants us to wait: a second at least.

@@ -1,9 +1,11 @@
 //! What follows the end of a run: contract section 7, with exact times.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use symphony_core::orchestrator::{BlockReason, RunEnd, RunId, StopReason};
 use symphony_core::time::Mono;
+use symphony_core::{Issue, StateKind};
 
 use crate::books::Books;
 use crate::claims::{Lineage, Outcome, Until};
@@ -14,6 +16,7 @@ impl Lineage {
     pub(crate) fn again(&mut self) {
         self.attempt = Some(self.attempt.unwrap_or(0) + 1);
         self.resume = None;
+        self.unanswered = false;
         self.resume_open = false;
         self.retry = true;
         self.interrupted = true;
@@ -30,7 +33,8 @@ impl Books {
             return;
         };
         let took = self.now.mono.since(book.started.mono);
-        self.sums.ended(&book, end, took);
+        let issue = self.claims.get(&book.issue).map(|entry| Arc::clone(&entry.issue));
+        self.sums.ended(&book, end, took, issue.and_then(|issue| is_completed(&issue)));
         self.pace.active(self.now.mono);
         let mut outcomes = self.after_run(run, &book, end);
         self.holds.ended(run);
@@ -53,7 +57,15 @@ impl Books {
         if let Some((why, _)) = book.stop {
             return self.after_stop(book, why, end);
         }
+        // Within its grace the issue is over, whatever becomes of the turn (8.2).
+        let decided = match book.over {
+            Some(_) if !matches!(book.finish, None | Some(FinishReason::Unreadable)) => None,
+            Some(StopReason::Terminal) => Some(self.cleaned(&book.issue)),
+            Some(_) => Some(vec![Outcome::Free]),
+            None => None,
+        };
         let mut outcomes = match book.finish {
+            _ if decided.is_some() => decided.unwrap_or_default(),
             Some(FinishReason::Terminal) if book.seen_active || book.seen_inactive => {
                 // A newer read said otherwise: cleaning is skipped (6.3).
                 let mut outcomes = vec![Outcome::Free];
@@ -154,6 +166,12 @@ impl Books {
             RunEnd::InputRequired { question } => {
                 self.holds.may_work(run);
                 self.next_attempt(book);
+                // A question is asked again, or answered, in the conversation that asked it (10.6).
+                if let Some(entry) = self.claims.get_mut(&book.issue) {
+                    let thread = book.thread.clone().map(|thread| (thread, book.agent.clone()));
+                    entry.lineage.unanswered = thread.is_some();
+                    entry.lineage.resume = thread;
+                }
                 vec![Outcome::Blocked(BlockReason::Question(question.clone()))]
             }
             RunEnd::Cancelled => vec![Outcome::Same],
@@ -213,6 +231,7 @@ impl Books {
         lineage.attempt = Some(1);
         lineage.retry = true;
         lineage.resume = book.thread.clone().map(|thread| (thread, book.agent.clone()));
+        lineage.unanswered = false;
         lineage.resume_open = false;
         let unchanged = lineage.unchanged;
         let delay =
@@ -231,6 +250,18 @@ fn sure_terminal(book: &RunBook) -> bool {
 fn sure_inactive(book: &RunBook) -> bool {
     let finish = book.finish == Some(FinishReason::Inactive);
     (book.seen_inactive || finish) && !book.seen_active && !book.seen_terminal
+}
+
+/// Whether an issue that is over was completed; `None` where its kind says neither (6.4).
+fn is_completed(issue: &Issue) -> Option<bool> {
+    match issue.state_kind {
+        Some(StateKind::Completed) => Some(true),
+        Some(StateKind::Cancelled) => Some(false),
+        Some(_) => None,
+        None => {
+            Some(!["cancelled", "canceled", "duplicate", "closed"].contains(&issue.state.key()))
+        }
+    }
 }
 
 /// Whether the agent refused everyone.

@@ -62,6 +62,13 @@ pub(crate) struct RunBook {
     pub(crate) seen_active: bool,
     pub(crate) operator_stop: bool,
     pub(crate) tools: u32,
+    /// Whether a tool of this turn changed the issue.
+    pub(crate) changed: bool,
+    /// By when the turn must have ended, because the agent seems to have moved its issue (8.2).
+    pub(crate) grace: Option<Mono>,
+    /// What the read that began the grace showed, until another one says otherwise.
+    pub(crate) over: Option<StopReason>,
+    pub(crate) unrequested: u32,
     /// The last line of the agent, or moment at which Symphony ceased to owe the next step.
     pub(crate) line: Mono,
     /// The last news of any sort.
@@ -99,6 +106,10 @@ impl RunBook {
             seen_active: false,
             operator_stop: false,
             tools: 0,
+            changed: false,
+            grace: None,
+            over: None,
+            unrequested: 0,
             line: now.mono,
             news: now.mono,
             thread: start.resume.clone(),
@@ -122,12 +133,13 @@ impl RunBook {
             }
             RunNews::Agent(update) => {
                 self.line = now;
-                self.updated(update);
+                self.updated(update, now);
             }
             RunNews::TurnEnded => {
                 self.line = now;
                 if self.stop.is_none() && self.pending.is_none() && self.finish.is_none() {
                     self.tools = 0;
+                    self.grace = None;
                 }
                 if self.stop.is_none() {
                     let due = now + Duration::from_millis(50);
@@ -138,7 +150,7 @@ impl RunBook {
         }
     }
 
-    fn updated(&mut self, update: &AgentUpdate) {
+    fn updated(&mut self, update: &AgentUpdate, now: Mono) {
         match update {
             AgentUpdate::Session { thread, session_id, pid } => {
                 self.thread = Some(thread.clone());
@@ -147,12 +159,35 @@ impl RunBook {
             }
             AgentUpdate::Event(event) => self.event = Some(Arc::clone(event)),
             AgentUpdate::ToolBegan => self.tools += 1,
-            AgentUpdate::ToolEnded { .. } => self.tools = self.tools.saturating_sub(1),
-            AgentUpdate::Alive
-            | AgentUpdate::Usage { .. }
-            | AgentUpdate::RateLimits(_)
-            | AgentUpdate::UnrequestedTurn => {}
+            AgentUpdate::ToolEnded { changed_issue } => {
+                self.tools = self.tools.saturating_sub(1);
+                self.changed |= changed_issue;
+                // The tool that was open did not move the issue: somebody else did.
+                if self.tools == 0 && !self.changed && self.grace.is_some() {
+                    self.grace = Some(now);
+                }
+            }
+            AgentUpdate::UnrequestedTurn => self.unrequested += 1,
+            AgentUpdate::Alive | AgentUpdate::Usage { .. } | AgentUpdate::RateLimits(_) => {}
         }
+    }
+
+    /// Whether the turn is let end by itself, because its agent seems to have moved the issue (8.2).
+    /// If so, until when.
+    pub(crate) fn begin_grace(&mut self, why: StopReason, now: Mono, span: Duration) -> bool {
+        let in_turn = self.stop.is_none() && self.finish.is_none() && self.pending.is_none();
+        let may_end = in_turn && (self.changed || self.tools > 0) && !span.is_zero();
+        if may_end {
+            self.grace = self.grace.or(Some(now + span));
+            self.over = Some(why);
+        }
+        may_end
+    }
+
+    /// A read says otherwise.
+    pub(crate) fn end_grace(&mut self) {
+        self.grace = None;
+        self.over = None;
     }
 
     /// Whether silence counts at all now (contract 8.1).

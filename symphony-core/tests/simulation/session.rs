@@ -54,15 +54,15 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// First the plans that once failed, then this many more.
-    pub(crate) fn run(worlds: u64, detail: Detail) -> Self {
+    /// First the plans that once failed, then those of these seeds.
+    pub(crate) fn run(seeds: impl Iterator<Item = u64>, detail: Detail) -> Self {
         let mut plans: Vec<Plan> = include_str!("seeds.txt")
             .lines()
             .map(|line| line.split('#').next().unwrap_or_default().trim())
             .filter(|line| !line.is_empty())
             .map(|line| line.parse().expect("seeds.txt"))
             .collect();
-        plans.extend((0..worlds).map(Plan::new));
+        plans.extend(seeds.map(Plan::new));
         let session = Mutex::new(Self::default());
         let next = AtomicUsize::new(0);
         let began = Instant::now();

@@ -226,6 +226,8 @@ impl Books {
                 ("session_id", row.session_id == book.session),
                 ("pid", row.pid == book.pid),
                 ("last_event", row.last_event == book.event),
+                ("unrequested_turns", row.unrequested_turns == book.unrequested),
+                ("finish_by", book.stop.is_some() || row.finish_by == book.grace),
             ];
             let wrong = fields.iter().find(|(_, same)| !same).map(|(field, _)| field);
             ensure!(

@@ -57,17 +57,44 @@ impl Sums {
     }
 
     /// A run is over.
-    pub(crate) fn ended(&mut self, book: &RunBook, end: &RunEnd, took: Duration) {
+    /// A run is over; `completed` says whether its issue, if it is over too, is completed.
+    pub(crate) fn ended(
+        &mut self,
+        book: &RunBook,
+        end: &RunEnd,
+        took: Duration,
+        completed: Option<bool>,
+    ) {
         self.ended += 1;
         self.runtime += took;
         let unread = book.finish == Some(FinishReason::Unreadable);
+        let over = match book.stop {
+            Some((why, _)) => why == StopReason::Terminal,
+            None => {
+                book.finish == Some(FinishReason::Terminal)
+                    || book.over == Some(StopReason::Terminal)
+            }
+        };
         match (end, book.stop.map(|(why, _)| why)) {
+            // By what became of the issue, whatever the last word was (6.4).
+            _ if over && !book.operator_stop && !book.seen_inactive && !book.seen_active => {
+                match completed {
+                    Some(true) => self.sure.done += 1,
+                    Some(false) => self.sure.cancelled += 1,
+                    None => {}
+                }
+            }
+            // Handed over within its grace: how it then ended may count or not.
+            _ if book.over.is_some() => {}
             // What came while it was ending may count or not.
             _ if book.operator_stop
                 || book.seen_terminal
                 || book.seen_inactive
                 || book.seen_active => {}
             (_, None) if unread => self.sure.failed += 1,
+            (RunEnd::Succeeded, None) if book.finish == Some(FinishReason::MaxTurns) => {
+                self.sure.out_of_turns += 1
+            }
             (RunEnd::Succeeded, None) => self.sure.succeeded += 1,
             (RunEnd::Failed(_), None) | (RunEnd::Cancelled, Some(StopReason::Stalled)) => {
                 self.sure.failed += 1
@@ -101,14 +128,21 @@ impl Sums {
             self.started,
             shown.started
         );
-        let ended = shown.succeeded + shown.failed + shown.cancelled + shown.input_required;
+        let ended = shown.done
+            + shown.succeeded
+            + shown.out_of_turns
+            + shown.failed
+            + shown.cancelled
+            + shown.input_required;
         ensure!(
             ended == self.ended,
             "totals equal what was reported",
             "{} runs ended: {shown:?}",
             self.ended
         );
-        let enough = shown.succeeded >= self.sure.succeeded
+        let enough = shown.done >= self.sure.done
+            && shown.succeeded >= self.sure.succeeded
+            && shown.out_of_turns >= self.sure.out_of_turns
             && shown.failed >= self.sure.failed
             && shown.cancelled >= self.sure.cancelled
             && shown.input_required >= self.sure.input_required;

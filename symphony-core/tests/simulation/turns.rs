@@ -10,7 +10,7 @@ use symphony_core::{Failure, Issue, IssueId};
 use crate::books::{Books, TurnAnswer};
 use crate::claims::View;
 use crate::eligibility::{is_active, is_routable, is_terminal};
-use crate::reads::{Said, Sayings, asked_wait, failure_of};
+use crate::reads::{Said, Sayings, asked_upkeep_wait, failure_of};
 use crate::runs::{FinishReason, name};
 use crate::violation::{Check, ensure};
 
@@ -110,7 +110,7 @@ impl Books {
         if failures > 3 {
             return vec![TurnAnswer::Finish(FinishReason::Unreadable)];
         }
-        let delay = failure.and_then(asked_wait).unwrap_or_else(|| self.backoff(failures));
+        let delay = failure.and_then(asked_upkeep_wait).unwrap_or_else(|| self.backoff(failures));
         self.wait_again(run, self.now.mono + delay, 1);
         vec![TurnAnswer::Nothing]
     }
@@ -198,6 +198,8 @@ impl Books {
         );
         book.turn = turn;
         book.pending = None;
+        book.changed = false;
+        book.over = None;
         book.line = now;
         book.news = now;
         Ok(())

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use symphony_core::IssueId;
 use symphony_core::orchestrator::{
     Command, Effect, Event, Job, Restored, RunEnd, RunId, RunNews, Saved, Step,
 };
@@ -414,6 +415,7 @@ impl World {
         if self.calm && !self.books.shutting_down {
             return Ok(());
         }
+        self.check_decisions()?;
         self.trace.note(self.now(), "the service is gone");
         self.old_runs.extend(self.agents.live.keys());
         self.agenda.forget_life();
@@ -423,6 +425,26 @@ impl World {
         let down = self.operator.luck.rng.pick(&[0, 50, 3_000, 60_000]);
         self.time += down;
         self.begin_life()
+    }
+
+    /// What an operator decided is saved before anything can be lost (4.7).
+    fn check_decisions(&self) -> Check {
+        let decided = self.books.stopped_by_operator();
+        let saved = self.saved.as_ref().filter(|saved| saved.scope == self.books.config.scope);
+        let Some(saved) = saved.map(|saved| &saved.decisions) else {
+            return Ok(());
+        };
+        let kept = |id: &IssueId| saved.stopped.iter().any(|stopped| stopped.issue.id == *id);
+        let lost = decided.iter().find(|id| !kept(id));
+        ensure!(lost.is_none(), "an operator's stop survives a restart (4.7)", "{lost:?}");
+        ensure!(
+            saved.paused == self.books.paused,
+            "a pause survives a restart (4.7)",
+            "{}, saved {}",
+            self.books.paused,
+            saved.paused
+        );
+        Ok(())
     }
 
     fn begin_life(&mut self) -> Check {
@@ -439,6 +461,7 @@ impl World {
         restored.workspaces = self.disk.found(self.files.root_name());
         if let Some(saved) = &self.saved {
             restored.spent = saved.spent.clone();
+            restored.decisions.paused = saved.decisions.paused;
             if saved.scope == self.files.config.scope {
                 let age = |at: &Wall| at.until(now.wall);
                 restored.job_ages = saved
@@ -446,6 +469,7 @@ impl World {
                     .iter()
                     .filter_map(|(job, at)| Some((job.clone(), age(at)?)))
                     .collect();
+                restored.decisions.stopped.clone_from(&saved.decisions.stopped);
             }
         }
         let config = self.files.config.clone();
@@ -502,9 +526,11 @@ impl World {
         let books = &mut self.books;
         books.settle(&snapshot)?;
         books.check_liveness(&snapshot, wakeup)?;
-        let able = books.valid && !books.shutting_down && books.free_slots() > 0;
+        let able = books.valid && !books.shutting_down && books.unreserved_slots() > 0;
         let settings = Arc::clone(&books.config.settings);
         books.pace.check(now, &snapshot.polling, able, wakeup, &settings)?;
+        let lives = !books.runs.is_empty() && !books.shutting_down;
+        books.pace.check_refreshed(now.mono, &snapshot.polling, lives, &settings)?;
         books.pace.check_saved()?;
         books.check_deliveries(snapshot.polling.webhook.as_ref())?;
         if self.events.is_multiple_of(8) {

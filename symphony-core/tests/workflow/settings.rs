@@ -99,6 +99,7 @@ const ROWS: &[Row] = &[
     row("agent.max_turns", "7", |s| s.agent.max_turns = 7, "0", "must be a positive integer, got 0"),
     row("agent.max_retry_backoff_ms", "7", |s| s.agent.max_retry_backoff = ms(7),
         "99999999999999999999", "must be at most 3153600000000, got \"99999999999999999999\""),
+    row("agent.finish_grace_ms", "0", |s| s.agent.finish_grace = ms(0), "-1", "must be an integer of 0 or more, got -1"),
     row("agent.stop_grace_ms", "0", |s| s.agent.stop_grace = ms(0), "-1", "must be an integer of 0 or more, got -1"),
 
     row("codex.command", "FOO=1 codex app-server", |s| s.codex.command = "FOO=1 codex app-server".into(),
@@ -201,7 +202,7 @@ fn rule_3_every_default_is_that_of_the_table() {
             },
             "agent": {
                 "kind": "codex", "max_concurrent_agents": 10, "max_concurrent_agents_by_state": {},
-                "max_turns": 20, "max_retry_backoff": secs(300), "stop_grace": secs(5),
+                "max_turns": 20, "max_retry_backoff": secs(300), "stop_grace": secs(5), "finish_grace": secs(60),
             },
             "codex": {
                 "command": "codex app-server", "approval_policy": "never",
@@ -294,7 +295,7 @@ fn rule_3_the_defaults_of_the_schema_are_those_of_the_settings() {
         assert_eq!(*workflow.settings, defaults(), "{path}");
         checked += 1;
     }
-    assert_eq!(checked, 31);
+    assert_eq!(checked, 32);
 }
 
 #[test]

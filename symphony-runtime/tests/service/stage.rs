@@ -14,9 +14,8 @@ use symphony_host::{
     Command, EarlierLife, Guarantees, Host, Local, Mark, Running, StartError, Survivor, SweepError,
 };
 use symphony_memory::{MemoryFactory, MemoryTracker, Script, ScriptedAgent, ScriptedFactory};
-use symphony_runtime::{Ended, Handle, Service, ServiceBuilder};
+use symphony_runtime::{Ended, Handle, NoticeItem, NoticeStream, Service, ServiceBuilder};
 use tempfile::TempDir;
-use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 
 /// How long anything may take before a test gives up, on the test's clock.
@@ -165,8 +164,9 @@ impl Live {
     }
 }
 
-async fn listen(mut from: broadcast::Receiver<Arc<Notice>>, to: Arc<Mutex<Vec<Notice>>>) {
-    while let Ok(notice) = from.recv().await {
+async fn listen(mut from: NoticeStream, to: Arc<Mutex<Vec<Notice>>>) {
+    while let Some(item) = from.next().await {
+        let NoticeItem::Notice(notice) = item else { panic!("the test reads too slowly") };
         to.lock().unwrap().push(notice.as_ref().clone());
     }
 }

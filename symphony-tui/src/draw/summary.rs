@@ -79,12 +79,15 @@ fn runs(status: &Status) -> Vec<Span<'static>> {
     let totals = &status.summary.codex_totals;
     let time = span((totals.seconds_running * 1_000.0) as i64);
     let mut text = format!(
-        "{} started, {} ended well, {} failed",
-        totals.runs_started, totals.runs_succeeded, totals.runs_failed
+        "{} started, {} done, {} failed",
+        totals.runs_started, totals.runs_done, totals.runs_failed
     );
-    for (number, what) in
-        [(totals.runs_cancelled, "stopped"), (totals.runs_input_required, "asked")]
-    {
+    for (number, what) in [
+        (totals.runs_succeeded, "handed over"),
+        (totals.runs_out_of_turns, "out of turns"),
+        (totals.runs_cancelled, "stopped"),
+        (totals.runs_input_required, "asked"),
+    ] {
         if number > 0 {
             text.push_str(&format!(", {number} {what}"));
         }

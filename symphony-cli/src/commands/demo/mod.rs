@@ -16,8 +16,7 @@ use anyhow::{Context as _, bail};
 use symphony_codex::CodexFactory;
 use symphony_core::snapshot::Snapshot;
 use symphony_memory::{MemoryFactory, MemoryTracker};
-use symphony_runtime::{Handle, Registry, Service};
-use tokio::sync::broadcast::error::RecvError;
+use symphony_runtime::{Handle, NoticeItem, Registry, Service};
 
 use super::signals::Signals;
 use crate::args::DemoArgs;
@@ -118,10 +117,10 @@ async fn watch(handle: &Handle, board: &MemoryTracker, view: &mut View) {
     };
     loop {
         tokio::select! {
-            notice = notices.recv() => match notice {
-                Ok(notice) => view.tell(&notice, handle),
-                Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return,
+            item = notices.next() => match item {
+                Some(NoticeItem::Notice(notice)) => view.tell(&notice, handle),
+                Some(NoticeItem::Missed(_)) => {}
+                None => return,
             },
             changed = snapshots.changed() => {
                 let snapshot = Arc::clone(&snapshots.borrow_and_update());

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anstream::println;
 use anstyle::{AnsiColor, Style};
-use symphony_core::orchestrator::{BlockReason, Happened, Notice, RunEnd, RunId};
+use symphony_core::orchestrator::{BlockReason, Happened, Notice, Outcome, RunEnd, RunId};
 use symphony_core::snapshot::{Reason, Snapshot};
 use symphony_core::{Identifier, Issue, Settings};
 use symphony_runtime::{Handle, plain};
@@ -91,7 +91,7 @@ impl View {
             Happened::Continued { turn, max_turns } => {
                 (Style::new(), format!("still active: turn {turn} of at most {max_turns}"))
             }
-            Happened::Ended { end, took } => ended(end, *took),
+            Happened::Ended { outcome, end, took } => ended(*outcome, end, *took),
             Happened::Waiting { failure: Some(failure), .. } => {
                 (BAD, format!("will be tried again: {}", plain(&failure.message, 200)))
             }
@@ -154,14 +154,15 @@ impl View {
     }
 }
 
-fn ended(end: &RunEnd, took: Duration) -> (Style, String) {
+fn ended(outcome: Outcome, end: &RunEnd, took: Duration) -> (Style, String) {
     let took = took.as_secs_f32();
-    match end {
-        RunEnd::Succeeded => (Style::new(), format!("the run ended after {took:.1} s")),
-        RunEnd::Failed(failure) => {
+    match (outcome, end) {
+        (Outcome::Done, _) => (Style::new(), format!("done after {took:.1} s")),
+        (_, RunEnd::Succeeded) => (Style::new(), format!("the run ended after {took:.1} s")),
+        (_, RunEnd::Failed(failure)) => {
             (BAD, format!("the run failed after {took:.1} s: {}", plain(&failure.message, 200)))
         }
-        RunEnd::InputRequired { .. } => (BAD, format!("the run asks after {took:.1} s")),
-        RunEnd::Cancelled => (BAD, format!("the run was stopped after {took:.1} s")),
+        (_, RunEnd::InputRequired { .. }) => (BAD, format!("the run asks after {took:.1} s")),
+        (_, RunEnd::Cancelled) => (BAD, format!("the run was stopped after {took:.1} s")),
     }
 }
