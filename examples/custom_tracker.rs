@@ -404,13 +404,29 @@ mod tests {
         fn page_size(&self) -> Able<usize> {
             Err(Unable("the file is read in one piece"))
         }
+
+        fn move_call(&self, issue: &Arc<Issue>, state: &StateName) -> Able<ToolCall> {
+            let (name, issue) = ("update_issue".to_owned(), Arc::clone(issue));
+            Ok(ToolCall { name, arguments: json!({ "state": state }), issue })
+        }
     }
 
-    symphony::core::tracker_conformance!(Board::new());
+    symphony::core::tracker_conformance!(Board::new(), skip: {
+        rule_1_1_priority_and_creation_time_come_back: "the file has neither priorities nor dates",
+        rule_1_1_blockers_are_named: "the file has no blockers",
+        rule_1_1_a_blockers_state_comes_back_also_after_it_moved: "the file has no blockers",
+        rule_1_1_an_issue_that_is_not_dispatchable_is_read_and_says_so: "the file has no assignees",
+        rule_11_1_a_list_is_complete_beyond_one_page: "the file is read in one piece",
+        rule_11_1_a_failed_page_fails_the_list: "the file is read in one piece",
+        rule_11_1_a_read_by_id_is_complete_beyond_one_page: "the file is read in one piece",
+        rule_11_1_what_is_out_of_scope_is_omitted: "all of the file is in scope",
+        rule_11_2_an_error_status_is_a_status_error: "a file has no status",
+        rule_11_2_a_rate_limit_says_when_to_come_back: "a file has no limits",
+    });
 
-    /// What the kit cannot know: that the tool does what it says, and nothing else.
+    /// What the kit cannot know: which states there are, and what a file makes of a line end.
     #[test]
-    fn an_agent_moves_its_own_issue_and_only_to_a_state_that_exists() {
+    fn an_agent_moves_its_issue_only_to_a_state_that_exists() {
         let board = Board::new();
         let [todo, done] = board.states();
         let [mine, other] = [0, 1].map(|_| board.put(Seed::new("Mend it", &todo)).unwrap());

@@ -12,7 +12,7 @@ fn rule_11_6_the_traits_can_be_implemented_and_checked_outside_the_workspace() {
     std::fs::copy(root.join("Cargo.lock"), outside.join("Cargo.lock")).unwrap();
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let output = Command::new(env!("CARGO"))
-        .args(["test", "--offline", "--quiet"])
+        .args(["test", "--offline"])
         .current_dir(&outside)
         .env("CARGO_TARGET_DIR", target)
         .output()
@@ -20,4 +20,7 @@ fn rule_11_6_the_traits_can_be_implemented_and_checked_outside_the_workspace() {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success(), "{stdout}\n{stderr}");
+    // A rule that is skipped is visible, without a flag, and so is why.
+    let shown = "rule_1_1_blockers_are_named ... ignored, a paper has no blockers";
+    assert!(stdout.contains(shown), "{stdout}");
 }

@@ -1,4 +1,5 @@
-//! What Symphony answers when the agent asks (contract 10.6). Every request gets an answer.
+//! What Symphony answers when the agent asks (contract 10.6). Every request gets an answer, but for a
+//! question within a turn: whatever is said to it, the model takes it for an answer.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -20,12 +21,24 @@ pub(crate) enum Answer {
     Give(Value),
     /// Send this, and tell that an approval was given or refused.
     Approve { result: Value, summary: String },
-    /// Send this. The turn needs a person, who is to read the question.
-    Block { result: Value, question: String },
+    /// The turn needs a person, who is to read the question.
+    Block { question: String, reply: BlockReply },
     /// Run a tool and send what it says.
     Run(ToolCalled),
     /// There is no such method here.
     Unknown,
+}
+
+/// What is said to a request that needs a person.
+#[derive(Debug)]
+pub(crate) enum BlockReply {
+    /// This, which itself ends the turn.
+    Always(Value),
+    /// Nothing within a turn, which is interrupted. Where there is none, this: no model hears it, and
+    /// the asker may hold up the handshake.
+    BetweenTurns(Value),
+    /// Nothing.
+    Never,
 }
 
 /// The answer to a request.
@@ -42,11 +55,12 @@ pub(crate) fn answer(method: &str, params: Payload<'_>, approvals: Approvals) ->
         }
         "item/permissions/requestApproval" => permissions(params, approvals),
         "item/tool/requestUserInput" => {
-            Answer::Block { result: json!({"answers": {}}), question: questions(params) }
+            Answer::Block { question: questions(params), reply: BlockReply::Never }
         }
         "mcpServer/elicitation/request" => {
-            let result = json!({"action": "cancel", "content": null});
-            Answer::Block { result, question: elicitation(params) }
+            let cancelled = json!({"action": "cancel", "content": null});
+            let (question, reply) = (elicitation(params), BlockReply::BetweenTurns(cancelled));
+            Answer::Block { question, reply }
         }
         "currentTime/read" => {
             Answer::Give(json!({"currentTimeAt": now().as_unix_millis().div_euclid(1000)}))
@@ -81,9 +95,14 @@ fn approve(
             Answer::Approve { result: decided(no), summary: format!("declined: {asked}") }
         }
         Approvals::Block => {
-            Answer::Block { result: decided(stop), question: format!("Codex asks to {asked}") }
+            let (question, reply) = (codex_asks_to(&asked), BlockReply::Always(decided(stop)));
+            Answer::Block { question, reply }
         }
     }
+}
+
+fn codex_asks_to(asked: &str) -> String {
+    format!("Codex asks to {asked}")
 }
 
 /// What is granted is what was asked for, for this turn; nothing is granted by leaving it out.
@@ -99,8 +118,10 @@ fn permissions(params: Payload<'_>, approvals: Approvals) -> Answer {
             result: json!({"permissions": permissions, "scope": "turn"}),
             summary: format!("approved: {asked}"),
         },
+        // No answer ends the turn, and the model would read that nothing is granted and go on.
         (Approvals::Block, _) => {
-            Answer::Block { result: nothing, question: format!("Codex asks to {asked}") }
+            let (question, reply) = (codex_asks_to(&asked), BlockReply::BetweenTurns(nothing));
+            Answer::Block { question, reply }
         }
         _ => Answer::Approve { result: nothing, summary: format!("declined: {asked}") },
     }

@@ -1,6 +1,7 @@
 //! The session's side of the conversation: what it asks of the reading task, and what it hears.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -10,7 +11,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::life::Life;
 use crate::lines::Lines;
 use crate::outbox::Outbox;
 use crate::reader::{Parts, Reader};
@@ -24,8 +24,7 @@ pub(crate) type Reply = Result<Box<RawValue>, RpcError>;
 #[derive(Debug)]
 pub(crate) struct Connection {
     asks: mpsc::UnboundedSender<Ask>,
-    life: Arc<Life>,
-    next_id: u64,
+    heard: Arc<AtomicBool>,
     reader: AbortOnDropHandle<()>,
     writer: AbortOnDropHandle<()>,
 }
@@ -33,12 +32,20 @@ pub(crate) struct Connection {
 /// What the session wants of the reading task.
 #[derive(Debug)]
 pub(crate) enum Ask {
-    Request { id: u64, method: &'static str, params: Value, reply: oneshot::Sender<Reply> },
-    Turn { id: u64, params: Value, reply: oneshot::Sender<Reply>, end: oneshot::Sender<End> },
+    Request { method: &'static str, params: Value, reply: oneshot::Sender<Reply> },
+    Turn(TurnAsked),
     Notify { method: &'static str },
     Thread { id: Id },
     Tell { update: AgentUpdate },
-    Close { id: u64, interrupted: oneshot::Sender<()> },
+    Close { interrupted: oneshot::Sender<()> },
+}
+
+/// A turn that the session wants.
+#[derive(Debug)]
+pub(crate) struct TurnAsked {
+    pub(crate) params: Value,
+    pub(crate) reply: oneshot::Sender<Reply>,
+    pub(crate) end: oneshot::Sender<End>,
 }
 
 impl Connection {
@@ -50,38 +57,24 @@ impl Connection {
     ) -> Self {
         let (asks, asked) = mpsc::unbounded_channel();
         let (outbox, writer) = Outbox::new(input, parts.transcript.clone());
-        let life = Arc::new(Life::new());
-        let reader = Reader::new(parts, outbox, Arc::clone(&life));
+        let heard = Arc::new(AtomicBool::new(false));
+        let reader = Reader::new(parts, outbox, Arc::clone(&heard));
         let reader = AbortOnDropHandle::new(tokio::spawn(reader.run(Lines::new(output), asked)));
-        Self { asks, life, next_id: 0, reader, writer }
-    }
-
-    fn fresh_id(&mut self) -> u64 {
-        self.next_id += 1;
-        self.next_id
+        Self { asks, heard, reader, writer }
     }
 
     /// Sends a request. The response never comes if the conversation is over.
-    pub(crate) fn request(
-        &mut self,
-        method: &'static str,
-        params: Value,
-    ) -> oneshot::Receiver<Reply> {
+    pub(crate) fn request(&self, method: &'static str, params: Value) -> oneshot::Receiver<Reply> {
         let (reply, response) = oneshot::channel();
-        let id = self.fresh_id();
-        self.ask(Ask::Request { id, method, params, reply });
+        self.ask(Ask::Request { method, params, reply });
         response
     }
 
     /// Sends `turn/start`. The end may come before the response, and instead of it.
-    pub(crate) fn turn(
-        &mut self,
-        params: Value,
-    ) -> (oneshot::Receiver<Reply>, oneshot::Receiver<End>) {
+    pub(crate) fn turn(&self, params: Value) -> (oneshot::Receiver<Reply>, oneshot::Receiver<End>) {
         let (reply, response) = oneshot::channel();
         let (end, ended) = oneshot::channel();
-        let id = self.fresh_id();
-        self.ask(Ask::Turn { id, params, reply, end });
+        self.ask(Ask::Turn(TurnAsked { params, reply, end }));
         (response, ended)
     }
 
@@ -89,7 +82,7 @@ impl Connection {
         self.ask(Ask::Notify { method });
     }
 
-    /// From now on this is the conversation whose turns count.
+    /// From now on this is the conversation whose turns count, until another is opened.
     pub(crate) fn set_thread(&self, id: Id) {
         self.ask(Ask::Thread { id });
     }
@@ -99,16 +92,16 @@ impl Connection {
         self.ask(Ask::Tell { update });
     }
 
-    pub(crate) fn life(&self) -> Arc<Life> {
-        Arc::clone(&self.life)
+    /// Whether the server has said anything at all.
+    pub(crate) fn has_heard(&self) -> bool {
+        self.heard.load(Ordering::Relaxed)
     }
 
     /// Interrupts a live turn, waits until it has ended but no longer than this, and closes the
     /// server's input.
-    pub(crate) async fn close(mut self, patience: Duration) {
+    pub(crate) async fn close(self, patience: Duration) {
         let (interrupted, ended) = oneshot::channel();
-        let id = self.fresh_id();
-        self.ask(Ask::Close { id, interrupted });
+        self.ask(Ask::Close { interrupted });
         let _ = tokio::time::timeout(patience, ended).await;
         let Self { writer, reader, .. } = self;
         drop(reader); // and with it the way to the writer, which then closes its end

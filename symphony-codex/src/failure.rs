@@ -1,5 +1,7 @@
 //! From what Codex says to the kinds the scheduler knows (contract 10.10, 7.6).
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use symphony_core::agent::{AgentError, AgentErrorKind};
 
@@ -30,6 +32,26 @@ pub(crate) fn turn_cancelled(error: Option<TurnError>) -> AgentError {
         message.push_str(&error.message);
     }
     AgentError::new(AgentErrorKind::TurnCancelled, message)
+}
+
+/// A text in which an error that is written as JSON is replaced by that error's message.
+pub(crate) fn readable(text: &str) -> Cow<'_, str> {
+    let Some(begin) = text.find('{') else { return text.into() };
+    let mut values = serde_json::Deserializer::from_str(&text[begin..]).into_iter::<Value>();
+    let value = values.next().and_then(Result::ok);
+    let end = begin + values.byte_offset();
+    match value.as_ref().and_then(message_of) {
+        Some(message) => format!("{}{message}{}", &text[..begin], &text[end..]).into(),
+        None => text.into(),
+    }
+}
+
+/// `{"error": {"message": ..}}` and its relatives.
+fn message_of(error: &Value) -> Option<&str> {
+    ["error", "message", "detail"].iter().find_map(|name| match error.get(name)? {
+        Value::String(message) => Some(message.as_str()).filter(|it| !it.trim().is_empty()),
+        inner => message_of(inner),
+    })
 }
 
 fn kind_of(info: Option<&Value>) -> AgentErrorKind {
@@ -69,6 +91,29 @@ mod tests {
         assert_eq!(kind(json!("sandboxError")), AgentErrorKind::TurnFailed);
         assert_eq!(kind(json!(7)), AgentErrorKind::TurnFailed);
         assert_eq!(turn_failed(None).kind, AgentErrorKind::TurnFailed);
+    }
+
+    #[test]
+    fn rule_10_10_of_an_error_in_json_the_message_is_shown() {
+        let told = |message: &str| {
+            let error = TurnError::read(json!({ "message": message }));
+            let told = turn_failed(error).message;
+            told.strip_prefix("Codex says the turn failed").unwrap().to_owned()
+        };
+        let unwell = r#"{"error": {"message": "the model is unwell", "type": "x", "code": 7}}"#;
+        assert_eq!(told(unwell), ": the model is unwell");
+        let status = format!("unexpected status 400 Bad Request: {unwell}, url: http://x/");
+        let plain = ": unexpected status 400 Bad Request: the model is unwell, url: http://x/";
+        assert_eq!(told(&status), plain);
+        assert_eq!(told(r#"{"message": "no"}"#), ": no");
+        assert_eq!(told(r#"{"error": "no"}"#), ": no");
+        assert_eq!(told(r#"{"detail": "no"}"#), ": no");
+        // What says nothing, or is none, stays as it came.
+        for text in [r#"{"error": {"code": 7}}"#, "{", "{x} and {y}", "a } b {", r#"{"a": 1}"#] {
+            assert_eq!(told(text), format!(": {text}"));
+        }
+        let deep = "{\"error\":".repeat(100_000);
+        assert!(told(&deep).starts_with(": {\"error\":{"));
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod show;
 mod text;
 mod tools;
 mod turn;
+mod unrequested;
 mod wire;
 
 pub use backend::{CODEX, CodexAgent, CodexFactory};

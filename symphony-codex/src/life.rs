@@ -1,53 +1,51 @@
 //! When the agent last said something, and whether it is its turn to speak.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+/// A process that wakes up so late was stopped, as by Ctrl-Z or with its container, and has heard
+/// nothing meanwhile.
+const MISSED: Duration = Duration::from_secs(2);
+
 /// Signs of life. Silence counts only while Symphony owes nothing.
 #[derive(Debug)]
 pub(crate) struct Life {
-    origin: Instant,
-    /// Milliseconds from the origin to the last sign.
-    last: AtomicU64,
+    last: Instant,
     /// A tool runs for the agent, which waits for it.
-    owes: AtomicBool,
+    owes: bool,
 }
 
 impl Life {
     pub(crate) fn new() -> Self {
-        Self { origin: Instant::now(), last: AtomicU64::new(0), owes: AtomicBool::new(false) }
+        Self { last: Instant::now(), owes: false }
     }
 
     /// The agent said something at this time.
-    pub(crate) fn touch(&self, now: Instant) {
-        let since = now.saturating_duration_since(self.origin).as_millis();
-        self.last.store(u64::try_from(since).unwrap_or(u64::MAX), Ordering::Relaxed);
+    pub(crate) fn touch(&mut self, now: Instant) {
+        self.last = now;
     }
 
     /// Whether Symphony owes the next step. When it does no more, silence begins anew.
-    pub(crate) fn set_owes(&self, owes: bool) {
+    pub(crate) fn set_owes(&mut self, owes: bool) {
         self.touch(Instant::now());
-        self.owes.store(owes, Ordering::Relaxed);
+        self.owes = owes;
     }
 
-    /// Waits until nothing has come for so long.
-    pub(crate) async fn silence(&self, limit: Duration) {
-        loop {
-            let now = Instant::now();
-            let last = if self.owes.load(Ordering::Relaxed) {
-                now
-            } else {
-                self.origin + Duration::from_millis(self.last.load(Ordering::Relaxed))
-            };
-            let Some(end) = last.checked_add(limit) else {
-                return std::future::pending().await;
-            };
-            if end <= now {
-                return;
-            }
-            tokio::time::sleep_until(end).await;
+    /// When the agent will have been silent for so long.
+    pub(crate) fn silent_at(&self, limit: Duration) -> Option<Instant> {
+        if self.owes { None } else { self.last.checked_add(limit) }
+    }
+
+    /// Whether the agent has been silent for so long. Where this process itself was stopped, silence
+    /// begins anew: the agent may have been stopped with it.
+    pub(crate) fn is_silent(&mut self, limit: Duration) -> bool {
+        let now = Instant::now();
+        let Some(end) = self.silent_at(limit).filter(|end| *end <= now) else { return false };
+        let was_stopped = now.duration_since(end) > MISSED;
+        if was_stopped {
+            self.touch(now);
         }
+        !was_stopped
     }
 }

@@ -16,7 +16,11 @@ const PACE: Duration = Duration::from_millis(500);
 /// At most so many events in a batch. What comes after takes the place of the last.
 const EVENTS: usize = 4;
 /// At most so many conversations are counted, and ours: an agent may have helpers with their own.
-const THREADS: usize = 64;
+/// A count is a total, so none of them can be forgotten without counting it again when it is told
+/// again; and what is remembered needs a bound.
+const THREADS: usize = 4096;
+/// At most so many of their counts in a batch. At the end of a turn all of them are told.
+const COUNTS: usize = 64;
 /// The length of a summary.
 const SUMMARY: usize = 300;
 
@@ -27,6 +31,8 @@ pub(crate) struct News {
     events: Vec<AgentUpdate>,
     /// Each conversation's count, and whether it is news.
     usage: BTreeMap<Id, (Tokens, bool)>,
+    /// Whether there were more conversations than are counted.
+    has_uncounted: bool,
     limits: Option<Arc<RateLimits>>,
     /// The last known limits: updates of them are sparse.
     pub(crate) known_limits: Option<Arc<RateLimits>>,
@@ -34,6 +40,9 @@ pub(crate) struct News {
     /// Whether the agent waits for us, and whether that was told.
     owes: bool,
     told_owes: bool,
+    /// Whether a tool changed the tracker, and whether this turn has told that.
+    changed: bool,
+    told_change: bool,
     next: Instant,
 }
 
@@ -43,11 +52,14 @@ impl News {
             updates,
             events: Vec::new(),
             usage: BTreeMap::new(),
+            has_uncounted: false,
             limits: None,
             known_limits: None,
             is_alive: false,
             owes: false,
             told_owes: false,
+            changed: false,
+            told_change: false,
             next: Instant::now(),
         }
     }
@@ -71,6 +83,9 @@ impl News {
         self.is_alive = true;
         if is_ours || self.usage.len() < THREADS || self.usage.contains_key(&thread) {
             self.usage.insert(thread, (total, true));
+        } else if !std::mem::replace(&mut self.has_uncounted, true) {
+            let note = format!("more than {THREADS} conversations: the others are not counted");
+            self.send(event("notification", &note)); // in a batch it could be pushed out
         }
     }
 
@@ -85,6 +100,21 @@ impl News {
     pub(crate) fn owes(&mut self, owes: bool) {
         self.is_alive = true;
         self.owes = owes;
+    }
+
+    /// A tool has changed the tracker. The first time in a turn this is told at once, because the
+    /// change may be seen at once.
+    pub(crate) fn changed(&mut self) {
+        self.is_alive = true;
+        self.changed = true;
+        if !std::mem::replace(&mut self.told_change, true) {
+            self.flush();
+        }
+    }
+
+    /// A turn begins.
+    pub(crate) fn turn_begins(&mut self) {
+        self.told_change = false;
     }
 
     /// Sends one update now.
@@ -104,30 +134,30 @@ impl News {
         }
     }
 
-    /// Sends what waits.
+    /// Sends what waits, and not too many counts.
     pub(crate) fn flush(&mut self) {
+        self.send_batch(COUNTS);
+    }
+
+    /// Sends all that waits.
+    pub(crate) fn flush_all(&mut self) {
+        self.send_batch(usize::MAX);
+    }
+
+    fn send_batch(&mut self, most: usize) {
         if !std::mem::take(&mut self.is_alive) {
             return;
         }
         self.next = Instant::now() + PACE;
         let mut is_told = self.limits.is_some() || !self.events.is_empty();
-        for (thread, (total, is_new)) in &mut self.usage {
-            if std::mem::take(is_new) {
-                is_told = true;
-                let thread = ThreadId::from(thread.as_str());
-                self.updates.send(AgentUpdate::Usage { thread, total: *total });
-            }
+        let mut counts = self.usage.iter_mut().filter(|(_, (_, is_new))| *is_new);
+        for (thread, (total, is_new)) in counts.by_ref().take(most) {
+            (*is_new, is_told) = (false, true);
+            let thread = ThreadId::from(thread.as_str());
+            self.updates.send(AgentUpdate::Usage { thread, total: *total });
         }
-        if self.told_owes != self.owes {
-            self.told_owes = self.owes;
-            is_told = true;
-            let change = if self.owes {
-                AgentUpdate::ToolBegan
-            } else {
-                AgentUpdate::ToolEnded { changed_issue: false }
-            };
-            self.updates.send(change);
-        }
+        self.is_alive = counts.next().is_some();
+        is_told |= self.send_owes();
         if !is_told {
             self.updates.send(AgentUpdate::Alive);
         }
@@ -137,6 +167,28 @@ impl News {
         for event in self.events.drain(..) {
             self.updates.send(event);
         }
+    }
+
+    /// Whether the agent waits for a tool, and whether one of them has changed the tracker. `false`
+    /// when neither is news.
+    fn send_owes(&mut self) -> bool {
+        let mut is_told = false;
+        let mut told = |update| {
+            self.updates.send(update);
+            is_told = true;
+        };
+        if std::mem::take(&mut self.changed) {
+            if !std::mem::replace(&mut self.told_owes, false) {
+                told(AgentUpdate::ToolBegan);
+            }
+            told(AgentUpdate::ToolEnded { changed_issue: true });
+        }
+        match (std::mem::replace(&mut self.told_owes, self.owes), self.owes) {
+            (false, true) => told(AgentUpdate::ToolBegan),
+            (true, false) => told(AgentUpdate::ToolEnded { changed_issue: false }),
+            _ => {}
+        }
+        is_told
     }
 }
 

@@ -91,7 +91,8 @@ impl Process {
         AgentError::new(kind, message)
     }
 
-    fn last_words(&self) -> String {
+    /// The end of its stderr, in one line.
+    pub(crate) fn last_words(&self) -> String {
         let kept = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = kept.iter().copied().collect();
         drop(kept);

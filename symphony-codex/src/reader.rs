@@ -2,12 +2,15 @@
 //! between turns. It answers the server, runs tools, and tells the session two things: the response
 //! to its request and the end of its turn.
 
-use std::sync::Arc;
+mod turns;
 
-use serde_json::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use serde_json::value::RawValue;
 use symphony_core::Issue;
-use symphony_core::agent::{AgentError, AgentErrorKind, AgentUpdate, ThreadId, TurnEnd, Updates};
+use symphony_core::agent::{AgentError, AgentErrorKind, TurnEnd, Updates};
 use symphony_core::settings::Approvals;
 use symphony_core::tracker::AgentTools;
 use symphony_core::transcript::{Direction, Transcript};
@@ -15,19 +18,24 @@ use tokio::io::AsyncRead;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::answers::{Answer, answer, tool_result};
-use crate::connection::{Ask, Reply};
+use crate::answers::{Answer, BlockReply, answer, tool_result};
+use crate::connection::{Ask, Reply, TurnAsked};
 use crate::life::Life;
 use crate::lines::{LONGEST, Line, Lines, TooLong};
 use crate::news::News;
 use crate::outbox::Outbox;
 use crate::show::show;
-use crate::tools::Tools;
-use crate::turn::{End, LiveTurn, is_end, read_end, unreadable_end};
+use crate::tools::{ToolEnd, Tools};
+use crate::turn::{LiveTurn, is_end, unreadable_end};
+use crate::unrequested::Unrequested;
 use crate::wire::{
-    ErrorTold, Head, INVALID_REQUEST, Id, Incoming, LimitsTold, METHOD_NOT_FOUND, Outgoing,
-    Payload, RpcError, TurnError, TurnOver, TurnStarted, UsageTold,
+    ErrorTold, Head, INVALID_REQUEST, Id, Incoming, LimitsTold, METHOD_NOT_FOUND, Origin, Outgoing,
+    Payload, RpcError, ThreadOpened, TurnError, UsageTold,
 };
+
+/// So much of what is there is read before silence is judged: an agent that writes without end may
+/// not put it off for ever.
+const READS: usize = 64;
 
 /// What the reading task is made of.
 pub(crate) struct Parts {
@@ -36,6 +44,8 @@ pub(crate) struct Parts {
     pub(crate) issue: Arc<Issue>,
     pub(crate) tools: Option<Arc<dyn AgentTools>>,
     pub(crate) approvals: Approvals,
+    /// How long a turn may be silent.
+    pub(crate) turn_timeout: Duration,
     /// The server's process, where there is one.
     pub(crate) pid: Option<u32>,
 }
@@ -47,14 +57,23 @@ pub(crate) struct Reader {
     news: News,
     transcript: Transcript,
     approvals: Approvals,
+    turn_timeout: Duration,
     pid: Option<u32>,
     tools: Tools,
-    life: Arc<Life>,
+    life: Life,
+    /// Whether a line has come, for the session.
+    heard: Arc<AtomicBool>,
+    last_id: u64,
     /// Our conversation. The agent's helpers have others.
     thread: Option<Id>,
     /// The one request that awaits its response.
-    pending: Option<(u64, oneshot::Sender<Reply>)>,
+    pending: Option<Pending>,
     turn: Option<LiveTurn>,
+    unrequested: Unrequested,
+    /// A turn that waits for the end of one that was not asked for.
+    held: Option<TurnAsked>,
+    /// Interrupts whose responses nobody awaits, and their turns.
+    interrupts: Vec<(u64, Id)>,
     /// Something only a person can answer was asked while no turn was live.
     question: Option<String>,
     /// Who waits for the end of an interrupted turn.
@@ -63,19 +82,33 @@ pub(crate) struct Reader {
     last_error: Option<TurnError>,
 }
 
+/// A request that awaits its response.
+struct Pending {
+    id: u64,
+    /// Whether the response names our conversation.
+    opens_thread: bool,
+    reply: oneshot::Sender<Reply>,
+}
+
 impl Reader {
-    pub(crate) fn new(parts: Parts, outbox: Outbox, life: Arc<Life>) -> Self {
+    pub(crate) fn new(parts: Parts, outbox: Outbox, heard: Arc<AtomicBool>) -> Self {
         Self {
             outbox: Some(outbox),
             news: News::new(parts.updates),
             transcript: parts.transcript,
             approvals: parts.approvals,
+            turn_timeout: parts.turn_timeout,
             pid: parts.pid,
             tools: Tools::new(parts.tools, parts.issue),
-            life,
+            life: Life::new(),
+            heard,
+            last_id: 0,
             thread: None,
             pending: None,
             turn: None,
+            unrequested: Unrequested::default(),
+            held: None,
+            interrupts: Vec::new(),
             question: None,
             interrupted: None,
             last_error: None,
@@ -88,7 +121,7 @@ impl Reader {
         mut asks: mpsc::UnboundedReceiver<Ask>,
     ) {
         while self.outbox.is_some() {
-            let due = self.news.due();
+            let (due, silent_at) = (self.news.due(), self.silent_at());
             tokio::select! {
                 // What we ask goes out before its response is looked for; a flood does not starve
                 // the heartbeat.
@@ -98,14 +131,35 @@ impl Reader {
                     None => break,
                 },
                 () = sleep_until(due) => self.news.flush(),
-                (id, result) = self.tools.finished() => self.tool_finished(&id, &result),
+                end = self.tools.finished() => self.tool_finished(&end),
+                () = sleep_until(silent_at) => self.hear_out(&mut lines).await,
                 more = lines.read() => match more {
                     Ok(true) => self.lines(&mut lines),
                     Ok(false) | Err(_) => break,
                 },
             }
         }
-        self.news.flush();
+        self.news.flush_all();
+    }
+
+    /// The agent seems to have been silent for too long: what it said meanwhile is read first.
+    async fn hear_out(&mut self, lines: &mut Lines<impl AsyncRead + Unpin>) {
+        for _ in 0..READS {
+            tokio::select! {
+                biased;
+                more = lines.read() => match more {
+                    Ok(true) => self.lines(lines),
+                    Ok(false) | Err(_) => break,
+                },
+                () = std::future::ready(()) => break,
+            }
+        }
+        self.judge_silence();
+    }
+
+    fn fresh_id(&mut self) -> u64 {
+        self.last_id += 1;
+        self.last_id
     }
 
     fn send(&mut self, message: &Outgoing<'_>) {
@@ -120,52 +174,23 @@ impl Reader {
 
     fn asked(&mut self, ask: Ask) {
         match ask {
-            Ask::Request { id, method, params, reply } => {
-                self.pending = Some((id, reply));
+            Ask::Request { method, params, reply } => {
+                let id = self.fresh_id();
+                let opens_thread = matches!(method, "thread/start" | "thread/resume");
+                self.pending = Some(Pending { id, opens_thread, reply });
                 self.send(&Outgoing::Request { id, method, params: &params });
             }
-            Ask::Turn { id, params, reply, end } => {
-                self.last_error = None;
-                if let Some(question) = self.question.take() {
-                    let _ = end.send(Ok(TurnEnd::InputRequired { question }));
-                    let _ = reply.send(Ok(RawValue::NULL.to_owned())); // no turn was started
-                    return;
-                }
-                self.pending = Some((id, reply));
-                self.turn = Some(LiveTurn::new(id, end));
-                self.send(&Outgoing::Request { id, method: "turn/start", params: &params });
-            }
+            Ask::Turn(turn) => self.turn_asked(turn),
             Ask::Notify { method } => self.send(&Outgoing::Notification { method }),
             Ask::Thread { id } => self.thread = Some(id),
             Ask::Tell { update } => {
                 self.news.flush();
                 self.news.send(update);
             }
-            Ask::Close { id, interrupted } => {
-                self.news.flush(); // the reading may end before it is time
-                self.interrupt(id, interrupted);
+            Ask::Close { interrupted } => {
+                self.news.flush_all(); // the reading may end before it is time
+                self.interrupt_for(interrupted);
             }
-        }
-    }
-
-    /// Before the next line is read, so that what belongs to a turn comes after its id.
-    fn tell_session(&mut self, turn: &Id) {
-        let Some(thread) = &self.thread else { return };
-        let session_id = format!("{}-{}", thread.as_str(), turn.as_str()).into();
-        let thread = ThreadId::from(thread.as_str());
-        self.news.flush();
-        self.news.send(AgentUpdate::Session { thread, session_id, pid: self.pid });
-    }
-
-    /// `turn/interrupt`, if there is a turn to interrupt; dropping the sender says it is over.
-    fn interrupt(&mut self, id: u64, interrupted: oneshot::Sender<()>) {
-        let turn = self.turn.as_ref().and_then(|turn| turn.id.as_ref());
-        if let (Some(thread), Some(turn)) = (&self.thread, turn) {
-            let params = serde_json::json!({"threadId": thread.as_str(), "turnId": turn.as_str()});
-            let (reply, _) = oneshot::channel(); // what counts is the end of the turn
-            self.pending = Some((id, reply));
-            self.interrupted = Some(interrupted);
-            self.send(&Outgoing::Request { id, method: "turn/interrupt", params: &params });
         }
     }
 
@@ -174,6 +199,7 @@ impl Reader {
         let now = Instant::now();
         while let Some(line) = lines.take() {
             self.life.touch(now);
+            self.heard.store(true, Ordering::Relaxed);
             self.news.alive();
             match line {
                 Line::Text(line) => {
@@ -232,30 +258,27 @@ impl Reader {
 
     fn response(&mut self, id: &RawValue, result: Result<Payload<'_>, RpcError>) {
         let id = serde_json::from_str::<u64>(id.get()).ok();
-        let Some((asked, reply)) = self.pending.take_if(|(asked, _)| id == Some(*asked)) else {
-            self.news.event("other_message", "a response to nothing that was asked");
+        let Some(asked) = self.pending.take_if(|asked| id == Some(asked.id)) else {
+            if !self.interrupt_answered(id, result.is_err()) {
+                self.news.event("other_message", "a response to nothing that was asked");
+            }
             return;
         };
-        // A turn's id must be known before the next line is read: that line may be its end.
-        if let Some(turn) = self.turn.as_mut().filter(|turn| turn.request == asked) {
-            let started = result.as_ref().ok().and_then(|result| result.read::<TurnStarted>());
-            match started {
-                Some(TurnStarted { turn: started }) => {
-                    let early = turn.named(started.id.clone());
-                    self.tell_session(&started.id);
-                    if let Some(end) = early {
-                        self.end_turn(end);
-                    }
-                }
-                None => self.turn = None,
-            }
+        // Both ids must be known before the next line is read: it may be about them.
+        if asked.opens_thread
+            && let Some(opened) = result.as_ref().ok().and_then(|it| it.read::<ThreadOpened>())
+        {
+            self.thread = Some(opened.thread.id);
         }
-        let _ = reply.send(result.map(Payload::to_owned)); // who gave up waiting does not want it
+        self.turn_answered(asked.id, result.as_ref().ok().copied());
+        // Dropped by a session that gave up waiting.
+        let _ = asked.reply.send(result.map(Payload::to_owned));
     }
 
     fn told(&mut self, method: &str, params: Payload<'_>) {
         match method {
             method if is_end(method) => self.turn_over(method, params),
+            "turn/started" => self.turn_began(params),
             "thread/tokenUsage/updated" => {
                 if let Some(told) = params.read::<UsageTold>() {
                     let is_ours = self.thread.as_ref() == Some(&told.thread_id);
@@ -274,7 +297,7 @@ impl Reader {
                 let what = if told.will_retry { "Codex tries again" } else { "Codex failed" };
                 self.news.event("notification", &format!("{what}: {}", error.message));
                 let is_ours = told.thread_id.is_none() || told.thread_id == self.thread;
-                if is_ours && !told.will_retry {
+                if is_ours && !told.will_retry && !self.is_unrequested(params) {
                     self.last_error = Some(error);
                 }
             }
@@ -282,41 +305,16 @@ impl Reader {
         }
     }
 
-    fn turn_over(&mut self, method: &str, params: Payload<'_>) {
-        let Some(over) = params.read::<TurnOver>() else {
-            self.news.event("malformed", &format!("{method} without a turn"));
-            return;
-        };
-        if over.thread_id.is_some() && over.thread_id != self.thread {
-            return; // one of the agent's helpers
-        }
-        let (name, id, end) = read_end(method, over, self.last_error.clone());
-        let summary = match &end {
-            Ok(_) => "the turn is completed",
-            Err(error) => &error.message,
-        };
-        self.news.event(name, summary);
-        self.turn_ended(id, end);
-    }
-
-    /// A turn of our conversation has ended.
-    fn turn_ended(&mut self, id: Option<Id>, end: End) {
-        if let Some(end) = self.turn.as_mut().and_then(|turn| turn.is_over(id, end)) {
-            self.end_turn(end);
-        }
-    }
-
-    fn end_turn(&mut self, end: End) {
-        if let Some(mut turn) = self.turn.take() {
-            self.news.flush(); // counts and events before the end they belong to
-            turn.tell(end);
-        }
-        self.interrupted = None;
-    }
-
     fn request(&mut self, id: &RawValue, method: &str, params: Payload<'_>) {
         match answer(method, params, self.approvals) {
             Answer::Give(result) => self.send(&Outgoing::Answer { id, result: &result }),
+            // It is being interrupted, and a refused question would be taken for an answered one.
+            Answer::Block { .. } if self.is_unrequested(params) => {}
+            Answer::Approve { .. } | Answer::Run(_) if self.is_unrequested(params) => {
+                let message = "the turn was not asked for".to_owned();
+                let error = RpcError { code: INVALID_REQUEST, message };
+                self.send(&Outgoing::Refusal { id, error });
+            }
             Answer::Approve { result, summary } => {
                 self.send(&Outgoing::Answer { id, result: &result });
                 let name = match self.approvals {
@@ -325,8 +323,15 @@ impl Reader {
                 };
                 self.news.event(name, &summary);
             }
-            Answer::Block { result, question } => {
-                self.send(&Outgoing::Answer { id, result: &result });
+            Answer::Block { question, reply } => {
+                let said = match reply {
+                    BlockReply::Always(result) => Some(result),
+                    BlockReply::BetweenTurns(result) => self.turn.is_none().then_some(result),
+                    BlockReply::Never => None,
+                };
+                if let Some(result) = said {
+                    self.send(&Outgoing::Answer { id, result: &result });
+                }
                 self.news.event("turn_input_required", &question);
                 self.block(question);
             }
@@ -355,18 +360,31 @@ impl Reader {
         match &mut self.turn {
             Some(turn) => {
                 if turn.is_awaited() {
-                    self.news.flush();
+                    self.news.flush_all();
                 }
-                // It lives on until it is interrupted, when the session is closed.
                 turn.tell(Ok(TurnEnd::InputRequired { question }));
+                self.interrupt_ours();
             }
             None => self.question = Some(question),
         }
     }
 
-    fn tool_finished(&mut self, id: &RawValue, result: &Value) {
-        self.send(&Outgoing::Answer { id, result });
+    fn tool_finished(&mut self, end: &ToolEnd) {
         self.owe();
+        if end.changed {
+            self.news.changed();
+        }
+        self.send(&Outgoing::Answer { id: &end.id, result: &end.result });
+    }
+
+    /// Whether a request or a notification belongs to a turn that was not asked for.
+    fn is_unrequested(&self, params: Payload<'_>) -> bool {
+        if self.unrequested.are_over() {
+            return false;
+        }
+        let Origin { thread_id, turn_id } = params.read().unwrap_or_default();
+        let is_ours = thread_id.is_none() || thread_id == self.thread;
+        is_ours && turn_id.is_some_and(|turn| self.unrequested.is_live(&turn))
     }
 
     /// Notes whether the agent waits for us.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use symphony_core::agent::{
     AgentError, AgentErrorKind, AgentSession, AgentUpdate, SessionRequest, Turn, TurnEnd,
 };
+use symphony_core::settings::Questions;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
@@ -97,6 +98,7 @@ impl CodexSession {
             issue: request.issue.clone(),
             tools: request.tools.clone(),
             approvals: request.settings.codex.approvals,
+            turn_timeout: request.settings.codex.turn_timeout,
             pid: process.as_ref().and_then(Process::pid),
         };
         let connection = Connection::new(output, input, parts);
@@ -107,7 +109,6 @@ impl CodexSession {
     async fn handshake(&mut self) -> Result<(), AgentError> {
         self.greet().await?;
         let thread = self.thread().await?;
-        self.connection.set_thread(thread.clone());
         let summary = format!("conversation {}", thread.as_str());
         self.connection.tell(event("session_started", &summary));
         self.name_thread(&thread).await?;
@@ -135,6 +136,9 @@ impl CodexSession {
             let mut params = self.thread_params();
             params["threadId"] = json!(old.as_str());
             params["excludeTurns"] = json!(true); // all that was said would be one long line
+            if let Ok(old) = Id::try_from(old.as_str().to_owned()) {
+                self.connection.set_thread(old); // a turn of it may begin before the answer is here
+            }
             match self.ask::<ThreadOpened>("thread/resume", params, limit).await {
                 Err(error) if error.kind == AgentErrorKind::ResponseError => {
                     let summary = format!("a new conversation begins: {}", error.message);
@@ -160,13 +164,17 @@ impl CodexSession {
         Ok(opened.thread.id)
     }
 
-    /// Policies are sent with a resumed conversation too: it does not keep them.
+    /// Policies are sent with a resumed conversation too: it does not keep them. With goals, Codex
+    /// would begin turns by itself, also those of a goal that an earlier process was given.
     fn thread_params(&self) -> Value {
         let codex = &self.request.settings.codex;
+        // Nothing about questions: until they can be answered, Codex's own default stays.
+        let Questions::Off = codex.questions;
         json!({
             "cwd": self.cwd,
             "approvalPolicy": codex.approval_policy,
             "sandbox": codex.thread_sandbox,
+            "config": {"features.goals": false},
         })
     }
 
@@ -184,7 +192,7 @@ impl CodexSession {
 
     async fn turn(&mut self, turn: Turn) -> Result<TurnEnd, AgentError> {
         let codex = &self.request.settings.codex;
-        let (limit, silence) = (codex.read_timeout, codex.turn_timeout);
+        let limit = codex.read_timeout;
         let params = json!({
             "threadId": self.thread.as_ref().map(Id::as_str),
             "input": [{"type": "text", "text": turn.prompt}],
@@ -202,15 +210,7 @@ impl CodexSession {
                 return Err(self.epitaph().await);
             }
         }
-        let life = self.connection.life();
-        tokio::select! {
-            biased;
-            end = self.until(end) => end?,
-            () = life.silence(silence) => {
-                let message = format!("Codex was silent for {} ms in a turn", silence.as_millis());
-                Err(AgentError::new(AgentErrorKind::TurnTimeout, message))
-            }
-        }
+        self.until(end).await?
     }
 
     /// A turn goes by its own policy and not by the conversation's, so the default must not widen
@@ -246,7 +246,11 @@ impl CodexSession {
         limit: Duration,
     ) -> Result<T, AgentError> {
         let Ok(reply) = tokio::time::timeout(limit, self.until(reply)).await else {
-            let message = format!("Codex did not answer {method} within {} ms", limit.as_millis());
+            let mut message =
+                format!("Codex did not answer {method} within {} ms", limit.as_millis());
+            if !self.connection.has_heard() {
+                message.push_str(&self.instead());
+            }
             return Err(AgentError::new(AgentErrorKind::ResponseTimeout, message));
         };
         let result = reply?.map_err(|error| {
@@ -273,6 +277,18 @@ impl CodexSession {
         match told {
             Some(told) => Ok(told),
             None => Err(self.epitaph().await),
+        }
+    }
+
+    /// What there is to say of a server from which not one line came.
+    fn instead(&self) -> String {
+        match self.process.as_ref().map(Process::last_words) {
+            None => "; nothing was heard from it".to_owned(),
+            Some(words) if words.is_empty() => {
+                "; nothing was heard from it, not even on stderr: its login profile may hang"
+                    .to_owned()
+            }
+            Some(words) => format!("; all that was heard is its stderr: {words}"),
         }
     }
 

@@ -21,13 +21,23 @@ const LONGEST: usize = 1024 * 1024;
 /// At most so many calls at once.
 const AT_ONCE: usize = 16;
 
+/// A call that has ended.
+#[derive(Debug)]
+pub(crate) struct ToolEnd {
+    /// The id of the request.
+    pub(crate) id: Box<RawValue>,
+    pub(crate) result: Value,
+    /// Whether it changed the tracker.
+    pub(crate) changed: bool,
+}
+
 /// The calls that are being run. Dropped, they end.
 #[derive(Debug)]
 pub(crate) struct Tools {
     tools: Option<Arc<dyn AgentTools>>,
     names: Vec<String>,
     issue: Arc<Issue>,
-    calls: JoinSet<(Box<RawValue>, Value)>,
+    calls: JoinSet<ToolEnd>,
 }
 
 impl Tools {
@@ -64,19 +74,22 @@ impl Tools {
         // In a task of its own: a tool that panics is a tool that failed.
         let task = AbortOnDropHandle::new(tokio::spawn(async move { tools.call(call).await }));
         self.calls.spawn(async move {
-            let failed = |text: &str| ToolResult::failure(text);
+            // Nobody knows how far it came.
+            let failed = |text: &str| ToolResult::failure(text).with_change(true);
             let result = match tokio::time::timeout(PATIENCE, task).await {
                 Ok(Ok(result)) => result,
                 Ok(Err(_)) => failed("the tool failed inside Symphony; see its log"),
                 Err(_) => failed(&format!("the tool took longer than {} s", PATIENCE.as_secs())),
             };
-            (id, tool_result(result.success, &cut(result.text, LONGEST)))
+            let changed = result.changed;
+            let result = tool_result(result.success, &cut(result.text, LONGEST));
+            ToolEnd { id, result, changed }
         });
         Ok(format!("calls {name}"))
     }
 
-    /// The next call that has ended, with its id and its result. Safe to drop.
-    pub(crate) async fn finished(&mut self) -> (Box<RawValue>, Value) {
+    /// The next call that has ended. Safe to drop.
+    pub(crate) async fn finished(&mut self) -> ToolEnd {
         loop {
             match self.calls.join_next().await {
                 Some(Ok(finished)) => return finished,

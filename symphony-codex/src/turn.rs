@@ -5,6 +5,7 @@ use symphony_core::agent::{AgentError, AgentErrorKind, TurnEnd};
 use tokio::sync::oneshot;
 
 use crate::failure::{turn_cancelled, turn_failed};
+use crate::unrequested::MOST;
 use crate::wire::{Id, TurnError, TurnOver};
 
 /// At most so many ends of turns are kept while ours has no id yet.
@@ -20,29 +21,55 @@ pub(crate) struct LiveTurn {
     pub(crate) request: u64,
     /// None until that is answered.
     pub(crate) id: Option<Id>,
+    /// Turns that began before, and whether they have ended: one of them may be ours.
+    begun: Vec<(Id, bool)>,
     /// Ends that came before: one of them may be ours.
     early: Vec<(Id, End)>,
     end: Option<oneshot::Sender<End>>,
+    /// Whether `turn/interrupt` was sent.
+    pub(crate) is_interrupted: bool,
 }
 
 impl LiveTurn {
     pub(crate) fn new(request: u64, end: oneshot::Sender<End>) -> Self {
-        Self { request, id: None, early: Vec::new(), end: Some(end) }
+        let (begun, early) = (Vec::new(), Vec::new());
+        Self { request, id: None, begun, early, end: Some(end), is_interrupted: false }
     }
 
     /// It is called this. Its end, if that came before.
     pub(crate) fn named(&mut self, id: Id) -> Option<End> {
         let early = self.early.iter().position(|(early, _)| *early == id);
         let early = early.map(|at| self.early.swap_remove(at).1);
+        self.begun.retain(|(begun, _)| *begun != id);
         self.id = Some(id);
         self.early.clear();
         early
+    }
+
+    /// A turn has begun: whether it may be this one.
+    pub(crate) fn may_be(&mut self, id: &Id) -> bool {
+        if let Some(ours) = &self.id {
+            return ours == id;
+        }
+        if !self.begun.contains(&(id.clone(), false)) {
+            self.begun.push((id.clone(), false));
+        }
+        // Of so many all but one are not ours, which is enough to end the session.
+        self.begun.len() <= MOST as usize
+    }
+
+    /// The turns that began before this one had an id and were others, and whether they have ended.
+    pub(crate) fn take_others(&mut self) -> Vec<(Id, bool)> {
+        std::mem::take(&mut self.begun)
     }
 
     /// A turn has ended: gives the end back if it is this one's, and keeps it if it may be.
     pub(crate) fn is_over(&mut self, id: Option<Id>, end: End) -> Option<End> {
         match (id, &self.id) {
             (Some(id), None) => {
+                for (_, is_over) in self.begun.iter_mut().filter(|(begun, _)| *begun == id) {
+                    *is_over = true;
+                }
                 if self.early.len() < EARLY {
                     self.early.push((id, end));
                 }

@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use symphony_core::agent::{RateLimitWindow, RateLimits, Tokens};
 use symphony_core::time::Wall;
 
+use crate::failure::readable;
 use crate::text::one_line;
 
 /// A request that could not be read.
@@ -200,10 +201,20 @@ pub(crate) struct ThreadOpened {
     pub(crate) thread: Named,
 }
 
-/// `turn/start`
+/// The answer to `turn/start`, and `turn/started`.
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct TurnStarted {
+    pub(crate) thread_id: Option<Id>,
     pub(crate) turn: Named,
+}
+
+/// Whose a request or a notification is, where it says so.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Origin {
+    pub(crate) thread_id: Option<Id>,
+    pub(crate) turn_id: Option<Id>,
 }
 
 /// Something with an id.
@@ -276,7 +287,7 @@ impl TurnError {
             value => serde_json::from_value(value).ok()?,
         };
         // It may be kept until the end of the turn, so no more of it than is shown.
-        let words = |text: String| one_line(&text, WORDS);
+        let words = |text: String| one_line(&readable(&text), WORDS);
         Some(Self {
             message: words(error.message),
             codex_error_info: error.codex_error_info.filter(|it| it.to_string().len() <= WORDS),

@@ -1,6 +1,6 @@
 //! Generated streams (contract 10.4, 10.5, 10.6): whatever a server sends, and however it is cut,
-//! there is never a panic or a hang, the end of a turn is never lost, and every request is answered
-//! exactly once.
+//! there is never a panic or a hang, the end of a turn is never lost, every request is answered
+//! exactly once but for questions within a turn, and turns that were not asked for end the session.
 //!
 //! Each test runs for its share of `SYMPHONY_FUZZ_SECONDS` (10 by default). A failure prints the
 //! seed of its case; `SYMPHONY_FUZZ_SEED` begins with it. For a case that ends the process,
@@ -84,6 +84,8 @@ fn in_virtual_time<F: Future>(case: F) -> F::Output {
 enum Deed {
     /// The response to `turn/start`. Only the first one is.
     Accept,
+    /// A turn begins.
+    Begin(Whose),
     /// The end of a turn: of ours, of another one of ours, of a helper's; without any id.
     End(Whose, &'static str),
     /// A request, by its place in the list of methods.
@@ -141,14 +143,22 @@ const APPROVALS: [&str; 5] = [
     "execCommandApproval",
     "applyPatchApproval",
 ];
+/// Of those that need a person, the ones to which a model would hear an answer and go on.
+const UNANSWERED: [&str; 3] = [
+    "item/tool/requestUserInput",
+    "mcpServer/elicitation/request",
+    "item/permissions/requestApproval",
+];
 const QUESTIONS: [&str; 2] = ["item/tool/requestUserInput", "mcpServer/elicitation/request"];
 
 fn scripts() -> impl Strategy<Value = Script> {
     let ids = || select(vec![Id::Fresh, Id::Fresh, Id::Same, Id::Text]);
     let whose = select(vec![Whose::Ours, Whose::Nobodys, Whose::Other, Whose::Helper]);
+    let begins = select(vec![Whose::Ours, Whose::Other, Whose::Other, Whose::Helper]);
     let status = select(vec!["completed", "failed", "interrupted", "odd"]);
     let deed = prop_oneof![
         3 => Just(Deed::Accept),
+        2 => begins.prop_map(Deed::Begin),
         2 => (whose, status).prop_map(|(whose, status)| Deed::End(whose, status)),
         6 => (select(HARMLESS.to_vec()), ids()).prop_map(|(method, id)| Deed::Ask(method, id)),
         3 => (select(APPROVALS.to_vec()), ids()).prop_map(|(method, id)| Deed::Ask(method, id)),
@@ -226,42 +236,138 @@ enum Expected {
 }
 
 /// The contract's view of a script, written without looking at the code.
-fn expected(script: &Script) -> Expected {
-    let mut accepted = false;
-    let mut early = None;
-    for deed in &script.deeds {
-        match deed {
-            Deed::Accept if !accepted => {
-                accepted = true;
-                if let Some(end) = early {
-                    return end;
-                }
+#[derive(Default)]
+struct Turns {
+    outcome: Option<Expected>,
+    accepted: bool,
+    over: bool,
+    /// An end of ours that came before its start was answered.
+    early: Option<Expected>,
+    /// Turns that began before that: whether each is ours, and whether it has ended.
+    begun: Vec<(bool, bool)>,
+    /// Whether the other turn lives, and is known not to be ours.
+    is_other_live: bool,
+    unrequested: usize,
+    /// For each request in the script, whether it is answered.
+    answered: Vec<bool>,
+}
+
+impl Turns {
+    fn of(script: &Script) -> Self {
+        let mut turns = Self::default();
+        for deed in &script.deeds {
+            match deed {
+                Deed::Accept => turns.accept(),
+                Deed::Begin(whose) => turns.begin(*whose),
+                Deed::End(whose, status) => turns.end(*whose, status),
+                Deed::Ask(method, _) => turns.ask(method, script.approvals),
+                Deed::Say(_) | Deed::Wait(_) => {}
             }
-            Deed::End(whose @ (Whose::Ours | Whose::Nobodys), status) => {
-                let end = match *status {
-                    "completed" => Expected::Completed,
-                    "interrupted" => Expected::Fails(AgentErrorKind::TurnCancelled),
-                    _ => Expected::Fails(AgentErrorKind::TurnFailed),
-                };
-                if accepted || *whose == Whose::Nobodys {
-                    return end;
-                }
-                early.get_or_insert(end);
+        }
+        turns
+    }
+
+    fn accept(&mut self) {
+        if self.over || std::mem::replace(&mut self.accepted, true) {
+            return;
+        }
+        if let Some(end) = self.early.take() {
+            self.settle(end);
+            self.over = true;
+        }
+        for (is_ours, is_over) in std::mem::take(&mut self.begun) {
+            if !is_ours {
+                self.not_asked_for(is_over);
             }
-            Deed::Ask(method, _) => {
-                let blocks = QUESTIONS.contains(method)
-                    || (APPROVALS.contains(method) && script.approvals == Approvals::Block);
-                if blocks {
-                    return Expected::Blocked;
-                }
-            }
-            _ => {}
         }
     }
-    match (script.last, accepted) {
-        (Last::EndOfOutput, _) => Expected::Fails(AgentErrorKind::ProcessExit),
-        (Last::Silence, true) => Expected::Fails(AgentErrorKind::TurnTimeout),
-        (Last::Silence, false) => Expected::Fails(AgentErrorKind::ResponseTimeout),
+
+    fn begin(&mut self, whose: Whose) {
+        let is_ours = whose == Whose::Ours;
+        if whose == Whose::Helper || is_ours && self.accepted && !self.over {
+            return;
+        }
+        if self.accepted || self.over {
+            // Ours that begins again is as little asked for as another; this script knows of one.
+            if !is_ours {
+                self.not_asked_for(false);
+            }
+        } else if !self.begun.contains(&(is_ours, false)) {
+            self.begun.push((is_ours, false));
+            if self.begun.len() > 3 {
+                for (_, is_over) in std::mem::take(&mut self.begun) {
+                    self.not_asked_for(is_over);
+                }
+            }
+        }
+    }
+
+    fn not_asked_for(&mut self, is_over: bool) {
+        if self.is_other_live {
+            return;
+        }
+        self.is_other_live = !is_over;
+        self.unrequested += 1;
+        if self.unrequested >= 3 && !self.over {
+            self.settle(Expected::Fails(AgentErrorKind::UnrequestedTurns));
+        }
+    }
+
+    fn end(&mut self, whose: Whose, status: &str) {
+        let end = match status {
+            "completed" => Expected::Completed,
+            "interrupted" => Expected::Fails(AgentErrorKind::TurnCancelled),
+            _ => Expected::Fails(AgentErrorKind::TurnFailed),
+        };
+        let is_others = matches!(whose, Whose::Other | Whose::Nobodys) && self.is_other_live;
+        match whose {
+            _ if is_others => self.is_other_live = false,
+            Whose::Helper => {}
+            _ if self.over => {}
+            Whose::Other if !self.accepted => self.note_end(false),
+            Whose::Other => {}
+            Whose::Ours if !self.accepted => {
+                self.note_end(true);
+                self.early.get_or_insert(end);
+            }
+            Whose::Ours | Whose::Nobodys => {
+                self.settle(end);
+                self.over = true;
+            }
+        }
+    }
+
+    fn note_end(&mut self, ours: bool) {
+        for (_, is_over) in self.begun.iter_mut().filter(|(is_ours, _)| *is_ours == ours) {
+            *is_over = true;
+        }
+    }
+
+    fn ask(&mut self, method: &str, approvals: Approvals) {
+        let blocks = QUESTIONS.contains(&method)
+            || (APPROVALS.contains(&method) && approvals == Approvals::Block);
+        if blocks && !self.over {
+            self.settle(Expected::Blocked);
+        }
+        let may_wait = blocks && !UNANSWERED.contains(&method);
+        let is_answered = match method {
+            "item/tool/requestUserInput" => false,
+            _ if blocks && !may_wait => self.over,
+            _ => true,
+        };
+        self.answered.push(is_answered);
+    }
+
+    fn settle(&mut self, outcome: Expected) {
+        self.outcome.get_or_insert(outcome);
+    }
+
+    fn expected(&self, last: Last) -> Expected {
+        self.outcome.clone().unwrap_or(match (last, self.accepted) {
+            (Last::EndOfOutput, _) => Expected::Fails(AgentErrorKind::ProcessExit),
+            (Last::Silence, true) => Expected::Fails(AgentErrorKind::TurnTimeout),
+            (Last::Silence, false) => Expected::Fails(AgentErrorKind::ResponseTimeout),
+        })
     }
 }
 
@@ -280,6 +386,14 @@ fn bytes_of(script: &Script, turn: &Value) -> (Vec<(Vec<u8>, u64)>, Vec<String>)
                 let id = if std::mem::replace(&mut accepted, true) { "X" } else { "U" };
                 let answer = json!({"id": turn["id"], "result": {"turn": {"id": id}}});
                 line(answer.to_string().as_bytes());
+            }
+            Deed::Begin(whose) => {
+                let params = match whose {
+                    Whose::Ours => json!({"threadId": "T", "turn": {"id": "U"}}),
+                    Whose::Helper => json!({"threadId": "H", "turn": {"id": "U"}}),
+                    _ => json!({"threadId": "T", "turn": {"id": "X"}}),
+                };
+                line(json!({"method": "turn/started", "params": params}).to_string().as_bytes());
             }
             Deed::End(whose, status) => {
                 let params = match whose {
@@ -356,7 +470,8 @@ async fn answers(server: &mut Server) -> BTreeMap<String, usize> {
 #[test]
 fn rule_10_5_no_end_is_lost_and_rule_10_6_every_request_is_answered_once() {
     fuzz("scripts", &scripts(), |script| {
-        let wanted = expected(&script);
+        let turns = Turns::of(&script);
+        let wanted = turns.expected(script.last);
         in_virtual_time(async {
             let mut world = World::new().with(|it| it.codex.approvals = script.approvals);
             world.request.tools = Some(Arc::new(Quick));
@@ -380,7 +495,7 @@ fn rule_10_5_no_end_is_lost_and_rule_10_6_every_request_is_answered_once() {
             };
             assert_eq!(got, wanted, "{script:#?}");
             let mut once = BTreeMap::new();
-            for id in asked {
+            for (id, _) in asked.into_iter().zip(&turns.answered).filter(|(_, is)| **is) {
                 *once.entry(id).or_default() += 1;
             }
             assert_eq!(answered, once, "{script:#?}");

@@ -2,7 +2,12 @@
 //!
 //! The author implements a small fixture, which seeds the adapter's world and looks into it, and
 //! writes one line. The line expands to one `#[test]` per rule, named by the rule, so failures
-//! show one by one. A rule that a fixture cannot set up is skipped, and its output says why.
+//! show one by one.
+//!
+//! What a fixture cannot set up it says with [`Unable`]. The rules that need it are named in the line,
+//! each with its reason, and become `#[ignore]`d tests: `cargo test` lists them with their reasons and
+//! counts them. A rule that cannot be set up and is not named fails, so that nothing is skipped
+//! unseen; with `cargo test -- --include-ignored` one that is named and could be set up fails too.
 //!
 //! - [`tracker_conformance!`](crate::tracker_conformance) with a [`TrackerFixture`]
 //! - [`agent_conformance!`](crate::agent_conformance) with an [`AgentFixture`]
@@ -72,7 +77,12 @@
 //!
 //! // In a test file, this line is all that is left to write. It makes one test per rule.
 //! mod conformance {
-//!     symphony_core::hooks_conformance!(super::Fixture);
+//!     symphony_core::hooks_conformance!(super::Fixture, skip: {
+//!         rule_9_4_each_hook_runs_when_asked_and_only_then: "these hooks do nothing",
+//!         rule_9_4_a_hook_that_fails_is_an_error_that_names_it: "these hooks do nothing",
+//!         rule_9_5_a_hook_that_hangs_times_out_and_is_gone: "these hooks do nothing",
+//!         rule_9_5_a_dropped_hook_leaves_nothing: "these hooks do nothing",
+//!     });
 //! }
 //!
 //! // The same rules, one by one.
@@ -95,7 +105,7 @@ pub use agent::AgentFixture;
 pub use hooks::HooksFixture;
 pub use tracker::TrackerFixture;
 
-/// What a fixture cannot set up, and why: the rules that need it are skipped.
+/// What a fixture cannot set up, and why: the rules that need it have to be skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unable(pub &'static str);
 
@@ -184,24 +194,81 @@ async fn together<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec
     .await
 }
 
+/// The outcome of the test of a rule that is not named in `skip`.
+///
+/// # Errors
+/// The rule is broken, or cannot be set up.
+#[doc(hidden)]
+pub fn kept(rule: &str, verdict: Verdict) -> Result<(), Broken> {
+    match verdict {
+        Ok(()) => Ok(()),
+        Err(Deviation::Broken(broken)) => Err(broken),
+        Err(Deviation::Skipped(Unable(why))) => {
+            let line = format!("skip: {{ {rule}: {why:?} }}");
+            Err(Broken(format!("cannot be set up: {why}. If that is how it is, add: {line}")))
+        }
+    }
+}
+
+/// The outcome of the test of a rule that is named in `skip`.
+///
+/// # Errors
+/// The rule can be set up.
+#[doc(hidden)]
+pub fn skipped(verdict: Verdict) -> Result<(), Broken> {
+    match verdict {
+        Err(Deviation::Skipped(_)) => Ok(()),
+        Err(Deviation::Broken(broken)) => Err(broken),
+        Ok(()) => Err(Broken("can be set up, and is kept: take it out of `skip`".to_owned())),
+    }
+}
+
 /// One `#[test]` per rule of a kit.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __conformance_tests {
     ($kit:ident, $fixture:expr; $($rule:ident),+ $(,)?) => {
-        $(
-            #[test]
-            fn $rule() -> Result<(), $crate::conformance::Broken> {
-                use $crate::conformance::Deviation;
-                match $crate::conformance::$kit::$rule(&$fixture) {
-                    Ok(()) => Ok(()),
-                    Err(Deviation::Broken(broken)) => Err(broken),
-                    Err(Deviation::Skipped(unable)) => {
-                        println!("skipped {}: {}", stringify!($rule), unable.0);
-                        Ok(())
-                    }
+        $(__conformance_test! { $kit, $fixture, $rule })+
+    };
+}
+
+/// Defines `__conformance_test!`, which writes the test of one rule: an ignored one for a rule that is
+/// named here, with its reason. The first argument is a dollar sign, for the macro within.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_skips {
+    (($d:tt) $kit:ident; $($skipped:ident: $why:literal),*) => {
+        // A name that is not a rule of the kit does not compile.
+        $(const _: &str = $crate::conformance::$kit::names::$skipped;)*
+
+        macro_rules! __conformance_test {
+            $(($d kit:ident, $d fixture:expr, $skipped) => {
+                #[test]
+                #[ignore = $why]
+                fn $skipped() -> Result<(), $crate::conformance::Broken> {
+                    $crate::conformance::skipped($crate::conformance::$kit::$skipped(&$d fixture))
                 }
-            }
+            };)*
+            ($d kit:ident, $d fixture:expr, $d rule:ident) => {
+                #[test]
+                fn $d rule() -> Result<(), $crate::conformance::Broken> {
+                    let verdict = $crate::conformance::$kit::$d rule(&$d fixture);
+                    $crate::conformance::kept(stringify!($d rule), verdict)
+                }
+            };
+        }
+    };
+}
+
+/// A constant per rule of a kit, so that a rule's name can be checked when it is compiled.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance_names {
+    (; $($rule:ident),+ $(,)?) => {
+        $(
+            #[doc(hidden)]
+            #[expect(non_upper_case_globals, reason = "named as the rule is")]
+            pub const $rule: &str = stringify!($rule);
         )+
     };
 }

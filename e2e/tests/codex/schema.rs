@@ -122,7 +122,6 @@ async fn rule_10_6_every_answer_is_as_codex_wants_it() {
         ("item/permissions/requestApproval", "PermissionsRequestApprovalResponse"),
         ("execCommandApproval", "ExecCommandApprovalResponse"),
         ("applyPatchApproval", "ApplyPatchApprovalResponse"),
-        ("item/tool/requestUserInput", "ToolRequestUserInputResponse"),
         ("mcpServer/elicitation/request", "McpServerElicitationRequestResponse"),
         ("currentTime/read", "CurrentTimeReadResponse"),
         ("item/tool/call", "DynamicToolCallResponse"),

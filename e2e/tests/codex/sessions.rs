@@ -19,7 +19,7 @@ use symphony_host::Local;
 use tempfile::TempDir;
 
 /// Longer than any of this takes.
-const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// A tool that keeps what it is called with.
 #[derive(Debug, Default)]
@@ -39,21 +39,24 @@ impl AgentTools for Notes {
     }
 }
 
-struct Trial {
-    _folder: TempDir,
-    workspace: PathBuf,
-    model: Model,
+pub(crate) struct Trial {
+    pub(crate) folder: TempDir,
+    pub(crate) workspace: PathBuf,
+    pub(crate) model: Model,
     notes: Arc<Notes>,
-    request: SessionRequest,
+    pub(crate) request: SessionRequest,
     told: Arc<Mutex<Vec<AgentUpdate>>>,
 }
 
 impl Trial {
-    async fn new(script: impl IntoIterator<Item = Does>) -> Self {
+    pub(crate) async fn new(script: impl IntoIterator<Item = Does>) -> Self {
+        Self::with(Model::following(script).await)
+    }
+
+    pub(crate) fn with(model: Model) -> Self {
         let folder = tempfile::Builder::new().prefix("codex-").tempdir().unwrap();
         let (home, workspace) = (folder.path().join("home"), folder.path().join("MT-1"));
         std::fs::create_dir(&workspace).unwrap();
-        let model = Model::following(script).await;
         model.furnish(&home);
         let (active, over) = (StateSet::new(["Todo"]), StateSet::new(["Done"]));
         let mut settings = Settings::new("memory", active, over, folder.path().to_owned());
@@ -68,20 +71,20 @@ impl Trial {
         let mut request =
             SessionRequest::new(run, issue.into(), workspace.clone(), settings.into(), updates);
         request.tools = Some(notes.clone());
-        Self { _folder: folder, workspace, model, notes, request, told }
+        Self { folder, workspace, model, notes, request, told }
     }
 
-    async fn open(&self) -> Box<dyn AgentSession> {
+    pub(crate) async fn open(&self) -> Box<dyn AgentSession> {
         let agent = CodexAgent::new(Arc::new(Local::without_helper()));
         let opened = tokio::time::timeout(LIMIT, agent.open(self.request.clone())).await;
         opened.expect("an open session").unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn told(&self) -> Vec<AgentUpdate> {
+    pub(crate) fn told(&self) -> Vec<AgentUpdate> {
         self.told.lock().unwrap().clone()
     }
 
-    fn thread(&self) -> ThreadId {
+    pub(crate) fn thread(&self) -> ThreadId {
         let thread = |update| match update {
             AgentUpdate::Session { thread, .. } => Some(thread),
             _ => None,
@@ -90,7 +93,10 @@ impl Trial {
     }
 }
 
-async fn turn(session: &mut dyn AgentSession, prompt: &str) -> Result<TurnEnd, AgentErrorKind> {
+pub(crate) async fn turn(
+    session: &mut dyn AgentSession,
+    prompt: &str,
+) -> Result<TurnEnd, AgentErrorKind> {
     let turn = Turn { number: 1, prompt: prompt.to_owned() };
     let end = tokio::time::timeout(LIMIT, session.run_turn(turn)).await.expect("an end");
     end.map_err(|error| {
@@ -99,7 +105,7 @@ async fn turn(session: &mut dyn AgentSession, prompt: &str) -> Result<TurnEnd, A
     })
 }
 
-async fn close(session: Box<dyn AgentSession>) {
+pub(crate) async fn close(session: Box<dyn AgentSession>) {
     tokio::time::timeout(LIMIT, session.close()).await.expect("a close").unwrap();
 }
 
@@ -224,6 +230,7 @@ async fn rule_10_6_approvals_reach_codex() {
     close(session).await;
     let Ok(TurnEnd::InputRequired { question }) = end else { panic!("{end:?}") };
     assert!(question.contains("touch made"), "{question}");
+    assert_eq!(trial.model.asked().len(), 1, "the model is not told of a decision nobody made");
 }
 
 #[tokio::test]

@@ -9,11 +9,12 @@ mod trial;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use symphony_core::Settings;
-use symphony_core::agent::{AgentErrorKind, TurnEnd};
+use symphony_core::agent::{AgentErrorKind, AgentUpdate, TurnEnd};
 
-use trial::{COMPLETE, SERVER, is_alive, server, trial};
+use trial::{COMPLETE, SERVER, Trial, is_alive, please, server, trial};
 
 /// The cases that are run with a helper and without: here without.
 macro_rules! without_helper {
@@ -100,6 +101,50 @@ async fn rule_10_5_an_end_that_a_background_child_hides_is_seen() {
     let trial = server("sleep 60 & exit 3");
     let error = trial.run().await.unwrap_err();
     assert_eq!(error.kind, AgentErrorKind::ProcessExit, "{error}");
+}
+
+/// With other settings.
+fn with(mut trial: Trial, change: impl FnOnce(&mut Settings)) -> Trial {
+    let mut settings = Settings::clone(&trial.request.settings);
+    change(&mut settings);
+    trial.request.settings = settings.into();
+    trial
+}
+
+/// A service that stands still, as after SIGSTOP, while its agent speaks.
+#[tokio::test]
+async fn rule_10_5_a_service_that_stood_still_hears_its_agent_before_it_judges() {
+    let talk = r#"sleep 1.2; echo '{"method":"brand/new"}'; touch ../spoke; sleep 0.3; complete"#;
+    let trial = with(server(talk), |it| it.codex.turn_timeout = Duration::from_secs(1));
+    let mut session = trial.open().await.unwrap();
+    let stand_still = async {
+        let is_turn = |update: &AgentUpdate| matches!(update, AgentUpdate::Session { .. });
+        while !trial.told.lock().unwrap().iter().any(is_turn) {
+            tokio::task::yield_now().await;
+        }
+        let limit = Instant::now() + Duration::from_secs(30);
+        while !trial.folder.path().join("spoke").exists() && Instant::now() < limit {
+            std::thread::yield_now(); // and nothing else runs: the test has one thread
+        }
+    };
+    let (end, ()) = tokio::join!(session.run_turn(please()), stand_still);
+    session.close().await.unwrap();
+    assert_eq!(end.unwrap(), TurnEnd::Completed);
+}
+
+#[tokio::test]
+async fn rule_10_10_a_server_that_says_nothing_at_all_is_told_so() {
+    let cases = [
+        ("sleep 60", "nothing was heard from it, not even on stderr: its login profile may hang"),
+        ("echo trouble >&2; sleep 60", "all that was heard is its stderr: trouble"),
+    ];
+    for (command, end) in cases {
+        let trial = with(trial(command), |it| it.codex.read_timeout = Duration::from_millis(200));
+        let error = trial.run().await.unwrap_err();
+        assert_eq!(error.kind, AgentErrorKind::ResponseTimeout);
+        let start = "Codex did not answer initialize within 2000 ms; ";
+        assert_eq!(error.message, format!("{start}{end}"));
+    }
 }
 
 #[tokio::test]

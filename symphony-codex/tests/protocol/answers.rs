@@ -1,10 +1,11 @@
-//! Contract 10.6: every request of the server gets an answer.
+//! Contract 10.6: every request of the server gets an answer, but for a question within a turn.
 
 use serde_json::{Value, json};
+use symphony_codex::CodexSession;
 use symphony_core::agent::{AgentSession as _, TurnEnd};
 use symphony_core::settings::Approvals;
 
-use crate::server::{World, run};
+use crate::server::{Server, World, run};
 
 /// Asks in a turn that then completes; the answer and how the turn ended.
 async fn asked(approvals: Approvals, method: &str, params: Value) -> (Value, TurnEnd, Vec<String>) {
@@ -18,6 +19,36 @@ async fn asked(approvals: Approvals, method: &str, params: Value) -> (Value, Tur
     })
     .await;
     (answer, end.unwrap(), told.events())
+}
+
+/// Asks in a turn what only a person can answer: the turn is interrupted, and closing the session
+/// says nothing more. How the turn ended, and the events.
+async fn asked_in_vain(
+    approvals: Approvals,
+    method: &str,
+    params: Value,
+) -> (TurnEnd, Vec<String>) {
+    let world = World::new().with(|settings| settings.codex.approvals = approvals);
+    let (mut session, mut server, told) = world.opened().await;
+    let (end, interrupt) = run(&mut session, async {
+        server.begin().await;
+        server.send(json!({"id": "s-1", "method": method, "params": params})).await;
+        server.expect("turn/interrupt").await
+    })
+    .await;
+    assert_eq!(interrupt["params"], json!({"threadId": "T", "turnId": "U"}), "{method}");
+    close_interrupted(session, &mut server, &interrupt).await;
+    assert!(!told.has_event("turn_cancelled"), "the question is the last that is shown");
+    (end.unwrap(), told.events())
+}
+
+/// Closes a session whose turn was interrupted: neither an answer nor a second interrupt is sent.
+async fn close_interrupted(session: CodexSession, server: &mut Server, interrupt: &Value) {
+    server.answer(interrupt, json!({})).await;
+    server.tell("turn/completed", crate::server::over("interrupted")).await;
+    let (closed, last) = tokio::join!(Box::new(session).close(), server.next());
+    closed.unwrap();
+    assert_eq!(last, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -53,7 +84,7 @@ async fn rule_10_6_approvals_are_answered_as_the_settings_say() {
             [
                 json!({"permissions": permissions, "scope": "turn"}),
                 json!({"permissions": {}}),
-                json!({"permissions": {}}),
+                Value::Null, // no answer would end the turn
             ],
             "have more permissions",
         ),
@@ -61,7 +92,12 @@ async fn rule_10_6_approvals_are_answered_as_the_settings_say() {
     for (method, params, answers, what) in cases {
         let settings = [Approvals::Accept, Approvals::Decline, Approvals::Block];
         for (approvals, expected) in settings.into_iter().zip(answers) {
-            let (answer, end, events) = asked(approvals, method, params.clone()).await;
+            let (answer, end, events) = if expected.is_null() {
+                let (end, events) = asked_in_vain(approvals, method, params.clone()).await;
+                (json!({}), end, events)
+            } else {
+                asked(approvals, method, params.clone()).await
+            };
             assert_eq!(answer["result"], expected, "{method} {approvals:?}");
             let (ended, event) = match approvals {
                 Approvals::Accept => {
@@ -83,7 +119,7 @@ async fn rule_10_6_approvals_are_answered_as_the_settings_say() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rule_10_6_a_question_is_declined_and_ends_the_turn_with_the_question() {
+async fn rule_10_6_a_question_is_not_answered_and_ends_the_turn_with_the_question() {
     let cases = [
         (
             "item/tool/requestUserInput",
@@ -92,26 +128,18 @@ async fn rule_10_6_a_question_is_declined_and_ends_the_turn_with_the_question() 
                  "options": [{"label": "red", "description": ""}, {"label": "blue", "description": ""}]},
                 {"id": "b", "header": "h", "question": "Why?"},
             ]}),
-            json!({"answers": {}}),
             "Which door? (red / blue) Why?",
         ),
-        (
-            "item/tool/requestUserInput",
-            json!(null),
-            json!({"answers": {}}),
-            "Codex asks for input, but not what.",
-        ),
+        ("item/tool/requestUserInput", json!(null), "Codex asks for input, but not what."),
         (
             "mcpServer/elicitation/request",
             json!({"serverName": "git", "mode": "url", "message": "Log in", "url": "https://x"}),
-            json!({"action": "cancel", "content": null}),
             "The MCP server git asks: Log in https://x",
         ),
     ];
-    for (method, params, expected, question) in cases {
+    for (method, params, question) in cases {
         for approvals in [Approvals::Accept, Approvals::Decline, Approvals::Block] {
-            let (answer, end, _) = asked(approvals, method, params.clone()).await;
-            assert_eq!(answer["result"], expected);
+            let (end, _) = asked_in_vain(approvals, method, params.clone()).await;
             assert_eq!(end, TurnEnd::InputRequired { question: question.to_owned() });
         }
     }
@@ -174,23 +202,30 @@ async fn rule_10_6_a_question_before_a_turn_blocks_it_and_nothing_is_started() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rule_10_6_a_blocked_turn_is_interrupted_when_the_session_is_closed() {
+async fn rule_10_6_a_blocked_turn_is_interrupted_at_once() {
     let world = World::new().with(|settings| settings.codex.approvals = Approvals::Block);
     let (mut session, mut server, _) = world.opened().await;
-    let (end, ()) = run(&mut session, async {
+    let (end, interrupt) = run(&mut session, async {
         server.begin().await;
         let params = json!({"command": "make"});
         server.ask("item/commandExecution/requestApproval", params).await;
+        server.expect("turn/interrupt").await
     })
     .await;
     assert!(matches!(end.unwrap(), TurnEnd::InputRequired { .. }));
-    let serve = async {
-        let interrupt = server.expect("turn/interrupt").await;
-        server.answer(&interrupt, json!({})).await;
-        server.tell("turn/completed", crate::server::over("interrupted")).await;
-        server.next().await
-    };
-    let (closed, last) = tokio::join!(Box::new(session).close(), serve);
-    closed.unwrap();
-    assert_eq!(last, None);
+    close_interrupted(session, &mut server, &interrupt).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_6_a_question_before_the_turn_has_a_name_interrupts_it_then() {
+    let (mut session, mut server, _) = World::new().opened().await;
+    let (end, interrupt) = run(&mut session, async {
+        let start = server.expect("turn/start").await;
+        server.send(json!({"id": "q", "method": "item/tool/requestUserInput"})).await;
+        server.answer(&start, json!({"turn": {"id": "U"}})).await;
+        server.expect("turn/interrupt").await
+    })
+    .await;
+    assert!(matches!(end.unwrap(), TurnEnd::InputRequired { .. }));
+    assert_eq!(interrupt["params"]["turnId"], "U");
 }

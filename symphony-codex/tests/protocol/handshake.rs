@@ -36,7 +36,12 @@ async fn rule_10_3_the_messages_of_a_first_turn() {
     assert_eq!(ready, json!({"method": "initialized"}));
     assert_eq!(
         start["params"],
-        json!({"cwd": "/work/MT-1", "approvalPolicy": "never", "sandbox": "workspace-write"})
+        json!({
+            "cwd": "/work/MT-1",
+            "approvalPolicy": "never",
+            "sandbox": "workspace-write",
+            "config": {"features.goals": false},
+        })
     );
     assert_eq!(name["params"], json!({"threadId": "T", "name": "MT-1: Fix the door"}));
     assert_eq!(
@@ -96,6 +101,7 @@ async fn rule_10_3_a_resumed_conversation_gets_its_policies_again() {
             "approvalPolicy": "on-request",
             "sandbox": "danger-full-access",
             "excludeTurns": true,
+            "config": {"features.goals": false},
         })
     );
     let mut session = session.unwrap();

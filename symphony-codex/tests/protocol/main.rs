@@ -9,4 +9,5 @@ mod server;
 mod tools;
 mod transcript;
 mod turns;
+mod unrequested;
 mod updates;

@@ -31,7 +31,7 @@ impl AgentTools for Obedient {
         let long = "x".repeat(usize::try_from(number("length")).unwrap());
         let text = format!("{} {} {long}", call.name, call.issue.identifier);
         if call.arguments.is_object() {
-            ToolResult::success(text)
+            ToolResult::success(text).with_change(call.arguments.get("change").is_some())
         } else {
             ToolResult::failure(text)
         }
@@ -101,10 +101,10 @@ async fn rule_10_7_every_call_has_a_result_and_the_session_goes_on() {
         let said = result["contentItems"][0]["text"].as_str().unwrap();
         assert!(said.starts_with(text), "{said}");
         let count = |wanted| told.all().iter().filter(|update| **update == wanted).count();
-        assert_eq!(
-            count(AgentUpdate::ToolBegan),
-            count(AgentUpdate::ToolEnded { changed_issue: false })
-        );
+        // Of a tool that was cut off nobody knows how far it came.
+        let cut_off = text.starts_with("the tool ");
+        let ended = AgentUpdate::ToolEnded { changed_issue: cut_off };
+        assert_eq!(count(AgentUpdate::ToolBegan), count(ended));
     }
 }
 
@@ -204,6 +204,59 @@ async fn rule_8_1_while_a_tool_runs_silence_is_no_timeout_and_then_it_is_again()
     assert_eq!(end.unwrap_err().kind, AgentErrorKind::TurnTimeout);
     let took = begun.elapsed().as_secs();
     assert!((109..=111).contains(&took), "in virtual time, after {took} s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_8_2_a_call_that_changed_the_tracker_is_told_before_it_is_answered() {
+    let (mut session, mut server, told) = world().opened().await;
+    let tools = || {
+        let all = told.all().into_iter();
+        let is_tool = |update: &AgentUpdate| {
+            matches!(update, AgentUpdate::ToolBegan | AgentUpdate::ToolEnded { .. })
+        };
+        all.filter(is_tool).collect::<Vec<_>>()
+    };
+    let changed = [AgentUpdate::ToolBegan, AgentUpdate::ToolEnded { changed_issue: true }];
+    for turn in 1..=2 {
+        let (end, ()) = run(&mut session, async {
+            server.begin().await;
+            server.send(call(1, "obey", &json!({}))).await;
+            server.next().await.unwrap();
+            let before = tools().len();
+            server.send(call(2, "obey", &json!({"change": true}))).await;
+            server.next().await.unwrap();
+            assert_eq!(tools()[before..], changed, "turn {turn}");
+            server.send(call(3, "obey", &json!({"change": true}))).await;
+            server.next().await.unwrap();
+            server.complete().await;
+        })
+        .await;
+        assert_eq!(end.unwrap(), TurnEnd::Completed);
+        assert_eq!(tools().len(), 4 * turn, "a second change waits for its time: {:?}", tools());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_8_2_a_change_is_told_while_another_call_still_runs() {
+    let (mut session, mut server, told) = world().opened().await;
+    let (end, ()) = run(&mut session, async {
+        server.begin().await;
+        server.send(call(1, "obey", &json!({"seconds": 60}))).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        server.send(call(2, "obey", &json!({"change": true}))).await;
+        assert_eq!(server.next().await.unwrap()["id"], 2);
+        assert!(told.all().contains(&AgentUpdate::ToolEnded { changed_issue: true }));
+        assert_eq!(server.next().await.unwrap()["id"], 1);
+        server.complete().await;
+    })
+    .await;
+    assert_eq!(end.unwrap(), TurnEnd::Completed);
+    let owed = told.all().into_iter().fold(0, |owed, update| match update {
+        AgentUpdate::ToolBegan => owed + 1,
+        AgentUpdate::ToolEnded { .. } => owed - 1,
+        _ => owed,
+    });
+    assert_eq!(owed, 0, "{:?}", told.all());
 }
 
 #[tokio::test(start_paused = true)]

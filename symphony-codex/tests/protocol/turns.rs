@@ -115,6 +115,47 @@ async fn rule_10_5_silence_in_a_turn_is_a_timeout_and_any_line_is_a_sign_of_life
     assert!(told.has_event("turn_ended_with_error: Codex was silent"), "{:?}", told.events());
 }
 
+/// A turn whose agent is heard, and then, in one moment, so much time has passed: as after SIGSTOP or
+/// in a cgroup that was frozen.
+async fn after_a_stop(
+    seconds: u64,
+    meanwhile: &[u8],
+    afterwards: bool,
+) -> Result<TurnEnd, AgentErrorKind> {
+    let world = World::new().with(|it| it.codex.turn_timeout = Duration::from_secs(10));
+    let (mut session, mut server, _) = world.opened().await;
+    let (end, ()) = run(&mut session, async {
+        server.begin().await;
+        server.ask("currentTime/read", json!({})).await;
+        server.raw(meanwhile).await;
+        tokio::time::advance(Duration::from_secs(seconds)).await;
+        if afterwards {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            server.complete().await;
+        }
+    })
+    .await;
+    end.map_err(|error| error.kind)
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_5_what_waits_in_the_pipe_is_heard_before_silence_is_judged() {
+    for seconds in [10, 11, 60] {
+        let end = after_a_stop(seconds, b"7\n", true).await;
+        assert_eq!(end, Ok(TurnEnd::Completed), "{seconds} s");
+    }
+    // The beginning of a line is none, and the timer was not late.
+    assert_eq!(after_a_stop(11, b"7", true).await, Err(AgentErrorKind::TurnTimeout));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_5_silence_does_not_count_while_the_service_was_stopped() {
+    // The agent was stopped as well, and speaks again soon.
+    assert_eq!(after_a_stop(60, b"", true).await, Ok(TurnEnd::Completed));
+    // It never does: then its silence begins after the stop.
+    assert_eq!(after_a_stop(60, b"", false).await, Err(AgentErrorKind::TurnTimeout));
+}
+
 #[tokio::test(start_paused = true)]
 async fn rule_10_3_a_turn_that_is_not_acknowledged_is_a_response_timeout() {
     let (mut session, mut server, _) = World::new().opened().await;

@@ -1,5 +1,6 @@
 //! Contract 10.8 and 10.10: what the scheduler hears.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -30,7 +31,7 @@ async fn rule_10_8_tokens_are_the_totals_of_each_conversation_and_come_before_th
     })
     .await;
     assert_eq!(end.unwrap(), TurnEnd::Completed);
-    let mut last = std::collections::BTreeMap::new();
+    let mut last = BTreeMap::new();
     for update in told.all() {
         if let AgentUpdate::Usage { thread, total } = update {
             last.insert(thread.to_string(), total);
@@ -58,24 +59,59 @@ async fn rule_10_8_what_was_counted_before_the_close_is_told() {
     assert!(told.all().iter().any(is_usage), "{:?}", told.all());
 }
 
-#[tokio::test(start_paused = true)]
-async fn rule_10_8_our_own_conversation_is_counted_however_many_helpers_there_are() {
+/// What is counted in the end, by conversation, when so many helpers were told of, twice each.
+async fn counted(helpers: u64) -> (BTreeMap<String, u64>, Vec<String>) {
     let (mut session, mut server, told) = World::new().opened().await;
     let (end, ()) = run(&mut session, async {
         server.begin().await;
-        for helper in 0..1000 {
-            server.tell("thread/tokenUsage/updated", usage(&format!("HELPER-{helper}"), 1)).await;
+        for total in [1, 3] {
+            for helper in 0..helpers {
+                let usage = usage(&format!("HELPER-{helper}"), total);
+                server.tell("thread/tokenUsage/updated", usage).await;
+            }
         }
         server.tell("thread/tokenUsage/updated", usage("T", 7)).await;
         server.complete().await;
     })
     .await;
     assert_eq!(end.unwrap(), TurnEnd::Completed);
-    let ours = told.all().into_iter().find_map(|update| match update {
-        AgentUpdate::Usage { thread, total } if thread.as_str() == "T" => Some(total.total),
-        _ => None,
-    });
-    assert_eq!(ours, Some(7));
+    let mut last = BTreeMap::new();
+    for update in told.all() {
+        if let AgentUpdate::Usage { thread, total } = update {
+            last.insert(thread.to_string(), total.total);
+        }
+    }
+    (last, told.events())
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_8_every_helper_is_counted_once() {
+    let (counted, events) = counted(1000).await;
+    assert_eq!((counted.len(), counted.values().sum::<u64>()), (1001, 3 * 1000 + 7));
+    assert!(!events.iter().any(|event| event.contains("not counted")), "{events:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_8_helpers_that_are_not_counted_are_told_and_ours_is() {
+    let (counted, events) = counted(5000).await;
+    assert_eq!((counted.len(), counted["T"]), (4097, 7));
+    let notes = events.iter().filter(|event| event.contains("the others are not counted"));
+    assert_eq!(notes.count(), 1, "{events:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_4_the_counts_of_many_helpers_are_folded() {
+    let (_session, mut server, told) = World::new().opened().await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = told.all().len();
+    for helper in 0..1000 {
+        server.tell("thread/tokenUsage/updated", usage(&format!("HELPER-{helper}"), 1)).await;
+    }
+    server.ask("currentTime/read", json!({})).await;
+    let updates = told.all().len() - before;
+    assert!(updates <= 64, "{updates} at once");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(told.all().len() - before, 1000, "and the rest a little later");
 }
 
 #[tokio::test(start_paused = true)]

@@ -254,12 +254,19 @@ pub fn rules<F: AgentFixture>() -> Vec<Rule<F>> {
 /// One test per rule for an agent backend.
 ///
 /// The argument is an expression that makes a fresh `conformance::AgentFixture`; it is evaluated
-/// once per test.
+/// once per test. Rules that the fixture cannot set up follow, each with the reason:
+/// `skip: { rule_name: "why", .. }`. Their tests are `#[ignore]`d.
 #[macro_export]
 macro_rules! agent_conformance {
-    ($fixture:expr $(,)?) => {
+    ($fixture:expr $(, skip: { $($skipped:ident: $why:literal),* $(,)? })? $(,)?) => {
+        $crate::__conformance_skips! { ($) agent; $($($skipped: $why),*)? }
         $crate::__agent_rules!(__conformance_tests, agent, $fixture);
     };
+}
+
+#[doc(hidden)]
+pub mod names {
+    crate::__agent_rules!(__conformance_names,);
 }
 
 #[doc(hidden)]

@@ -112,12 +112,19 @@ pub fn rules<F: HooksFixture>() -> Vec<Rule<F>> {
 /// One test per rule for hooks.
 ///
 /// The argument is an expression that makes a fresh `conformance::HooksFixture`; it is evaluated
-/// once per test.
+/// once per test. Rules that the fixture cannot set up follow, each with the reason:
+/// `skip: { rule_name: "why", .. }`. Their tests are `#[ignore]`d.
 #[macro_export]
 macro_rules! hooks_conformance {
-    ($fixture:expr $(,)?) => {
+    ($fixture:expr $(, skip: { $($skipped:ident: $why:literal),* $(,)? })? $(,)?) => {
+        $crate::__conformance_skips! { ($) hooks; $($($skipped: $why),*)? }
         $crate::__hooks_rules!(__conformance_tests, hooks, $fixture);
     };
+}
+
+#[doc(hidden)]
+pub mod names {
+    crate::__hooks_rules!(__conformance_names,);
 }
 
 #[doc(hidden)]

@@ -10,12 +10,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Able, Deviation, Rule, Verdict, broken};
+use super::{Able, Deviation, Rule, Unable, Verdict, broken};
 use crate::issue::{Issue, IssueId, StateName};
 use crate::orchestrator::Purpose;
 use crate::settings::StateSet;
 use crate::time::Wall;
-use crate::tracker::{ById, CandidateQuery, Candidates, Poll, Polled, Tracker, TrackerError};
+use crate::tracker::{
+    ById, CandidateQuery, Candidates, Poll, Polled, ToolCall, Tracker, TrackerError,
+};
 
 pub use faults::*;
 pub use polls::*;
@@ -26,7 +28,7 @@ pub use tools::*;
 /// A tracker with a world around it that tests can set up and look into.
 ///
 /// Each rule gets a fresh one with an empty world. What it cannot do it says with
-/// [`Unable`](super::Unable); the rules that need it are then skipped, and say so.
+/// [`Unable`]; the rules that need it then have to be named in `skip`, or they fail.
 pub trait TrackerFixture {
     /// Runs a future to its end. With a time limit, an adapter that hangs fails instead.
     fn block_on<F: Future>(&self, future: F) -> F::Output;
@@ -75,6 +77,15 @@ pub trait TrackerFixture {
     /// # Errors
     /// The tracker answers in one piece, or a page is too large for a test.
     fn page_size(&self) -> Able<usize>;
+
+    /// The call of one of the tracker's tools by which an agent moves its own issue, which is given,
+    /// to another state.
+    ///
+    /// # Errors
+    /// No tool can do that, which is what is assumed unless the fixture says otherwise.
+    fn move_call(&self, _issue: &Arc<Issue>, _state: &StateName) -> Able<ToolCall> {
+        Err(Unable("the fixture names no tool that moves an issue"))
+    }
 }
 
 /// An issue to put into the world.
@@ -235,12 +246,19 @@ pub fn rules<F: TrackerFixture>() -> Vec<Rule<F>> {
 /// One test per rule for a tracker adapter.
 ///
 /// The argument is an expression that makes a fresh `conformance::TrackerFixture`; it is evaluated
-/// once per test.
+/// once per test. Rules that the fixture cannot set up follow, each with the reason:
+/// `skip: { rule_name: "why", .. }`. Their tests are `#[ignore]`d.
 #[macro_export]
 macro_rules! tracker_conformance {
-    ($fixture:expr $(,)?) => {
+    ($fixture:expr $(, skip: { $($skipped:ident: $why:literal),* $(,)? })? $(,)?) => {
+        $crate::__conformance_skips! { ($) tracker; $($($skipped: $why),*)? }
         $crate::__tracker_rules!(__conformance_tests, tracker, $fixture);
     };
+}
+
+#[doc(hidden)]
+pub mod names {
+    crate::__tracker_rules!(__conformance_names,);
 }
 
 #[doc(hidden)]
@@ -252,6 +270,7 @@ macro_rules! __tracker_rules {
             rule_1_1_priority_and_creation_time_come_back,
             rule_1_1_labels_are_trimmed_lowercased_and_without_duplicates,
             rule_1_1_blockers_are_named,
+            rule_1_1_a_blockers_state_comes_back_also_after_it_moved,
             rule_1_1_an_issue_that_is_not_dispatchable_is_read_and_says_so,
             rule_1_2_states_are_found_whatever_their_case_and_space,
             rule_1_2_states_come_back_in_the_trackers_spelling,
@@ -286,6 +305,7 @@ macro_rules! __tracker_rules {
             rule_10_7_tools_have_distinct_names_and_object_schemas,
             rule_10_7_an_unknown_tool_is_a_failure_result,
             rule_10_7_wrong_arguments_are_a_failure_result,
+            rule_10_7_a_tool_that_moves_an_issue_moves_its_own_and_no_other,
         }
     };
 }

@@ -38,6 +38,8 @@ pub(super) enum Shape {
     Filter,
     /// One of a few words.
     Choice(&'static [&'static str]),
+    /// Only `off`, which YAML may write as false; the text says why.
+    OnlyOff(&'static str),
     /// A list of texts.
     Texts,
     /// A map of limits by state.
@@ -143,6 +145,8 @@ pub(super) const KEYS: &[Key] = &[
         "Passed on to Codex. Writing in the workspace without network when absent."),
     key("codex.approvals", Shape::Choice(&["accept", "decline", "block"]), "\"decline\"",
         "What is answered when the agent asks for approval."),
+    key("codex.questions", Shape::OnlyOff("questions of an agent cannot be answered yet"), "\"off\"",
+        "Whether the agent is told that it may ask people. Only `off`, until questions can be answered."),
     key("codex.turn_timeout_ms", MILLIS, "3600000", "How long a turn may be silent."),
     key("codex.read_timeout_ms", MILLIS, "5000",
         "How long a response may take; ten times that while a session starts."),

@@ -385,6 +385,8 @@ pub struct CodexSettings {
     pub turn_sandbox_policy: Option<Value>,
     /// What Symphony answers when the agent asks for approval.
     pub approvals: Approvals,
+    /// Whether the agent is told that it may ask people.
+    pub questions: Questions,
     /// How long a turn may be silent.
     pub turn_timeout: Duration,
     /// How long a response may take.
@@ -401,6 +403,7 @@ impl Default for CodexSettings {
             thread_sandbox: Value::from("workspace-write"),
             turn_sandbox_policy: None,
             approvals: Approvals::Decline,
+            questions: Questions::Off,
             turn_timeout: Duration::from_secs(3600),
             read_timeout: Duration::from_secs(5),
             stall_timeout: Some(Duration::from_secs(300)),
@@ -419,6 +422,15 @@ pub enum Approvals {
     Decline,
     /// Say no, end the run, and wait for a person.
     Block,
+}
+
+/// `codex.questions` (contract 10.6)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Questions {
+    /// The agent is not told that it may. One that asks all the same waits for a person.
+    #[default]
+    Off,
 }
 
 /// `prompt.*`

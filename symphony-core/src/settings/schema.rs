@@ -93,6 +93,7 @@ impl Shape {
                 words.push(Value::Null);
                 json_schema!({ "enum": words })
             }
+            Self::OnlyOff(_) => json_schema!({ "enum": ["off", false, "false", null] }),
             Self::Texts => json_schema!({
                 "type": ["array", "null"],
                 "items": { "type": ["string", "number"] },

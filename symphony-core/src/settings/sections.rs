@@ -293,6 +293,7 @@ fn codex(r: &mut Reader<'_>) -> CodexSettings {
         thread_sandbox: r.or("codex.thread_sandbox", default.thread_sandbox),
         turn_sandbox_policy: r.read("codex.turn_sandbox_policy"),
         approvals: r.or("codex.approvals", default.approvals),
+        questions: r.or("codex.questions", default.questions),
         turn_timeout: r.millis_or("codex.turn_timeout_ms", default.turn_timeout),
         read_timeout: r.millis_or("codex.read_timeout_ms", default.read_timeout),
         stall_timeout: match stall {

@@ -44,6 +44,7 @@ impl Shape {
                 .map(|text| text.trim().to_lowercase())
                 .filter(|word| words.contains(&word.as_str()))
                 .map(Value::from),
+            Self::OnlyOff(_) => is_off(node).then(|| Value::from("off")),
             Self::Texts => texts(node).map(Value::from),
             Self::TextOrMap => match node {
                 Node::Scalar(_) => text(node).filter(|t| !is_blank(t)).map(Value::from),
@@ -122,6 +123,7 @@ impl Shape {
                     .to_owned()
             }
             Self::Choice(words) => format!("must be one of {}", words.join(", ")),
+            Self::OnlyOff(why) => format!("must be off ({why})"),
             Self::Texts => "must be a list of texts".to_owned(),
             Self::TextOrMap => "must be text or a map".to_owned(),
             Self::Map | Self::Limits | Self::Older | Self::NotYet => "must be a map".to_owned(),
@@ -170,6 +172,11 @@ fn flag(node: &Node) -> Option<bool> {
         Node::Scalar(Value::String(text)) => text.trim().to_lowercase().parse().ok(),
         _ => None,
     }
+}
+
+fn is_off(node: &Node) -> bool {
+    flag(node) == Some(false)
+        || text(node).is_some_and(|text| text.trim().eq_ignore_ascii_case("off"))
 }
 
 fn text(node: &Node) -> Option<&str> {

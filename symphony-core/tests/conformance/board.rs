@@ -36,6 +36,8 @@ pub(crate) enum Mistake {
     ReadsOpenIssuesOnly,
     KeepsRawLabels,
     ForgetsBlockers,
+    HidesBlockerStates,
+    KeepsBlockerStates,
     HidesTheUndispatchable,
     ComparesStatesExactly,
     EchoesTheAskedState,
@@ -63,12 +65,17 @@ pub(crate) enum Mistake {
     HasTwoToolsOfOneName,
     AcceptsAnyTool,
     AcceptsAnyArguments,
+    MovesNothing,
+    MovesAnotherIssue,
+    HidesItsChange,
 }
 
 #[derive(Clone, Debug)]
 struct Record {
     id: IssueId,
     seed: Seed,
+    /// The state that it began in.
+    put_in: StateName,
     outside: bool,
 }
 
@@ -81,8 +88,8 @@ struct World {
 
 #[derive(Debug)]
 pub(crate) struct Board {
-    world: Mutex<World>,
-    mistake: Option<Mistake>,
+    world: Arc<Mutex<World>>,
+    mistakes: Vec<Mistake>,
     open_calls: AtomicU32,
     buffer: Mutex<Vec<IssueId>>,
     cache: Mutex<BTreeMap<IssueId, Issue>>,
@@ -100,10 +107,10 @@ impl Fixture {
         Self::with(None)
     }
 
-    pub(crate) fn with(mistake: Option<Mistake>) -> Self {
+    pub(crate) fn with(mistakes: impl IntoIterator<Item = Mistake>) -> Self {
         let board = Board {
-            world: Mutex::default(),
-            mistake,
+            world: Arc::default(),
+            mistakes: mistakes.into_iter().collect(),
             open_calls: AtomicU32::new(0),
             buffer: Mutex::default(),
             cache: Mutex::default(),
@@ -116,7 +123,8 @@ impl Fixture {
     fn add(&self, seed: Seed, outside: bool) -> IssueId {
         let mut world = self.board.world();
         let id = IssueId::from(format!("id-{}", world.records.len()));
-        world.records.push(Record { id: id.clone(), seed, outside });
+        let put_in = seed.state.clone();
+        world.records.push(Record { id: id.clone(), seed, put_in, outside });
         id
     }
 }
@@ -171,6 +179,11 @@ impl TrackerFixture for Fixture {
     fn page_size(&self) -> Able<usize> {
         Ok(PAGE)
     }
+
+    fn move_call(&self, issue: &Arc<Issue>, state: &StateName) -> Able<ToolCall> {
+        let (name, arguments) = ("update_issue".to_owned(), json!({ "state": state }));
+        Ok(ToolCall { name, arguments, issue: Arc::clone(issue) })
+    }
 }
 
 impl Board {
@@ -179,7 +192,7 @@ impl Board {
     }
 
     fn makes(&self, mistake: Mistake) -> bool {
-        self.mistake == Some(mistake)
+        self.mistakes.contains(&mistake)
     }
 
     /// One request for the given page.
@@ -223,7 +236,7 @@ impl Board {
         Err(TrackerError::new(kind, message).retry_at(back))
     }
 
-    fn issue(&self, record: &Record) -> Result<Issue, Malformed> {
+    fn issue(&self, all: &[Record], record: &Record) -> Result<Issue, Malformed> {
         let seed = &record.seed;
         let identifier = record.id.as_str().replace("id-", "MT-");
         let mut issue =
@@ -240,12 +253,21 @@ impl Board {
             false => Label::list(&seed.labels),
         };
         if !self.makes(Mistake::ForgetsBlockers) {
-            let blockers = seed.blocked_by.iter();
-            let blockers =
-                blockers.map(|id| Blocker { id: Some(id.clone()), ..Blocker::default() });
+            let blockers = seed.blocked_by.iter().map(|id| Blocker {
+                id: Some(id.clone()),
+                state: self.state_of_blocker(all, id),
+                ..Blocker::default()
+            });
             issue.blocked_by = blockers.collect();
         }
         Ok(issue)
+    }
+
+    fn state_of_blocker(&self, all: &[Record], id: &IssueId) -> Option<StateName> {
+        let blocker = all.iter().find(|record| record.id == *id)?;
+        let is_kept = self.makes(Mistake::KeepsBlockerStates);
+        let state = if is_kept { &blocker.put_in } else { &blocker.seed.state };
+        (!self.makes(Mistake::HidesBlockerStates)).then(|| state.clone())
     }
 
     fn matching(&self, states: &StateSet) -> Vec<Record> {
@@ -271,8 +293,9 @@ impl Board {
                 answer => answer?,
             }
             let records = self.matching(states);
+            let all = self.world().records.clone();
             for record in records.iter().skip(page * PAGE).take(PAGE) {
-                match self.issue(record) {
+                match self.issue(&all, record) {
                     Ok(issue) => issues.push(issue),
                     Err(error) if self.makes(Mistake::FailsAListWithABadRecord) => {
                         return Err(TrackerError::new(
@@ -283,7 +306,7 @@ impl Board {
                     Err(_) if self.makes(Mistake::ListsABadRecord) => {
                         let mut record = record.clone();
                         record.seed.title = "?".to_owned();
-                        let mut issue = self.issue(&record).unwrap();
+                        let mut issue = self.issue(&all, &record).unwrap();
                         issue.title.clear();
                         issues.push(issue);
                     }
@@ -325,7 +348,7 @@ impl Board {
             {
                 continue;
             }
-            match self.issue(record) {
+            match self.issue(&world.records, record) {
                 Ok(issue) => answer.found.push(issue),
                 Err(_) if self.makes(Mistake::OmitsABadRecord) => {}
                 Err(error) => {
@@ -444,7 +467,8 @@ impl Tracker for Board {
     }
 
     fn tools(&self) -> Option<Arc<dyn AgentTools>> {
-        Some(Arc::new(Tools(self.mistake)))
+        let (world, mistakes) = (Arc::clone(&self.world), self.mistakes.clone());
+        Some(Arc::new(Tools { world, mistakes }))
     }
 }
 
@@ -455,6 +479,7 @@ impl Board {
         enough: usize,
     ) -> Result<Candidates, TrackerError> {
         let mut issues = Vec::new();
+        let all = self.world().records.clone();
         let mut records = self.matching(states);
         if self.makes(Mistake::StopsInAnotherOrder) {
             records.sort_by_key(|record| record.id.clone());
@@ -462,7 +487,7 @@ impl Board {
         let too_early = self.makes(Mistake::StopsTooEarly) && records.len() > PAGE;
         for (page, part) in records.chunks(PAGE).enumerate() {
             self.request(page).await?;
-            issues.extend(part.iter().filter_map(|record| self.issue(record).ok()));
+            issues.extend(part.iter().filter_map(|record| self.issue(&all, record).ok()));
             if issues.len() >= enough {
                 break;
             }
@@ -473,7 +498,7 @@ impl Board {
         if too_early {
             issues.truncate(enough - 1);
         }
-        let well_formed = records.iter().filter(|record| self.issue(record).is_ok()).count();
+        let well_formed = records.iter().filter(|record| self.issue(&all, record).is_ok()).count();
         Ok(Candidates {
             more: issues.len() < well_formed && !self.makes(Mistake::StopsSilently),
             issues,
@@ -509,7 +534,28 @@ impl Board {
 }
 
 #[derive(Debug)]
-struct Tools(Option<Mistake>);
+struct Tools {
+    world: Arc<Mutex<World>>,
+    mistakes: Vec<Mistake>,
+}
+
+impl Tools {
+    fn makes(&self, mistake: Mistake) -> bool {
+        self.mistakes.contains(&mistake)
+    }
+
+    fn move_to(&self, id: &IssueId, state: &str) {
+        let mut world = self.world.lock().unwrap();
+        let records = &mut world.records;
+        let wanted = |record: &&mut Record| match self.makes(Mistake::MovesAnotherIssue) {
+            true => record.id != *id,
+            false => record.id == *id,
+        };
+        if let Some(record) = records.iter_mut().find(wanted) {
+            record.seed.state = state.into();
+        }
+    }
+}
 
 #[async_trait]
 impl AgentTools for Tools {
@@ -519,18 +565,25 @@ impl AgentTools for Tools {
             description: "Moves your issue to another state.".to_owned(),
             input_schema: json!({ "type": "object", "required": ["state"] }),
         };
-        match self.0 {
-            Some(Mistake::HasTwoToolsOfOneName) => vec![spec.clone(), spec],
-            _ => vec![spec],
+        match self.makes(Mistake::HasTwoToolsOfOneName) {
+            true => vec![spec.clone(), spec],
+            false => vec![spec],
         }
     }
 
     async fn call(&self, call: ToolCall) -> ToolResult {
-        let known = call.name == "update_issue" || self.0 == Some(Mistake::AcceptsAnyTool);
-        let valid = call.arguments["state"].is_string()
-            || call.name != "update_issue"
-            || self.0 == Some(Mistake::AcceptsAnyArguments);
         let text = format!("{} on {}", call.name, call.issue.identifier);
-        if known && valid { ToolResult::success(text) } else { ToolResult::failure(text) }
+        let known = call.name == "update_issue" || self.makes(Mistake::AcceptsAnyTool);
+        let state = call.arguments["state"].as_str();
+        let valid = state.is_some()
+            || call.name != "update_issue"
+            || self.makes(Mistake::AcceptsAnyArguments);
+        if !known || !valid {
+            return ToolResult::failure(text);
+        }
+        if let Some(state) = state.filter(|_| !self.makes(Mistake::MovesNothing)) {
+            self.move_to(&call.issue.id, state);
+        }
+        ToolResult::success(text).with_change(!self.makes(Mistake::HidesItsChange))
     }
 }

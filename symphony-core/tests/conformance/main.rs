@@ -1,7 +1,6 @@
 //! The conformance kit, on adapters that are right and on adapters with one mistake each.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![expect(clippy::disallowed_macros, reason = "a rule that is skipped says so")]
 
 mod agents;
 mod board;
@@ -53,10 +52,13 @@ const CAUGHT: &[(Mistake, &[&str])] = &[
             "rule_11_1_answers_are_current",
             "rule_11_1_calls_side_by_side_do_not_mix",
             "rule_11_1_a_poll_brings_candidates_and_ids_apart",
+            MOVING,
         ],
     ),
     (Mistake::KeepsRawLabels, &["rule_1_1_labels_are_trimmed_lowercased_and_without_duplicates"]),
-    (Mistake::ForgetsBlockers, &["rule_1_1_blockers_are_named"]),
+    (Mistake::ForgetsBlockers, &["rule_1_1_blockers_are_named", STANDING]),
+    (Mistake::HidesBlockerStates, &[STANDING]),
+    (Mistake::KeepsBlockerStates, &[STANDING]),
     (
         Mistake::HidesTheUndispatchable,
         &["rule_1_1_an_issue_that_is_not_dispatchable_is_read_and_says_so"],
@@ -77,7 +79,7 @@ const CAUGHT: &[(Mistake, &[&str])] = &[
     ),
     (Mistake::ChangesTheTitle, &["rule_1_1_an_issue_comes_back_as_it_was_put"]),
     (Mistake::ForgetsThePriority, &["rule_1_1_priority_and_creation_time_come_back", EARLY]),
-    (Mistake::AnswersFromACache, &["rule_11_1_answers_are_current"]),
+    (Mistake::AnswersFromACache, &[STANDING, "rule_11_1_answers_are_current", MOVING]),
     (Mistake::LeaksDroppedCalls, &["rule_11_1_a_dropped_call_harms_nothing"]),
     (Mistake::SharesABuffer, &["rule_11_1_calls_side_by_side_do_not_mix"]),
     (Mistake::PollsThrice, &["rule_11_1_a_poll_takes_no_more_requests_than_two_reads"]),
@@ -109,7 +111,13 @@ const CAUGHT: &[(Mistake, &[&str])] = &[
     (Mistake::HasTwoToolsOfOneName, &["rule_10_7_tools_have_distinct_names_and_object_schemas"]),
     (Mistake::AcceptsAnyTool, &["rule_10_7_an_unknown_tool_is_a_failure_result"]),
     (Mistake::AcceptsAnyArguments, &["rule_10_7_wrong_arguments_are_a_failure_result"]),
+    (Mistake::MovesNothing, &[MOVING]),
+    (Mistake::MovesAnotherIssue, &[MOVING]),
+    (Mistake::HidesItsChange, &[MOVING]),
 ];
+
+const STANDING: &str = "rule_1_1_a_blockers_state_comes_back_also_after_it_moved";
+const MOVING: &str = "rule_10_7_a_tool_that_moves_an_issue_moves_its_own_and_no_other";
 
 const EARLY: &str = "rule_11_1_a_poll_that_stops_early_brings_the_first_in_order_and_says_so";
 
@@ -119,6 +127,29 @@ fn rule_11_6_each_wrong_tracker_breaks_exactly_the_rules_it_should() {
         let found = broken(tracker::rules(), || Fixture::with(Some(*mistake)));
         assert_eq!(found, *expected, "{mistake:?}");
     }
+}
+
+#[test]
+fn rule_11_6_two_mistakes_do_not_hide_each_other() {
+    let both = [Mistake::HidesBlockerStates, Mistake::MovesNothing];
+    let found = broken(tracker::rules(), || Fixture::with(both));
+    assert_eq!(found, [STANDING, MOVING]);
+}
+
+#[test]
+fn rule_11_6_a_rule_is_skipped_only_if_it_is_named_and_named_only_if_it_is_skipped() {
+    use symphony_core::conformance::{Broken, Unable, kept, skipped};
+    let unable = || Err(Deviation::Skipped(Unable("a board has one page")));
+    let broken = || Err(Deviation::Broken(Broken("it is not".to_owned())));
+    assert_eq!(kept("rule_x", Ok(())), Ok(()));
+    let said = "cannot be set up: a board has one page. If that is how it is, add: \
+                skip: { rule_x: \"a board has one page\" }";
+    assert_eq!(kept("rule_x", unable()), Err(Broken(said.to_owned())));
+    assert_eq!(kept("rule_x", broken()), Err(Broken("it is not".to_owned())));
+    assert_eq!(skipped(unable()), Ok(()));
+    assert_eq!(skipped(broken()), Err(Broken("it is not".to_owned())));
+    let said = "can be set up, and is kept: take it out of `skip`";
+    assert_eq!(skipped(Ok(())), Err(Broken(said.to_owned())));
 }
 
 #[test]

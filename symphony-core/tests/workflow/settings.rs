@@ -113,6 +113,8 @@ const ROWS: &[Row] = &[
         "[]", "must be text or a map, got a list"),
     row("codex.approvals", "block", |s| s.codex.approvals = Approvals::Block,
         "maybe", "must be one of accept, decline, block, got \"maybe\""),
+    row("codex.questions", "off", |_| {},
+        "ask", "must be off (questions of an agent cannot be answered yet), got \"ask\""),
     row("codex.turn_timeout_ms", "7", |s| s.codex.turn_timeout = ms(7), "0", "must be a positive integer, got 0"),
     row("codex.read_timeout_ms", "7", |s| s.codex.read_timeout = ms(7), "0", "must be a positive integer, got 0"),
     row("codex.stall_timeout_ms", "0", |s| s.codex.stall_timeout = None, "off", "must be an integer, got \"off\""),
@@ -205,7 +207,7 @@ fn rule_3_every_default_is_that_of_the_table() {
             "codex": {
                 "command": "codex app-server", "approval_policy": "never",
                 "thread_sandbox": "workspace-write", "turn_sandbox_policy": null,
-                "approvals": "decline", "turn_timeout": secs(3600), "read_timeout": secs(5),
+                "approvals": "decline", "questions": "off", "turn_timeout": secs(3600), "read_timeout": secs(5),
                 "stall_timeout": secs(300),
             },
             "prompt": {"engine": null},
@@ -227,9 +229,24 @@ fn rule_3_a_right_value_changes_its_setting_and_nothing_else() {
         let workflow = files().parse(&text);
         let mut expected = defaults();
         (row.sets)(&mut expected);
-        assert_ne!(expected, defaults(), "{}", row.path);
+        let has_one_value = row.path == "codex.questions";
+        assert_eq!(expected == defaults(), has_one_value, "{}", row.path);
         assert_eq!(*workflow.settings, expected, "{text}");
         assert_eq!(workflow.warnings, [], "{text}");
+    }
+}
+
+#[test]
+fn rule_3_questions_are_off_however_yaml_spells_it_and_nothing_else() {
+    for off in ["off", "Off", "'off'", "false", "~"] {
+        let workflow = files().parse(&file("codex.questions", off));
+        assert_eq!(*workflow.settings, defaults(), "{off}");
+        assert_eq!(workflow.warnings, [], "{off}");
+    }
+    for on in ["ask", "true", "on", "block", "1", "[off]"] {
+        let refused = files().refused(&file("codex.questions", on));
+        let [refused] = &refused[..] else { panic!("{refused:?}") };
+        assert!(refused.contains("questions of an agent cannot be answered yet"), "{refused}");
     }
 }
 
@@ -278,7 +295,7 @@ fn rule_3_the_defaults_of_the_schema_are_those_of_the_settings() {
         assert_eq!(*workflow.settings, defaults(), "{path}");
         checked += 1;
     }
-    assert_eq!(checked, 31);
+    assert_eq!(checked, 32);
 }
 
 #[test]

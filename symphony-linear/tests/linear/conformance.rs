@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::json;
 use symphony_core::conformance::tracker::{Fault as Trouble, Seed};
 use symphony_core::conformance::{Able, TrackerFixture};
-use symphony_core::tracker::Tracker;
+use symphony_core::tracker::{ToolCall, Tracker};
 use symphony_core::{IssueId, StateName};
-use symphony_linear::{LinearFactory, PAGE};
+use symphony_linear::{LINEAR_GRAPHQL, LinearFactory, PAGE};
 use symphony_linear_fake::{Fake, Fault, Issue, Limits, Server};
 use tokio::runtime::Runtime;
 
@@ -114,6 +114,16 @@ impl TrackerFixture for Project {
 
     fn page_size(&self) -> Able<usize> {
         Ok(PAGE)
+    }
+
+    fn move_call(&self, issue: &Arc<symphony_core::Issue>, state: &StateName) -> Able<ToolCall> {
+        let query = "mutation($id: String!, $state: String!) {
+            issueUpdate(id: $id, input: { stateId: $state }) { success }
+        }";
+        let state = format!("state-MT-{}", state.as_str().to_lowercase().replace(' ', "-"));
+        let arguments = json!({ "query": query, "variables": { "id": issue.id, "state": state } });
+        let (name, issue) = (LINEAR_GRAPHQL.to_owned(), Arc::clone(issue));
+        Ok(ToolCall { name, arguments, issue })
     }
 }
 

@@ -133,7 +133,23 @@ impl TrackerFixture for Board {
 }
 
 mod tracker_rules {
-    symphony_core::tracker_conformance!(super::Board::new());
+    symphony_core::tracker_conformance!(super::Board::new(), skip: {
+        rule_1_1_priority_and_creation_time_come_back: "a paper has neither priorities nor dates",
+        rule_1_1_blockers_are_named: "a paper has no blockers",
+        rule_1_1_a_blockers_state_comes_back_also_after_it_moved: "a paper has no blockers",
+        rule_1_1_an_issue_that_is_not_dispatchable_is_read_and_says_so: "a paper has no assignees",
+        rule_11_1_a_list_is_complete_beyond_one_page: "a paper has one page",
+        rule_11_1_a_failed_page_fails_the_list: "a paper has one page",
+        rule_11_1_a_read_by_id_is_complete_beyond_one_page: "a paper has one page",
+        rule_11_1_what_is_out_of_scope_is_omitted: "a paper has one scope",
+        rule_11_2_an_error_status_is_a_status_error: "a paper can only be lost",
+        rule_11_2_nonsense_is_a_response_error: "a paper can only be lost",
+        rule_11_2_a_rate_limit_says_when_to_come_back: "a paper can only be lost",
+        rule_10_7_tools_have_distinct_names_and_object_schemas: "a paper has no tools",
+        rule_10_7_an_unknown_tool_is_a_failure_result: "a paper has no tools",
+        rule_10_7_wrong_arguments_are_a_failure_result: "a paper has no tools",
+        rule_10_7_a_tool_that_moves_an_issue_moves_its_own_and_no_other: "a paper has no tools",
+    });
 }
 
 #[derive(Default)]
@@ -169,7 +185,12 @@ impl AgentFixture for Agent {
 }
 
 mod agent_rules {
-    symphony_core::agent_conformance!(super::Agent::default());
+    symphony_core::agent_conformance!(super::Agent::default(), skip: {
+        rule_10_5_a_failed_turn_is_an_error: "it always says yes",
+        rule_10_6_a_question_ends_the_turn_and_is_kept: "it always says yes",
+        rule_10_8_token_totals_never_fall: "it uses none",
+        rule_10_9_close_ends_a_turn_that_hangs: "it always says yes",
+    });
 }
 
 #[derive(Default)]
@@ -222,7 +243,10 @@ impl HooksFixture for Told {
 }
 
 mod hook_rules {
-    symphony_core::hooks_conformance!(super::Told::default());
+    symphony_core::hooks_conformance!(super::Told::default(), skip: {
+        rule_9_5_a_hook_that_hangs_times_out_and_is_gone: "a function cannot be ended",
+        rule_9_5_a_dropped_hook_leaves_nothing: "a function cannot be ended",
+    });
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What one issue looks like (contract 1.1 to 1.3).
 
-use super::{Seed, TrackerFixture, Trial, ids, sorted};
+use super::{Seed, TrackerFixture, Trial, by_id, candidates, ids, sorted};
 use crate::conformance::{Verdict, ensure, ensure_eq};
-use crate::issue::Label;
+use crate::issue::{Label, StateName};
 use crate::settings::StateSet;
 use crate::time::Wall;
 
@@ -69,6 +69,36 @@ pub fn rule_1_1_blockers_are_named<F: TrackerFixture>(fixture: &F) -> Verdict {
             blocker.identifier, blocked.blocked_by
         )
     })
+}
+
+/// An issue waits for its blockers to be done, so their states have to be there, and to be current.
+pub fn rule_1_1_a_blockers_state_comes_back_also_after_it_moved<F: TrackerFixture>(
+    fixture: &F,
+) -> Verdict {
+    let trial = Trial::new(fixture);
+    let first = trial.put("First")?;
+    let second = fixture
+        .put(Seed { blocked_by: vec![first.clone()], ..Seed::new("Second", &trial.open) })?;
+    let blocked = |state: &StateName| -> Verdict {
+        let listed = trial.poll(Some(trial.query(10)), Vec::new());
+        let read = trial.poll(None, vec![second.clone()]);
+        let reads = [
+            ("by id", vec![trial.one(&second)?]),
+            ("in the list", trial.list_open()?),
+            ("among the candidates of a poll", candidates(&listed)?.issues.clone()),
+            ("by id in a poll", by_id(&read)?.found.clone()),
+        ];
+        for (how, issues) in reads {
+            let second = issues.into_iter().find(|issue| issue.id == second);
+            let blockers = second.map(|issue| issue.blocked_by).unwrap_or_default();
+            let states = blockers.into_iter().map(|by| by.state).collect();
+            ensure_eq(&format!("the blocker's state, {how}"), states, vec![Some(state.clone())])?;
+        }
+        Ok(())
+    };
+    blocked(&trial.open)?;
+    fixture.move_to(&first, &trial.other);
+    blocked(&trial.other)
 }
 
 /// The adapter's verdict is a field, not a filter: reconciliation must see such an issue.

@@ -42,6 +42,27 @@ pub fn rule_10_7_wrong_arguments_are_a_failure_result<F: TrackerFixture>(fixture
     Ok(())
 }
 
+/// What the agent is told has happened, has happened; and it is known as a change by the agent itself
+/// (contract 8.2).
+pub fn rule_10_7_a_tool_that_moves_an_issue_moves_its_own_and_no_other<F: TrackerFixture>(
+    fixture: &F,
+) -> Verdict {
+    let tools = tools(fixture)?;
+    let trial = Trial::new(fixture);
+    let before = trial.put("Before")?;
+    let own = trial.put("The agent's own")?;
+    let after = trial.put("After")?;
+    let call = fixture.move_call(&Arc::new(trial.one(&own)?), &trial.other)?;
+    let result = fixture.block_on(tools.call(call));
+    ensure(result.success, || format!("the tool answered {:?}", result.text))?;
+    ensure(result.changed, || "the result does not say that it changed something".to_owned())?;
+    ensure_eq("the state of its own issue", &trial.one(&own)?.state, &trial.other)?;
+    for other in [&before, &after] {
+        ensure_eq("the state of another issue", &trial.one(other)?.state, &trial.open)?;
+    }
+    Ok(())
+}
+
 fn tools<F: TrackerFixture>(fixture: &F) -> Result<Arc<dyn AgentTools>, Deviation> {
     let tools = fixture.tracker().tools();
     tools.ok_or(Deviation::Skipped(Unable("the tracker has no tools")))
