@@ -28,8 +28,11 @@ fn rule_14_3_a_second_service_is_refused_also_without_the_lock_file() {
     stage.write("WORKFLOW.md", &workflow(&issue("MT-1"), HOOK));
     let mut first = stage.start(&[]);
     stage.wait_for_file("began.MT-1");
+    // Stopped, it cannot make the file anew in time.
+    first.signal(Signal::STOP);
     fs::remove_file(stage.path("work/~symphony/lock")).unwrap();
     let second = stage.run(&[]);
+    first.signal(Signal::CONT);
     assert_eq!(second.code, Some(1), "{second:#?}");
     let refused =
         format!("another Symphony uses the workspace root {}", stage.path("work").display());
