@@ -5,6 +5,7 @@ mod args;
 mod commands;
 mod local;
 mod logging;
+mod masked;
 mod remote;
 mod report;
 mod table;

@@ -6,8 +6,10 @@ use std::path::Path;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use anstream::{eprintln, stdout};
-use symphony_core::problem::{Position, Problem};
+use symphony_core::problem::{Position, Problem, ProblemKind};
 use symphony_runtime::plain;
+
+use crate::masked::{Hide, masked};
 
 /// How much of one problem's text is shown.
 const LONGEST: usize = 4 * 1024;
@@ -52,15 +54,43 @@ fn render(path: &Path, text: &str, problem: &Problem) -> String {
     };
     let name = plain(&path.display().to_string(), LONGEST);
     let mut group = Group::with_title(level.primary_title(title).id(problem.kind.as_str()));
-    if let Some(span) = problem.at.and_then(|at| span(text, at)) {
-        let mark = AnnotationKind::Primary.span(span);
-        group = group.element(Snippet::source(text).path(name).annotation(mark));
+    if let Some((line, (source, marked))) = problem.at.and_then(|at| shown(text, at, problem.kind))
+    {
+        let mark = AnnotationKind::Primary.span(marked);
+        let snippet = Snippet::source(source).line_start(line).path(name);
+        group = group.element(snippet.annotation(mark));
     }
     let help = problem.help.as_deref().map(|help| plain(help, LONGEST));
     if let Some(help) = help {
         group = group.element(Level::HELP.message(help));
     }
     Renderer::styled().render(&[group])
+}
+
+/// The line of a problem as it is shown, with its number and the bytes that are marked.
+fn shown(text: &str, at: Position, kind: ProblemKind) -> Option<(usize, (String, Range<usize>))> {
+    let marked = span(text, at)?;
+    let number = usize::try_from(at.line).ok()?;
+    let start = text[..marked.start].rfind('\n').map_or(0, |at| at + 1);
+    let line = text[start..].lines().next().unwrap_or_default();
+    let marked = marked.start - start..marked.end - start;
+    let is_template = matches!(
+        kind,
+        ProblemKind::TemplateParseError
+            | ProblemKind::TemplateRenderError
+            | ProblemKind::TemplateWarning
+    );
+    Some((
+        number,
+        match kind {
+            // A prompt is no setting: what it says of tokens is to be read.
+            _ if is_template => (line.to_owned(), marked),
+            ProblemKind::UnknownKey | ProblemKind::AnotherAgent => {
+                masked(&text[..start], line, marked, Hide::AndTheMarked)
+            }
+            _ => masked(&text[..start], line, marked, Hide::Secrets),
+        },
+    ))
 }
 
 /// The bytes of the word at a place.

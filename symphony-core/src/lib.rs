@@ -21,6 +21,7 @@ mod plain;
 pub mod policy;
 pub mod problem;
 pub mod prompt;
+pub mod redact;
 pub mod settings;
 pub mod snapshot;
 pub mod status;

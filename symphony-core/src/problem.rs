@@ -48,6 +48,8 @@ pub enum ProblemKind {
     UnsupportedTrackerKind,
     /// A setting has a value it cannot have.
     InvalidSetting,
+    /// The file names an agent other than the one that would run.
+    AnotherAgent,
     /// A key that nothing reads: kept and ignored.
     UnknownKey,
     /// A value that is ignored, with the default in its place.
@@ -67,6 +69,7 @@ impl ProblemKind {
             Self::TemplateWarning => "template_warning",
             Self::UnsupportedTrackerKind => "unsupported_tracker_kind",
             Self::InvalidSetting => "invalid_setting",
+            Self::AnotherAgent => "another_agent",
             Self::UnknownKey => "unknown_key",
             Self::IgnoredSetting => "ignored_setting",
         }

@@ -19,6 +19,7 @@ use symphony_core::{Identifier, IssueId, plain};
 use symphony_runtime::{Handle, NotReceived};
 
 use crate::error::Error;
+use crate::peers::Peer;
 use crate::routes::App;
 use crate::written::{Written, to_string};
 
@@ -294,10 +295,11 @@ fn standing(issue: &IssueStatus) -> String {
 /// `GET /api/v1/events`
 pub(crate) async fn events(
     State(app): State<Arc<App>>,
+    peer: Peer,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     app.handle.snapshot()?;
-    stream(app.events.listen(last_seen(&headers)))
+    stream(app.events.listen(last_seen(&headers), peer))
 }
 
 /// The last event that a listener has seen before it lost its connection.

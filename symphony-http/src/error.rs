@@ -1,5 +1,7 @@
 //! What goes wrong, in one envelope (contract 13.3).
 
+use std::time::Duration;
+
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
@@ -13,6 +15,8 @@ pub(crate) struct Error {
     pub(crate) status: StatusCode,
     pub(crate) code: &'static str,
     pub(crate) message: String,
+    /// How long to wait before asking again.
+    retry_after: Option<Duration>,
 }
 
 /// Its body.
@@ -33,7 +37,12 @@ pub(crate) struct Complaint {
 
 impl Error {
     pub(crate) fn new(status: StatusCode, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into() }
+        Self { status, code, message: message.into(), retry_after: None }
+    }
+
+    pub(crate) const fn retry_after(mut self, wait: Duration) -> Self {
+        self.retry_after = Some(wait);
+        self
     }
 
     pub(crate) fn unavailable() -> Self {
@@ -76,6 +85,11 @@ impl IntoResponse for Error {
             // Browsers know how to ask for a password; programs send a bearer token.
             let ask = HeaderValue::from_static("Basic realm=\"Symphony: the token as password\"");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, ask);
+        }
+        if let Some(wait) = self.retry_after {
+            // In whole seconds, and none would be to ask again at once.
+            let seconds = HeaderValue::from(wait.as_secs().saturating_add(1));
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
         }
         response
     }

@@ -5,9 +5,10 @@
 //! Host, and one that says where it comes from must come from here.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
+use axum::http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use base64::Engine as _;
@@ -17,7 +18,10 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use crate::config::Config;
+use crate::connections::Connection;
 use crate::error::Error;
+use crate::guesses::Guesses;
+use crate::peers::Peer;
 use crate::routes::WEBHOOKS;
 
 /// Who is answered.
@@ -27,6 +31,7 @@ pub(crate) struct Guard {
     allowed_hosts: Vec<String>,
     /// Of the token, so that comparing takes the same time whatever its length.
     token: Option<[u8; 32]>,
+    guesses: Arc<Guesses>,
 }
 
 /// How long the path and the query of a request may be.
@@ -42,10 +47,17 @@ impl Guard {
             address,
             allowed_hosts: hosts.map(|host| host.trim().to_ascii_lowercase()).collect(),
             token: config.token.as_ref().map(digest),
+            guesses: Arc::default(),
         }
     }
 
-    fn check(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Result<(), Error> {
+    /// The wrong tokens so far.
+    pub(crate) fn guesses(&self) -> Arc<Guesses> {
+        Arc::clone(&self.guesses)
+    }
+
+    fn check(&self, request: &Request) -> Result<(), Error> {
+        let (method, uri, headers) = (request.method(), request.uri(), request.headers());
         if uri.path().len() + uri.query().map_or(0, str::len) > LONGEST_ADDRESS {
             let message = format!("the address is longer than {LONGEST_ADDRESS} bytes");
             return Err(Error::new(StatusCode::URI_TOO_LONG, "address_too_long", message));
@@ -54,9 +66,9 @@ impl Guard {
         from_here(&host, method, headers)?;
         let path = uri.path();
         // A delivery has a signature of its own, and a probe learns nothing.
-        let is_open = OPEN.contains(&path) || path.starts_with(WEBHOOKS);
+        let is_open = is_probe(path) || path.starts_with(WEBHOOKS);
         if !is_open {
-            self.token(headers)?;
+            self.token(headers, request.extensions())?;
         }
         simple_content(method, path, headers)
     }
@@ -90,19 +102,37 @@ impl Guard {
         is_listed || is_loopback || (!self.address.ip().is_loopback() && ip.is_some())
     }
 
-    fn token(&self, headers: &HeaderMap) -> Result<(), Error> {
+    fn token(&self, headers: &HeaderMap, extensions: &Extensions) -> Result<(), Error> {
         let Some(expected) = &self.token else { return Ok(()) };
         let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let is_right = shown
-            .and_then(shown_token)
-            .is_some_and(|shown| digest(&SecretString::from(shown)).ct_eq(expected).into());
-        if is_right {
-            return Ok(());
+        // Showing none is no guess: a browser begins so.
+        let shown = shown.and_then(shown_token).ok_or_else(unauthorized)?;
+        let (peer, connection) = (Peer::of(extensions), extensions.get::<Arc<Connection>>());
+        let is_trusted = connection.is_some_and(|connection| connection.is_trusted());
+        if !is_trusted && let Some(wait) = self.guesses.wait(peer) {
+            let message = "too many wrong tokens came from this address; wait a moment";
+            let error = Error::new(StatusCode::TOO_MANY_REQUESTS, "too_many_guesses", message);
+            return Err(error.retry_after(wait));
         }
-        let message = "a token is needed: send `Authorization: Bearer <token>`, the one that \
-                       server.token names";
-        Err(Error::new(StatusCode::UNAUTHORIZED, "unauthorized", message))
+        let is_right: bool = digest(&SecretString::from(shown)).ct_eq(expected).into();
+        if !is_right {
+            self.guesses.wrong(peer);
+            return Err(unauthorized());
+        }
+        connection.iter().for_each(|connection| connection.trust());
+        Ok(())
     }
+}
+
+/// Whether a request only asks whether the service lives.
+pub(crate) fn is_probe(path: &str) -> bool {
+    OPEN.contains(&path)
+}
+
+fn unauthorized() -> Error {
+    let message = "a token is needed: send `Authorization: Bearer <token>`, the one that \
+                   server.token names";
+    Error::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
 }
 
 fn digest(token: &SecretString) -> [u8; 32] {
@@ -176,7 +206,7 @@ fn bare(name: &str) -> &str {
 
 /// The gate in front of every route, and what every answer says to a browser.
 pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Next) -> Response {
-    let checked = guard.check(request.method(), request.uri(), request.headers());
+    let checked = guard.check(&request);
     let mut response = match checked {
         Ok(()) => next.run(request).await,
         Err(error) => error.into_response(),

@@ -4,7 +4,6 @@
 //! for: whoever falls behind is let go, and may come back with the last id it has seen.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +15,8 @@ use symphony_core::snapshot::Snapshot;
 use symphony_runtime::{Handle, NoticeItem, NoticeStream};
 use tokio::sync::{Notify, broadcast};
 use tokio::time::Instant;
+
+use crate::peers::{Peer, Shares};
 
 /// The least time between two looks at what changed: four a second.
 const GAP: Duration = Duration::from_millis(250);
@@ -29,7 +30,7 @@ const LAG: usize = 16;
 /// How many bytes are kept for listeners that come back.
 const KEPT: usize = 4 << 20;
 
-/// How many listeners there may be.
+/// How many listeners there may be; three quarters of them from one address.
 const LISTENERS: usize = 256;
 
 /// How long nobody has to listen before what is kept is dropped.
@@ -74,7 +75,7 @@ struct Frame {
 pub(crate) struct Hub<F> {
     inner: Mutex<Inner<F>>,
     frames: broadcast::Sender<Frame>,
-    listeners: AtomicUsize,
+    listeners: Mutex<Shares>,
     joined: Notify,
     handle: Handle,
     /// Tells one life of the service from another.
@@ -112,7 +113,7 @@ impl<F: Feed> Hub<F> {
         let hub = Arc::new(Self {
             inner: Mutex::new(inner),
             frames,
-            listeners: AtomicUsize::new(0),
+            listeners: Mutex::new(Shares::new(LISTENERS)),
             joined: Notify::new(),
             handle,
             life,
@@ -134,6 +135,10 @@ impl<F: Feed> Hub<F> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn listeners(&self) -> MutexGuard<'_, Shares> {
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Tells what changes, until nobody has listened for a while.
     async fn feed(&self) {
         let mut snapshots = self.handle.snapshots();
@@ -141,7 +146,7 @@ impl<F: Feed> Hub<F> {
         let mut heard: Vec<Arc<Notice>> = Vec::new();
         let mut alone_since = Instant::now();
         loop {
-            if self.listeners.load(Ordering::Relaxed) > 0 {
+            if self.listeners().taken() > 0 {
                 alone_since = Instant::now();
             } else if alone_since.elapsed() >= FORGET {
                 self.lock().forget();
@@ -201,8 +206,9 @@ impl<F: Feed> Hub<F> {
     pub(crate) fn listen(
         self: &Arc<Self>,
         last_seen: Option<&str>,
+        peer: Peer,
     ) -> Option<impl Stream<Item = Result<Bytes, std::convert::Infallible>> + Send + use<F>> {
-        let place = Place::take(self)?;
+        let place = Place::take(self, peer)?;
         let (first, receiver) = {
             let mut inner = self.lock();
             if !inner.is_awake {
@@ -319,18 +325,20 @@ impl<F: Feed> Listener<F> {
 }
 
 /// A place among the listeners, given back when it is dropped.
-struct Place<F: Feed>(Arc<Hub<F>>);
+struct Place<F: Feed> {
+    hub: Arc<Hub<F>>,
+    peer: Peer,
+}
 
 impl<F: Feed> Place<F> {
-    fn take(hub: &Arc<Hub<F>>) -> Option<Self> {
-        let add = |count: usize| (count < LISTENERS).then_some(count + 1);
-        let taken = hub.listeners.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
-        taken.ok().map(|_| Self(Arc::clone(hub)))
+    fn take(hub: &Arc<Hub<F>>, peer: Peer) -> Option<Self> {
+        let is_taken = hub.listeners().take(peer);
+        is_taken.then(|| Self { hub: Arc::clone(hub), peer })
     }
 }
 
 impl<F: Feed> Drop for Place<F> {
     fn drop(&mut self) {
-        self.0.listeners.fetch_sub(1, Ordering::Relaxed);
+        self.hub.listeners().give_back(self.peer);
     }
 }

@@ -23,14 +23,17 @@
 
 mod api;
 mod config;
+mod connections;
 mod dashboard;
 mod error;
 mod feed;
 mod guard;
+mod guesses;
 mod hub;
 mod metrics;
 mod openapi;
 mod patient;
+mod peers;
 mod routes;
 mod server;
 mod written;

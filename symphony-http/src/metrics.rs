@@ -17,7 +17,7 @@ use crate::routes::App;
 pub(crate) async fn serve(State(app): State<Arc<App>>) -> Result<Response, Error> {
     let snapshot = app.handle.snapshot()?;
     let mut text = render(&snapshot);
-    text.push_str(&refused(app.handle.refused_deliveries()));
+    text.push_str(&refused(&app));
     Ok(with_type("text/plain; version=0.0.4", StatusCode::OK, Body::from(text)))
 }
 
@@ -78,11 +78,21 @@ fn render(snapshot: &Snapshot) -> String {
     out.text
 }
 
-/// What a snapshot does not know: deliveries that were not let in.
-fn refused(deliveries: u64) -> String {
+/// What a snapshot does not know: refused deliveries and requests.
+fn refused(app: &App) -> String {
     let mut out = Text::default();
     out.counter("symphony_webhook_refused_total", "Webhook deliveries that were refused.");
-    out.value(&[], deliveries);
+    out.value(&[], app.handle.refused_deliveries());
+    let (wrong, unseen) = app.guesses.counts();
+    out.counter("symphony_http_wrong_tokens_total", "Requests with a wrong access token.");
+    out.value(&[], wrong);
+    out.counter(
+        "symphony_http_throttled_total",
+        "Requests refused because of earlier wrong tokens.",
+    );
+    out.value(&[], unseen);
+    out.counter("symphony_http_evicted_connections_total", "Idle connections closed to make room.");
+    out.value(&[], app.connections.evicted());
     out.text
 }
 

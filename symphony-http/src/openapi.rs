@@ -54,7 +54,7 @@ fn of<T: JsonSchema>(types: &mut SchemaGenerator) -> Value {
 }
 
 /// What may go wrong on any route, and why.
-const ERRORS: [(u16, &str); 10] = [
+const ERRORS: [(u16, &str); 11] = [
     (400, "The request cannot be understood"),
     (401, "A token, or a signature, is needed"),
     (403, "Host or Origin are not this server's"),
@@ -64,11 +64,12 @@ const ERRORS: [(u16, &str); 10] = [
     (413, "The body is too large"),
     (414, "The address is too long"),
     (415, "Not with this type of content"),
-    (503, "The service has ended"),
+    (429, "Too many wrong tokens came from this address"),
+    (503, "The service has ended, or too much is asked at once"),
 ];
 
 /// The errors of every route.
-const COMMON: [u16; 6] = [401, 403, 405, 413, 414, 503];
+const COMMON: [u16; 7] = [401, 403, 405, 413, 414, 429, 503];
 
 /// The OpenAPI document of the API.
 #[must_use]

@@ -15,10 +15,12 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use symphony_runtime::Handle;
 
 use crate::api::{self, Cache};
+use crate::connections::{Connection, Connections};
 use crate::dashboard::{self, Chart, PageFeed};
 use crate::error::Error;
 use crate::feed::StateFeed;
 use crate::guard::{self, Guard};
+use crate::guesses::Guesses;
 use crate::hub::Hub;
 use crate::metrics;
 use crate::openapi::{self, Answer};
@@ -44,6 +46,8 @@ pub(crate) struct App {
     pub(crate) chart: Arc<Chart>,
     /// The snapshot at the last wish for a poll.
     pub(crate) last_refresh: AtomicU64,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) guesses: Arc<Guesses>,
     /// Tells one life of the server from another.
     pub(crate) life: u64,
 }
@@ -159,7 +163,7 @@ pub(crate) fn api() -> Vec<Route> {
 }
 
 /// Everything, behind its gate.
-pub(crate) fn router(handle: Handle, guard: Guard) -> Router {
+pub(crate) fn router(handle: Handle, guard: Guard, connections: Arc<Connections>) -> Router {
     let life = u64::try_from(api::wall_now().as_unix_millis()).unwrap_or_default();
     let chart = Chart::start(handle.clone());
     let app = App {
@@ -168,6 +172,8 @@ pub(crate) fn router(handle: Handle, guard: Guard) -> Router {
         pages: Hub::start(PageFeed::new(Arc::clone(&chart)), handle.clone(), life),
         chart,
         last_refresh: AtomicU64::new(u64::MAX),
+        connections,
+        guesses: guard.guesses(),
         life,
         handle,
     };
@@ -184,7 +190,8 @@ pub(crate) fn router(handle: Handle, guard: Guard) -> Router {
         .layer(middleware::from_fn_with_state(guard, guard::guard))
 }
 
-/// Reads the body before anybody acts on the request: within bounds of size and time.
+/// Reads the body before anybody acts on the request: within bounds of size and time. Until it is
+/// there the connection is one of those that give way to others.
 async fn whole_body(request: Request, next: Next) -> Response {
     let is_delivery = request.uri().path().starts_with(WEBHOOKS);
     let most = if is_delivery { LARGEST_DELIVERY } else { LARGEST_BODY };
@@ -193,7 +200,7 @@ async fn whole_body(request: Request, next: Next) -> Response {
     let refusal = match collected {
         Ok(Ok(body)) => {
             if is_delivery || body.trim_ascii().is_empty() || is_object(&body) {
-                return next.run(Request::from_parts(parts, Body::from(body))).await;
+                return answered(Request::from_parts(parts, Body::from(body)), next).await;
             }
             let message = "the body is no JSON object; send none, or {}";
             Error::new(StatusCode::BAD_REQUEST, "bad_body", message)
@@ -209,6 +216,21 @@ async fn whole_body(request: Request, next: Next) -> Response {
         }
     };
     refusal.into_response()
+}
+
+/// Answers a whole request, if its connection has a place among those that are answered.
+async fn answered(request: Request, next: Next) -> Response {
+    let Some(connection) = request.extensions().get::<Arc<Connection>>() else {
+        return next.run(request).await;
+    };
+    match connection.answer(guard::is_probe(request.uri().path())) {
+        Some(answering) => next.run(request).await.map(|body| answering.with(body)),
+        None => {
+            let message = "too many requests are being answered; try again in a moment";
+            let busy = Error::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message);
+            busy.retry_after(Duration::from_secs(1)).into_response()
+        }
+    }
 }
 
 /// The bytes of a body in one piece. Kept piece by piece, one that comes byte by byte would take

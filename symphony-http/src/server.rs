@@ -6,18 +6,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use rustix::process::{Resource, getrlimit};
 use symphony_runtime::Handle;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tower::ServiceExt as _;
 use tracing::{debug, info};
 
 use crate::config::{Config, ConfigError};
+use crate::connections::{Connection, Connections};
 use crate::guard::Guard;
 use crate::patient::Patient;
+use crate::peers::Peer;
 use crate::routes;
 
 /// How many connections there may be at a time.
@@ -25,6 +28,9 @@ const CONNECTIONS: usize = 512;
 
 /// And at most one for so many files that the process may have open: agents need them too.
 const FILES_EACH: u64 = 4;
+
+/// Below this, idle connections and those being answered would block each other.
+const FEWEST: usize = 8;
 
 /// How long the first lines of a request may take to arrive.
 const HEADERS_WITHIN: Duration = Duration::from_secs(10);
@@ -91,14 +97,14 @@ impl Server {
     /// Answers until it is dropped. When the service ends it goes on, and says so.
     pub async fn serve(self, handle: Handle) {
         info!(address = %self.address, "dashboard and API are served");
-        let router = routes::router(handle, self.guard);
-        let places = Arc::new(Semaphore::new(places(getrlimit(Resource::Nofile).current)));
+        let all = Connections::new(places(getrlimit(Resource::Nofile).current));
+        let router = routes::router(handle, self.guard, Arc::clone(&all));
         // Dropped with this future, and its connections with it.
         let mut connections = JoinSet::new();
         loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-            let stream = match self.listener.accept().await {
-                Ok((stream, _)) => stream,
+            all.room().await;
+            let (stream, address) = match self.listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of descriptors, say: others may give some back.
                     debug!(%error, "a connection could not be taken");
@@ -106,11 +112,8 @@ impl Server {
                     continue;
                 }
             };
-            let router = router.clone();
-            connections.spawn(async move {
-                converse(stream, router).await;
-                drop(place);
-            });
+            let connection = Connection::new(&all, Peer::from(address));
+            connections.spawn(converse(stream, router.clone(), connection));
             while connections.try_join_next().is_some() {}
         }
     }
@@ -120,17 +123,28 @@ impl Server {
 fn places(files: Option<u64>) -> usize {
     let quarter =
         files.map_or(usize::MAX, |files| usize::try_from(files / FILES_EACH).unwrap_or(usize::MAX));
-    quarter.clamp(1, CONNECTIONS)
+    quarter.clamp(FEWEST, CONNECTIONS)
 }
 
-async fn converse(stream: TcpStream, router: axum::Router) {
+async fn converse(stream: TcpStream, router: axum::Router, connection: Arc<Connection>) {
     let _ = stream.set_nodelay(true);
     let io = TokioIo::new(Patient::new(stream, STAND_STILL));
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(LARGEST_HEAD);
-    let served = http.serve_connection(io, TowerToHyperService::new(router)).await;
-    if let Err(error) = served {
-        debug!(%error, "a connection ended early");
+    let own = Arc::clone(&connection);
+    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(Arc::clone(&own));
+        router.clone().oneshot(request)
+    });
+    tokio::select! {
+        served = http.serve_connection(io, service) => {
+            if let Err(error) = served {
+                debug!(%error, "a connection ended early");
+            }
+        }
+        () = connection.until_evicted() => {
+            debug!(peer = %connection.peer(), "an idle connection was evicted to make room");
+        }
     }
 }
 
@@ -140,7 +154,7 @@ mod tests {
 
     #[test]
     fn rule_13_3_who_looks_leaves_files_for_agents() {
-        for (files, most) in [(None, 512), (Some(1 << 20), 512), (Some(1_024), 256), (Some(2), 1)] {
+        for (files, most) in [(None, 512), (Some(1 << 20), 512), (Some(1_024), 256), (Some(2), 8)] {
             assert_eq!(places(files), most, "{files:?}");
         }
     }

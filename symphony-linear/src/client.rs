@@ -1,6 +1,7 @@
 //! The one way to Linear: every request is admitted by the budget, and what comes back is either
 //! what was asked for or an error with a category (contract 11.2, 12.6).
 
+use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,6 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use symphony_core::budget::{Budget, BudgetView, Spender};
 use symphony_core::orchestrator::Spent;
+use symphony_core::redact::Redactor;
 use symphony_core::settings::BudgetSettings;
 use symphony_core::time::{Mono, Now, Wall};
 use tokio::time::Instant;
@@ -25,17 +27,24 @@ pub(crate) const LARGEST: usize = 64 << 20;
 #[derive(Debug)]
 pub(crate) struct Client {
     transport: Arc<dyn Transport>,
+    /// Takes our key out of answers, before any of their words can be cut short or logged: half a
+    /// key in an error would not be recognised later.
+    redactor: Redactor,
     budget: Mutex<Budget>,
     seed: u64,
     origin: Instant,
 }
 
 impl Client {
-    pub(crate) fn new(transport: Arc<dyn Transport>, settings: BudgetSettings) -> Self {
+    pub(crate) fn new(
+        transport: Arc<dyn Transport>,
+        redactor: Redactor,
+        settings: BudgetSettings,
+    ) -> Self {
         let (origin, seed) = (Instant::now(), RandomState::new().hash_one("jitter"));
         let now = Now { mono: Mono::default(), wall: wall() };
         let budget = Mutex::new(Budget::new(settings, Spent::default(), seed, now));
-        Self { transport, budget, seed, origin }
+        Self { transport, redactor, budget, seed, origin }
     }
 
     /// Other settings are in force.
@@ -80,7 +89,9 @@ impl Client {
         let permit = self.budget().admit(now, spender, points).map_err(|refused| {
             LinearError::NotMade { refused, retry_at: now.wall + refused.retry_after }
         })?;
-        let reply = self.transport.post(body, bounds).await.map_err(|no| no_reply(no, bounds))?;
+        let reply = self.transport.post(body, bounds).await;
+        let mut reply = reply.map_err(|no| no_reply(no, bounds))?;
+        self.redact(&mut reply.body);
         let now = self.now();
         self.budget().learn(now, permit, &answer::reported(&reply.headers));
         match answer::rate_limited(&reply) {
@@ -89,6 +100,14 @@ impl Client {
                 Err(LinearError::RateLimited { message: limited.message, retry_at })
             }
             None => Ok(reply),
+        }
+    }
+
+    /// Takes the key out of a body. What is no text is no JSON either, and is not shown.
+    fn redact(&self, body: &mut Bytes) {
+        let clean = std::str::from_utf8(body).map(|text| self.redactor.clean(text));
+        if let Ok(Cow::Owned(clean)) = clean {
+            *body = Bytes::from(clean);
         }
     }
 

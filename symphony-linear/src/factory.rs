@@ -105,7 +105,7 @@ impl LinearFactory {
             return Ok(Arc::clone(&known.client));
         }
         let transport = (self.connect)(&config.endpoint, &config.key)?;
-        let client = Arc::new(Client::new(transport, config.budget.clone()));
+        let client = Arc::new(Client::new(transport, config.key.redactor(), config.budget.clone()));
         clients.push(Known {
             endpoint: config.endpoint.clone(),
             key: config.key.clone(),

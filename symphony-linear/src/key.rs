@@ -4,6 +4,7 @@ use std::fmt;
 
 use reqwest::header::HeaderValue;
 use secrecy::{ExposeSecret, SecretString};
+use symphony_core::redact::Redactor;
 use symphony_core::tracker::{TrackerError, TrackerErrorKind};
 
 /// A personal API key or an OAuth token. It does not print.
@@ -30,6 +31,11 @@ impl ApiKey {
         })?;
         value.set_sensitive(true);
         Ok(value)
+    }
+
+    /// What takes it out of text.
+    pub(crate) fn redactor(&self) -> Redactor {
+        Redactor::new([self.0.expose_secret().to_owned()])
     }
 
     /// Whether both are the same credential: what is known of its limits then holds for both.

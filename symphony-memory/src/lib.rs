@@ -49,6 +49,7 @@ mod clock;
 mod document;
 mod factory;
 mod faults;
+mod file_thread;
 mod record;
 mod scripted;
 mod seeds;

@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use async_trait::async_trait;
 use symphony_core::tracker::{AgentTools, ById, Candidates, Poll, Polled, Tracker, TrackerError};
 use symphony_core::{Issue, IssueId, StateName, StateSet};
-use tokio::sync::{Mutex, OwnedMutexGuard, watch};
+use tokio::sync::{Mutex, watch};
 
 use crate::board::{Board, Card, Comment};
 use crate::board_file::{BoardError, BoardFile};
 use crate::clock::Clock;
 use crate::factory::default_states;
 use crate::faults::{Faults, Met, Requests};
+use crate::file_thread::FileThread;
 use crate::seeds::Seeds;
 use crate::update_issue::{Change, Refusal, UpdateIssue};
 
@@ -40,7 +41,7 @@ pub struct MemoryTracker {
 
 struct Shared {
     board: watch::Sender<Board>,
-    file: Option<Arc<Mutex<BoardFile>>>,
+    file: Option<Mutex<FileThread>>,
     write_back: AtomicBool,
     faults: Faults,
     requests: AtomicU64,
@@ -69,18 +70,21 @@ impl MemoryTracker {
     pub fn open(path: impl Into<PathBuf>, clock: Clock) -> Result<Self, TrackerError> {
         let mut file = BoardFile::new(path.into());
         let seeds = file.read()?.unwrap_or_default();
+        let path = file.path().to_owned();
+        let file = FileThread::start(file)
+            .map_err(|source| BoardError::Unreadable { path, source: Arc::new(source) })?;
         let tracker = Self::build(clock, Some(file));
         tracker.seed(seeds);
         Ok(tracker)
     }
 
-    fn build(clock: Clock, file: Option<BoardFile>) -> Self {
+    fn build(clock: Clock, file: Option<FileThread>) -> Self {
         let mut board = Board::default();
         let (active, terminal) = default_states();
         board.configure(active.names().iter().chain(terminal.names()).cloned().collect());
         let shared = Shared {
             board: watch::Sender::new(board),
-            file: file.map(|file| Arc::new(Mutex::new(file))),
+            file: file.map(Mutex::new),
             write_back: AtomicBool::new(true),
             faults: Faults::default(),
             requests: AtomicU64::new(0),
@@ -234,17 +238,17 @@ impl MemoryTracker {
     /// thread, and the others wait where they can be dropped.
     async fn on_disk<T, E>(
         &self,
-        file: &Arc<Mutex<BoardFile>>,
+        file: &Mutex<FileThread>,
         work: impl FnOnce(&Shared, &mut BoardFile) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<BoardError> + Send + 'static,
     {
-        let mut file: OwnedMutexGuard<BoardFile> = Arc::clone(file).lock_owned().await;
+        let thread = file.lock().await;
         let shared = Arc::clone(&self.shared);
-        let work = tokio::task::spawn_blocking(move || work(&shared, &mut file));
-        work.await.unwrap_or_else(|_| Err(BoardError::Interrupted.into()))
+        let result = thread.run(move |file| work(&shared, file)).await;
+        result.unwrap_or_else(|| Err(BoardError::Interrupted.into()))
     }
 }
 

@@ -60,6 +60,7 @@ mod plain;
 mod quiet;
 mod reader;
 mod recent;
+mod redacted;
 mod registry;
 mod run_hooks;
 mod service;

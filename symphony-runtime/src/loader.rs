@@ -12,6 +12,7 @@ use symphony_core::env::Env;
 use symphony_core::orchestrator::{Configuration, Generation, Workspaces};
 use symphony_core::problem::{Problem, ProblemKind};
 use symphony_core::prompt::Prompt;
+use symphony_core::redact::Redactor;
 use symphony_core::settings::env_reference;
 use symphony_core::tracker::{Built, Tracker, TrackerContext, TrackerFactory};
 use symphony_core::workflow::{Workflow, WorkflowContext};
@@ -20,8 +21,8 @@ use symphony_core::{Scope, Settings};
 use crate::clock::wall_now;
 use crate::disk::{Disk, DiskError, Root};
 use crate::quiet;
+use crate::redacted::Redacted;
 use crate::registry::Registry;
-use crate::transcript::Secrets;
 
 /// A workflow file that is longer was not written by a person.
 const LARGEST: u64 = 4 << 20;
@@ -36,7 +37,7 @@ pub(crate) struct Loaded {
     /// Environment variables that hold secrets.
     pub(crate) hidden_env: Arc<[String]>,
     /// What they hold, to be taken out of what is kept.
-    pub(crate) secrets: Arc<Secrets>,
+    pub(crate) secrets: Arc<Redactor>,
     /// The workspace root, with its lock.
     pub(crate) root: Arc<Root>,
     /// What is on disk under it, if it is another one than before.
@@ -125,7 +126,7 @@ impl Loader {
         let is_other = before.is_none_or(|before| !Arc::ptr_eq(&before.root, &root));
         let workspaces = is_other.then(|| root.list()).transpose().map_err(LoadError::Root)?;
         let hidden_env = with_server_token(&reads.hidden_env, server_token);
-        let secrets = Arc::new(Secrets::of(&settings, &hidden_env, self.env.as_ref()));
+        let secrets = Arc::new(self.secrets(&settings, &hidden_env));
         Ok(Loaded {
             configuration: Configuration {
                 settings,
@@ -172,6 +173,15 @@ impl Loader {
             min_read_gap: factory.profile().min_read_gap,
             hidden_env: built.secret_names.into(),
         })
+    }
+
+    /// Everything secret that a run could come by.
+    fn secrets(&self, settings: &Settings, names: &[String]) -> Redactor {
+        let kind = self.registry.tracker(&settings.tracker.kind);
+        let keys = kind.map_or(&[][..], |factory| &factory.profile().secret_keys);
+        let provider = &settings.tracker.provider;
+        let token = settings.server.token.clone().filter(|text| env_reference(text).is_none());
+        Redactor::of_tracker(provider, keys, names, self.env.as_ref()).and(token)
     }
 
     /// A root that is held already, or a new one with its lock.
@@ -284,10 +294,16 @@ fn tracker<'a>(
     let folder = path.map(folder_of);
     let mut context = TrackerContext::new(&settings.tracker, &settings.polling.budget, env);
     context.folder = folder.as_deref();
-    let built = factory
-        .build(&context)
-        .map_err(|error| refused_provider(error.to_failure(wall_now()).message))?;
-    Ok((factory, built))
+    let (provider, keys) = (&settings.tracker.provider, &factory.profile().secret_keys);
+    let built = factory.build(&context).map_err(|error| {
+        let message = error.to_failure(wall_now()).message;
+        let redactor = Redactor::of_tracker(provider, keys, &[], env);
+        refused_provider(redactor.clean(&message).into_owned())
+    })?;
+    // Whatever is built, and for whatever: its words pass the redactor first.
+    let redactor = Redactor::of_tracker(provider, keys, &built.secret_names, env);
+    let tracker = Redacted::new(built.tracker, redactor);
+    Ok((factory, Built { tracker: Arc::new(tracker), ..built }))
 }
 
 fn backend(

@@ -3,10 +3,10 @@
 //! Folders are watched, not the file: editors replace files by rename, and that kills a watch on
 //! an inode. A look with each poll, and every few seconds besides, finds what the watch missed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode};
@@ -170,14 +170,19 @@ struct Eyes {
     watcher: Option<notify::RecommendedWatcher>,
     /// Each watched folder, and which one it was: a folder that was replaced is watched anew.
     folders: BTreeMap<PathBuf, (u64, u64)>,
+    /// The names whose events count: the file's, those of links to it, and the folders themselves.
+    names: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
 impl Eyes {
     fn new(path: PathBuf, wake: &Arc<Notify>) -> Self {
         let wake = Arc::clone(wake);
+        let names = Arc::new(Mutex::new(BTreeSet::new()));
+        let known = Arc::clone(&names);
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // Our own reading must not wake us. An error may be a lost event: better look.
-            if event.is_ok_and(|event| is_reading(event.kind)) {
+            // Our own reading must not wake us, nor what happens to other files of the folder, our
+            // log perhaps. An error may be a lost event: better look.
+            if event.is_ok_and(|event| is_reading(event.kind) || is_elsewhere(&event, &known)) {
                 return;
             }
             wake.notify_one();
@@ -187,13 +192,16 @@ impl Eyes {
                 tracing::warn!(%error, "the workflow file cannot be watched; it is looked at every few seconds");
             })
             .ok();
-        Self { path, watcher, folders: BTreeMap::new() }
+        Self { path, watcher, folders: BTreeMap::new(), names }
     }
 
     /// Watches what has to be watched now.
     fn aim(&mut self) {
         let Some(watcher) = &mut self.watcher else { return };
-        let wanted = folders(&self.path);
+        let (wanted, mut names) = folders(&self.path);
+        names.extend(wanted.keys().cloned());
+        // Before the folders are watched: no event of theirs is to be missed.
+        *lock(&self.names) = names;
         for old in self.folders.keys().filter(|folder| !wanted.contains_key(*folder)) {
             let _ = watcher.unwatch(old);
         }
@@ -217,9 +225,22 @@ const fn is_reading(kind: EventKind) -> bool {
     }
 }
 
-fn folders(path: &Path) -> BTreeMap<PathBuf, (u64, u64)> {
-    let mut folders = BTreeMap::new();
+/// Whether an event tells only of files that are not ours. One without a name tells of anything.
+fn is_elsewhere(event: &notify::Event, names: &Mutex<BTreeSet<PathBuf>>) -> bool {
+    let names = lock(names);
+    let is_unknown = |path: &PathBuf| !names.contains(path);
+    !event.need_rescan() && !event.paths.is_empty() && event.paths.iter().all(is_unknown)
+}
+
+fn lock(names: &Mutex<BTreeSet<PathBuf>>) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+    names.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The folders to watch, each with what it is, and the names in them that lead to the file.
+fn folders(path: &Path) -> (BTreeMap<PathBuf, (u64, u64)>, BTreeSet<PathBuf>) {
+    let (mut folders, mut names) = (BTreeMap::new(), BTreeSet::new());
     let mut add = |file: &Path| {
+        names.insert(file.to_owned());
         let folder = file.parent().map(Path::to_owned);
         let identity = folder.as_ref().and_then(|folder| std::fs::metadata(folder).ok());
         if let (Some(folder), Some(identity)) = (folder, identity) {
@@ -236,7 +257,7 @@ fn folders(path: &Path) -> BTreeMap<PathBuf, (u64, u64)> {
     if let Ok(target) = std::fs::canonicalize(path) {
         add(&target);
     }
-    folders
+    (folders, names)
 }
 
 #[cfg(test)]
@@ -279,6 +300,30 @@ mod tests {
         woken(&mut eyes, &wake, || fs::rename(&folder, dir.path().join("old")).unwrap()).await;
         fs::create_dir(&folder).unwrap();
         woken(&mut eyes, &wake, || fs::write(&file, "7").unwrap()).await;
+    }
+
+    #[tokio::test]
+    async fn rule_2_6_what_happens_to_other_files_does_not_wake_the_watch() {
+        let dir = tempfile::Builder::new().prefix("runtime-").tempdir().unwrap();
+        let (file, log) = (dir.path().join("WORKFLOW.md"), dir.path().join("symphony.log"));
+        fs::write(&file, "1").unwrap();
+        let wake = Arc::new(Notify::new());
+        let mut eyes = Eyes::new(file.clone(), &wake);
+        eyes.aim();
+        while tokio::time::timeout(Duration::from_millis(50), wake.notified()).await.is_ok() {}
+        for number in 0..100 {
+            fs::write(&log, number.to_string()).unwrap();
+            fs::rename(&log, dir.path().join("symphony.log.1")).unwrap();
+        }
+        let woken = tokio::time::timeout(Duration::from_millis(200), wake.notified()).await;
+        assert!(woken.is_err());
+        woken_by_a_rename_to_the_file(&mut eyes, &wake, &file).await;
+    }
+
+    async fn woken_by_a_rename_to_the_file(eyes: &mut Eyes, wake: &Notify, file: &Path) {
+        let beside = file.with_extension("new");
+        fs::write(&beside, "2").unwrap();
+        woken(eyes, wake, || fs::rename(&beside, file).unwrap()).await;
     }
 
     #[tokio::test]

@@ -17,6 +17,7 @@ use anyhow::Context as _;
 use symphony_core::plain;
 use symphony_core::settings::{LogFormat, LoggingSettings};
 use symphony_runtime::Handle;
+use tracing_subscriber::filter::ParseError;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -60,7 +61,7 @@ pub(crate) fn start(args: &LoggingArgs) -> anyhow::Result<Log> {
     let default = LoggingSettings::default();
     let given = args.log.as_deref().filter(|filter| !filter.trim().is_empty());
     let filter = given.unwrap_or(default.level.as_str());
-    let filter = EnvFilter::try_new(filter)
+    let filter = parse_filter(filter)
         .with_context(|| format!("--log: {filter:?} is no filter; try `info` or `debug`"))?;
     let (filter, filter_handle) = reload::Layer::new(filter);
     let look = Look::new(args.log_format.map_or(default.format, LogFormat::from));
@@ -104,7 +105,7 @@ impl LogSettings {
     /// Does what a workflow file says, as far as the command line says nothing.
     pub(crate) fn obey(&self, settings: &LoggingSettings) {
         if !self.is_filter_given {
-            match EnvFilter::try_new(settings.level.as_str()) {
+            match parse_filter(settings.level.as_str()) {
                 // It fails when nobody logs any more, and then nobody minds.
                 Ok(filter) => drop(self.filter.reload(filter)),
                 Err(error) => tracing::warn!(%error, "logging.level: what was logged before stays"),
@@ -127,6 +128,25 @@ impl LogSettings {
             }
         }
     }
+}
+
+/// Crates below the watch of the workflow file. They log every event of the watched folder, and a
+/// log file in it would make an event of each such line.
+const WATCHERS: [&str; 3] = ["inotify", "mio", "notify"];
+
+/// A filter that lets nothing of the watch through which it does not name.
+fn parse_filter(text: &str) -> Result<EnvFilter, ParseError> {
+    let targets = text.split(',').map(|part| part.split(['=', '[']).next().unwrap_or_default());
+    let targets: Vec<&str> = targets.map(str::trim).collect();
+    let names = |name: &str| {
+        let is_below = |target: &&str| target.split("::").next() == Some(name);
+        targets.iter().any(is_below)
+    };
+    let mut filter = EnvFilter::try_new(text)?;
+    for unnamed in WATCHERS.into_iter().filter(|name| !names(name)) {
+        filter = filter.add_directive(format!("{unnamed}=off").parse()?);
+    }
+    Ok(filter)
 }
 
 /// The writers so far.
@@ -158,6 +178,19 @@ mod tests {
     use std::io::Read as _;
 
     use super::*;
+
+    #[test]
+    fn rule_13_1_what_watches_files_is_logged_only_by_name() {
+        let filter = |text| parse_filter(text).unwrap().to_string();
+        for off in ["inotify=off", "mio=off", "notify=off"] {
+            assert!(filter("trace").contains(off), "{off}");
+            assert!(filter("info,symphony_linear=debug").contains(off), "{off}");
+        }
+        let named = filter("trace,notify::inotify=debug,mio");
+        assert!(named.contains("inotify=off") && named.contains("notify::inotify=debug"));
+        assert!(!named.contains("mio=off") && !named.contains(",notify=off"), "{named}");
+        assert!(parse_filter("a=b=c").is_err());
+    }
 
     #[test]
     fn rule_13_1_a_panic_is_a_line_of_the_log() {

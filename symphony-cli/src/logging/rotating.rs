@@ -1,12 +1,16 @@
 //! A log file that is put aside when it is long enough.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use symphony_core::settings::LoggingSettings;
+
+/// A log holds what issues and agents say: as with transcripts, only its owner reads it.
+const OURS: u32 = 0o600;
 
 /// How much is kept; it may change at any time.
 #[derive(Debug)]
@@ -45,7 +49,12 @@ impl RotatingFile {
             fs::create_dir_all(folder)?;
         }
         let file = append(path)?;
-        let length = file.metadata()?.len();
+        let metadata = file.metadata()?;
+        // One of an earlier version; a device is left as it is, and so is another's file.
+        if metadata.is_file() && metadata.mode() & 0o077 != 0 {
+            let _ = file.set_permissions(Permissions::from_mode(OURS));
+        }
+        let length = metadata.len();
         Ok(Self { path: path.to_owned(), file, length, limits })
     }
 
@@ -81,7 +90,7 @@ impl RotatingFile {
 }
 
 fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
+    OpenOptions::new().append(true).create(true).mode(OURS).open(path)
 }
 
 impl Write for RotatingFile {
@@ -125,6 +134,20 @@ mod tests {
         assert_eq!(aside(1), "line 7\n");
         assert_eq!(aside(5), "line 3\n");
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 6);
+    }
+
+    #[test]
+    fn rule_13_1_only_its_owner_reads_a_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("symphony.log");
+        fs::write(&path, "older\n").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let mut log = RotatingFile::open(&path, limits(10, 5)).unwrap();
+        (0..3).for_each(|number| writeln!(log, "line {number}").unwrap());
+        for file in fs::read_dir(folder.path()).unwrap() {
+            let file = file.unwrap();
+            assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600, "{:?}", file.path());
+        }
     }
 
     #[test]

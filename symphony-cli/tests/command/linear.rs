@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 
 use crate::program::{Stage, files};
 
-fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 

@@ -1,5 +1,7 @@
 //! What is written into the log, as the command line and the workflow file say (contract 13.1).
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use rustix::process::Signal;
 
 use crate::program::{Stage, wait_for};
@@ -98,4 +100,28 @@ fn rule_13_1_what_is_said_in_a_run_is_kept_without_secrets() {
     let kept = stage.read(path);
     assert!(kept.contains(r#""prompt":"Say [redacted].""#), "{kept}");
     assert!(!kept.contains("a-token"), "{kept}");
+}
+
+#[test]
+fn rule_13_1_a_log_beside_the_file_does_not_feed_on_itself() {
+    let stage = Stage::new();
+    let file = workflow("").replace("interval_ms: 200", "interval_ms: 3600000");
+    stage.write("WORKFLOW.md", &file);
+    let log = std::fs::File::create(stage.path("stderr.log")).unwrap();
+    let service = stage.start_into(log, &["--log", "trace", "--logs-root", "."]);
+    let told = |what: &str| stage.read("stderr.log").matches(what).count();
+    wait_for("a run", || told("run started") > 0);
+    // Events of the watched folder, and then an edit that is told only after them.
+    for number in 0..500 {
+        stage.write("other", &number.to_string());
+    }
+    stage.replace("WORKFLOW.md", &file.replace("Wait.", "Wait on."));
+    wait_for("the edit", || told("the workflow file is in force") > 0);
+    for log in ["stderr.log", "symphony.log"] {
+        let lines = stage.read(log).lines().count();
+        assert!(lines < 500, "{log} has {lines} lines");
+    }
+    assert_eq!(service.stop(), Some(0));
+    let mode = std::fs::metadata(stage.path("symphony.log")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }

@@ -3,6 +3,7 @@
 
 mod corpus;
 mod demo;
+mod echoes;
 mod endurance;
 mod kills;
 mod linear;
@@ -212,4 +213,34 @@ fn rule_14_1_the_flag_of_other_implementations_is_accepted() {
     assert_eq!(output.code, Some(1), "not a usage error: {output:#?}");
     let help = stage.run(&["--help"]).stdout;
     assert!(help.contains("symphony demo") && !help.contains("guardrails"), "{help}");
+}
+
+#[test]
+fn rule_2_2_check_shows_no_value_of_an_unknown_key_or_of_a_secret() {
+    let stage = Stage::new();
+    let key = "lin_api_SECRETsecret0123456789";
+    for (yaml, shown) in [
+        (format!("apiKey: {key}"), "  apiKey: ***"),
+        (format!("colour: {key}"), "  colour: ***"),
+        (format!("colour={key}: x"), "  colour=***"),
+        (format!("api_key: {key}\n  api_key: {key}"), "  api_key: ***"),
+        (format!("provider: {{api_key: {key}, apiKey: {key}}}"), "api_key: ***, apiKey: ***"),
+        (
+            format!("provider: {{api_key: {key}, tool: 7, x: {key}}}"),
+            "api_key: ***, tool: 7, x: ***",
+        ),
+        (format!("api_key: \"{key}"), "while scanning a quoted scalar"),
+        (format!("api_key:\n    - {key}: x: y"), "    ***"),
+        (format!("x: y\nrunner: {{kind: claude, arguments: {key}}}"), "runner: {kind: ***"),
+        (format!("provider:\n    webhook_secret: {}\n    slug: {key}", &key[..10]), "slug: ***"),
+    ] {
+        let file = format!("---\ntracker:\n  kind: linear\n  {yaml}\n---\nGo.\n");
+        stage.write("WORKFLOW.md", &file);
+        let started = stage.run(&["run"]);
+        let checked = stage.run(&["check", "--offline", "--show"]);
+        assert!(checked.stdout.contains(shown), "{yaml}: no {shown:?} in {}", checked.stdout);
+        assert!(checked.stdout.contains('^'), "{yaml}: {}", checked.stdout);
+        let all = checked.stdout + &checked.stderr + &started.stdout + &started.stderr;
+        assert!(!all.contains(&key[..12]), "{yaml}: {all}");
+    }
 }

@@ -1,6 +1,7 @@
 //! The YAML at the top of a workflow file (contract 2.1, 2.2): where it ends, and its content as a
 //! tree in which every key knows its place in the file.
 
+mod nesting;
 mod place;
 mod tree;
 
@@ -14,6 +15,9 @@ use tree::Refusal;
 /// The most YAML that is read. Real files have a few KiB; the parser's own work and memory on
 /// hostile input grow with this.
 const MAX_BYTES: usize = 256 * 1024;
+
+/// What is told of brackets within brackets within brackets.
+const TOO_DEEP: &str = "the front matter is nested too deeply";
 
 /// How many lines of a repeated key a message names.
 const MAX_LINES_NAMED: usize = 5;
@@ -74,6 +78,10 @@ pub(crate) fn parse(yaml: &str) -> Result<(Map, Vec<Problem>), Problem> {
     if yaml.len() > MAX_BYTES {
         let message = format!("the front matter is larger than {} KiB", MAX_BYTES / 1024);
         return Err(Problem::new(ProblemKind::WorkflowParseError, message));
+    }
+    if let Some(byte) = nesting::too_deep(yaml) {
+        let at = place::Places::of(yaml).at_byte(byte);
+        return Err(Problem::new(ProblemKind::WorkflowParseError, TOO_DEEP).at(at));
     }
     match tree::load(yaml) {
         Ok(Node::Map(map)) => {
@@ -312,8 +320,10 @@ mod tests {
             .map(|n| format!("a{n}: &a{n} [{}]\n", format!("*a{},", n - 1).repeat(9)))
             .collect();
         assert_eq!(refused(&format!("a0: &a0 [x]\n{layers}")), too_large);
-        let deep = "column 131, line 2: the front matter is nested too deeply";
+        let deep = "column 132, line 2: the front matter is nested too deeply";
         assert_eq!(refused(&format!("a: {}", "[".repeat(5_000))), deep);
+        // The parser is not asked: it would mind the last character, after a minute's work.
+        assert_eq!(refused(&format!("a: {}\u{7}", "[".repeat(120_000))), deep);
         let long = format!("a: {}\n", "x".repeat(MAX_BYTES));
         assert_eq!(refused(&long), "the front matter is larger than 256 KiB");
     }

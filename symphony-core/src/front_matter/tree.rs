@@ -10,6 +10,7 @@ use serde::de::{
 };
 use serde_json::{Number, Value};
 
+use super::TOO_DEEP;
 use super::place::Places;
 use crate::problem::Position;
 
@@ -174,7 +175,7 @@ fn refusal(error: &serde_yaml::Error, places: &Places<'_>) -> Refusal {
     if text.contains("repetition limit") {
         Refusal::new(TOO_LARGE, at)
     } else if text.contains("recursion limit") {
-        Refusal::new("the front matter is nested too deeply", at)
+        Refusal::new(TOO_DEEP, at)
     } else if text.contains("more than one document") {
         Refusal::new("the front matter is more than one YAML document", at)
     } else if text.contains("invalid value") || text.contains("invalid type") {

@@ -5,6 +5,7 @@
 
 mod keys;
 mod log_filter;
+mod other_agent;
 mod paths;
 mod read;
 mod schema;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Map as Object, Value};
 
 use super::keys;
+use super::other_agent;
 use super::paths::{Astray, Base};
 use super::read::Reader;
 use super::shape::{self, shown};
@@ -251,6 +252,10 @@ fn agent_kind(r: &mut Reader<'_>, default: String, cx: &WorkflowContext<'_>) -> 
         }
         (None, _) if !cx.agents.contains(&*default) => {
             format!("{}; without it, it is {default}", listed(cx.agents.iter(), "agent"))
+        }
+        (None, _) => {
+            other_agent::refuse(r, &default);
+            return default;
         }
         _ => return set.map_or(default, |kind| kind.trim().to_owned()),
     };

@@ -367,3 +367,56 @@ fn rule_15_1_the_file_can_pin_the_template_language() {
     let workflow = Files::new().parse(&format!("{MEMORY}prompt: {{engine: Liquid}}\n---\n"));
     assert_eq!(workflow.settings.prompt.engine, Some(PromptEngine::Liquid));
 }
+
+#[test]
+fn rule_2_10_a_file_that_names_another_agent_does_not_run_codex() {
+    for (yaml, told) in [
+        ("runner: {kind: claude-code}", "line 4: runner.kind: names the agent claude-code"),
+        ("runner: opencode", "line 4: runner: names the agent opencode"),
+        (
+            "runner: {type: cli, command: /bin/cursor-agent -f}",
+            "runner.command: names the agent cursor-agent",
+        ),
+        ("agent: {provider: claude_code}", "line 4: agent.provider: names the agent claude_code"),
+        ("agent: {provider: ollama}", "line 4: agent.provider: names another agent"),
+        ("agent: {backend: $BACKEND}", "line 4: agent.backend: names another agent"),
+        (
+            "agent: {command: A=1 claude -p --verbose}",
+            "line 4: agent.command: names the agent claude",
+        ),
+        ("agent: {command: pi --mode rpc}", "line 4: agent.command: names the agent pi"),
+        ("claude: {model: opus}", "line 4: claude: names the agent claude"),
+        ("Claude-Code: {model: opus}", "line 4: Claude-Code: names the agent Claude-Code"),
+        ("opencode:\n  command: opencode serve", "line 4: opencode: names the agent opencode"),
+        (
+            "agents: {planner: {backend: claude}}",
+            "line 4: agents.planner.backend: names the agent claude",
+        ),
+    ] {
+        let refused = Files::new().refused(&format!("{MEMORY}{yaml}\n"));
+        let refused = refused.first().unwrap();
+        assert!(refused.contains(told), "{yaml}: {refused}");
+        assert!(refused.contains("add `agent.kind: codex` if that is meant"), "{refused}");
+    }
+}
+
+#[test]
+fn rule_2_10_a_file_that_decides_for_codex_may_name_others_too() {
+    for yaml in [
+        "runner: {kind: claude}\nagent: {kind: codex}",
+        "claude: {model: opus}\ncodex: {command: codex app-server}",
+        "claude: {model: opus}\ncodex:",
+        "runner: {kind: codex, command: claude}",
+        "agent: {provider: codex}",
+        "agent: {backend: '${BACKEND:-codex}', command: codex exec -}",
+        "agent: {provider: openai}",
+        "agent: {command: ./agent.sh}",
+        "runner: {timeout_ms: 5}",
+        "agents: {default: codex, profiles: {codex: {kind: codex}, claude: {kind: claude}}}",
+        "claude: ~",
+        "ampere: {a: 1}",
+    ] {
+        let workflow = Files::new().parse(&format!("{MEMORY}{yaml}\n"));
+        assert_eq!(workflow.settings.agent.kind, "codex", "{yaml}");
+    }
+}

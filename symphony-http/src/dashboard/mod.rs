@@ -22,6 +22,7 @@ use symphony_core::status::IssueStatus;
 use crate::api::{self, Named, last_seen, wall_now, with_type};
 use crate::error::Error;
 use crate::hub::{Event, Feed};
+use crate::peers::Peer;
 use crate::routes::App;
 use crate::written::to_string;
 
@@ -114,9 +115,13 @@ async fn issue(State(app): State<Arc<App>>, named: Result<Named, Error>) -> Resp
 }
 
 /// `GET /live`: the pieces of the overview that change.
-async fn live(State(app): State<Arc<App>>, headers: HeaderMap) -> Result<Response, Error> {
+async fn live(
+    State(app): State<Arc<App>>,
+    peer: Peer,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
     app.handle.snapshot()?;
-    api::stream(app.pages.listen(last_seen(&headers)))
+    api::stream(app.pages.listen(last_seen(&headers), peer))
 }
 
 fn page(status: StatusCode, page: &impl Template) -> Response {

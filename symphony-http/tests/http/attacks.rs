@@ -5,8 +5,10 @@ use std::time::Duration;
 use secrecy::SecretString;
 use symphony_http::{BindError, Config, Server};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
-use crate::stage::Stage;
+use crate::stage::{Stage, connect};
 
 /// Every route, with its method.
 fn routes() -> Vec<(String, String)> {
@@ -123,7 +125,8 @@ async fn rule_13_3_without_the_token_nothing_is_told() {
     let token = "0123456789abcdef0123";
     let stage = Stage::with(with_token(token), 1).await;
     let basic = "Authorization: Basic OjAxMjM0NTY3ODlhYmNkZWYwMTIz\r\n";
-    for (method, path) in routes() {
+    // From another address each: who shows many wrong ones is not listened to.
+    for (end, (method, path)) in (2..).zip(routes()) {
         let is_open = ["/healthz", "/readyz"].contains(&&*path) || path.starts_with("/webhooks");
         for wrong in [
             String::new(),
@@ -134,7 +137,7 @@ async fn rule_13_3_without_the_token_nothing_is_told() {
             format!("Authorization: {token}\r\n"),
             format!("Cookie: token={token}\r\n"),
         ] {
-            let reply = stage.ask(&method, &path, &wrong, "").await;
+            let reply = stage.ask_from(end, &method, &path, &wrong, "").await;
             if is_open {
                 assert_ne!(reply.status, 401, "{path}");
             } else {
@@ -280,4 +283,124 @@ async fn rule_13_3_every_answer_tells_a_browser_to_be_careful() {
             assert_eq!(reply.header(name), Some(value), "{path}");
         }
     }
+}
+
+/// Sends this and no more, and comes back a moment after the connection is closed.
+async fn hold(mut stream: TcpStream, port: u16, words: &'static str) {
+    loop {
+        let _ = stream.write_all(words.as_bytes()).await;
+        let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        if let Ok(again) = connect(port, 1).await {
+            stream = again;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn rule_13_3_half_open_connections_do_not_starve_requests() {
+    let right = "Authorization: Bearer 0123456789abcdef\r\n";
+    for words in [
+        "",
+        "GET / HTTP/1.1\r\nX",
+        "POST /webhooks/linear HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{",
+        "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ] {
+        let stage = Stage::with(with_token("0123456789abcdef"), 1).await;
+        let mut held = JoinSet::new();
+        for _ in 0..600 {
+            // One after the other: of many at once the kernel would drop some without a word.
+            held.spawn(hold(stage.connect().await, stage.port, words));
+        }
+        let (mut probes, mut evicted) = (0, 0);
+        while probes < 20 || evicted < 100 {
+            // As long as a supervisor waits. A server without room answers after twice that, when
+            // the first half-open connection times out.
+            let probe = tokio::time::timeout(Duration::from_secs(5), stage.get("/healthz")).await;
+            assert_eq!(probe.map(|reply| reply.status), Ok(200), "probe {probes} {words:?}");
+            assert!(probes < 2_000, "the table of connections is never full");
+            let metrics = stage.ask("GET", "/metrics", right, "").await.body;
+            let mut lines = metrics.lines();
+            let count = lines
+                .find_map(|line| line.strip_prefix("symphony_http_evicted_connections_total "));
+            evicted = count.unwrap().parse().unwrap();
+            probes += 1;
+            // Each probe costs a port for a minute: no more of them than are needed.
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(stage.ask("GET", "/api/v1/state", right, "").await.status, 200);
+        assert_eq!(stage.post("/webhooks/linear").await.status, 404, "deliveries are looked at");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_13_3_one_peer_cannot_take_all_event_streams() {
+    let stage = Stage::with(Config::default(), 1).await;
+    for path in ["/api/v1/events", "/live"] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        let (mut listeners, mut refused) = (Vec::new(), 0);
+        for _ in 0..200 {
+            let mut stream = stage.connect().await;
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut status = [0; 12];
+            stream.read_exact(&mut status).await.unwrap();
+            refused += usize::from(status.ends_with(b"503"));
+            listeners.push(stream);
+        }
+        assert_eq!(refused, 8, "{path}: three quarters of 256 are for one address");
+        let mut stream = stage.connect_from(2).await;
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut status = [0; 12];
+        stream.read_exact(&mut status).await.unwrap();
+        assert!(status.ends_with(b"200"), "{path}: another address gets in");
+        drop((listeners, stream));
+        // Places are given back when their loss is noticed.
+        let free = async { while stage.get("/healthz").await.status != 200 {} };
+        tokio::time::timeout(Duration::from_secs(60), free).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_13_3_wrong_tokens_are_rate_limited_and_counted() {
+    let token = "0123456789abcdef";
+    let stage = Stage::with(with_token(token), 1).await;
+    let right = format!("Authorization: Bearer {token}\r\n");
+    // A connection that has shown it, and goes on.
+    let mut known = stage.connect().await;
+    let request = format!("HEAD /api/v1/state HTTP/1.1\r\nHost: localhost\r\n{right}\r\n");
+    assert!(head(&mut known, &request).await.starts_with("HTTP/1.1 200"));
+    let (mut wrong, mut refused) = (0, 0);
+    for number in 0..200 {
+        let guess = format!("Authorization: Bearer {number:016}\r\n");
+        let reply = stage.ask("GET", "/api/v1/state", &guess, "").await;
+        match reply.status {
+            401 => wrong += 1,
+            429 => {
+                assert_eq!(reply.code(), "too_many_guesses");
+                let wait: u64 = reply.header("retry-after").unwrap().parse().unwrap();
+                assert!((1..=2).contains(&wait), "{wait}");
+                refused += 1;
+            }
+            other => panic!("{other}"),
+        }
+    }
+    assert!(wrong >= 30 && refused >= 100, "{wrong} looked at, {refused} not");
+    assert_eq!(stage.get("/api/v1/state").await.status, 401, "who shows none is asked for one");
+    assert_eq!(stage.get("/healthz").await.status, 200);
+    assert_eq!(stage.ask_from(2, "GET", "/api/v1/state", &right, "").await.status, 200);
+    let metrics = stage.ask_from(2, "GET", "/metrics", &right, "").await.body;
+    assert!(metrics.contains(&format!("symphony_http_wrong_tokens_total {wrong}\n")), "{metrics}");
+    assert!(metrics.contains("symphony_http_throttled_total "), "{metrics}");
+    let again = head(&mut known, &request).await;
+    assert!(again.starts_with("HTTP/1.1 200"), "who is known goes on: {again}");
+}
+
+/// The head of an answer without a body.
+async fn head(stream: &mut TcpStream, request: &str) -> String {
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await.unwrap());
+    }
+    String::from_utf8(head).unwrap()
 }

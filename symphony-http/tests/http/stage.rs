@@ -11,7 +11,7 @@ use symphony_http::{Config, Server};
 use symphony_memory::{MemoryTracker, Script, ScriptedAgent};
 use symphony_runtime::{GivenAgent, GivenTracker, Handle, Service};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
 
 /// A title that would like to be more than text.
@@ -119,11 +119,24 @@ impl Stage {
 
     /// What a well-behaved client says, with these lines besides.
     pub(crate) async fn ask(&self, method: &str, path: &str, more: &str, body: &str) -> Reply {
+        self.ask_from(1, method, path, more, body).await
+    }
+
+    /// The same from another address: one of this machine that ends so.
+    pub(crate) async fn ask_from(
+        &self,
+        end: u8,
+        method: &str,
+        path: &str,
+        more: &str,
+        body: &str,
+    ) -> Reply {
         let (port, length) = (self.port, body.len());
         let length =
             if body.is_empty() { String::new() } else { format!("Content-Length: {length}\r\n") };
         let head = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n");
-        self.say(&format!("{head}{more}{length}Connection: close\r\n\r\n{body}")).await
+        let request = format!("{head}{more}{length}Connection: close\r\n\r\n{body}");
+        self.say_on(self.connect_from(end).await, &request).await
     }
 
     pub(crate) async fn get(&self, path: &str) -> Reply {
@@ -135,12 +148,19 @@ impl Stage {
     }
 
     pub(crate) async fn connect(&self) -> TcpStream {
-        TcpStream::connect(("127.0.0.1", self.port)).await.unwrap()
+        self.connect_from(1).await
+    }
+
+    pub(crate) async fn connect_from(&self, end: u8) -> TcpStream {
+        connect(self.port, end).await.unwrap()
     }
 
     /// These bytes, and what comes back.
     pub(crate) async fn say(&self, request: &str) -> Reply {
-        let mut stream = self.connect().await;
+        self.say_on(self.connect().await, request).await
+    }
+
+    async fn say_on(&self, mut stream: TcpStream, request: &str) -> Reply {
         // Who is refused may not be listened to.
         let _ = stream.write_all(request.as_bytes()).await;
         let mut bytes = Vec::new();
@@ -148,6 +168,13 @@ impl Stage {
         assert!(read.is_ok(), "no end of the answer to {request}");
         Reply::parse(&bytes)
     }
+}
+
+/// A connection from an address of this machine that ends so.
+pub(crate) async fn connect(port: u16, end: u8) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(([127, 0, 0, end], 0).into())?;
+    socket.connect(([127, 0, 0, 1], port).into()).await
 }
 
 pub(crate) fn blocker(id: &str) -> Blocker {

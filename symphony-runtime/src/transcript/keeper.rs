@@ -16,12 +16,13 @@ use rustix::fs::OFlags;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use symphony_core::orchestrator::RunId;
+use symphony_core::redact::Redactor;
 use symphony_core::time::Wall;
 use symphony_core::{WorkspaceKey, plain_json};
 use tokio::sync::oneshot;
 use tracing::warn;
 
-use super::{Gauge, LONGEST_LINE, OVERHEAD, Said, Secrets, lock};
+use super::{Gauge, LONGEST_LINE, OVERHEAD, Said, lock};
 use crate::clock::wall_now;
 
 /// The files of so many runs are kept.
@@ -39,7 +40,7 @@ const EARLIER: &str = ".earlier.jsonl";
 /// What reaches the thread.
 #[derive(Debug)]
 pub(super) enum Message {
-    Begin { run: RunId, key: WorkspaceKey, longest: u64, secrets: Arc<Secrets>, gauge: Arc<Gauge> },
+    Begin { run: RunId, key: WorkspaceKey, longest: u64, secrets: Arc<Redactor>, gauge: Arc<Gauge> },
     Line { run: RunId, said: Said },
     End { run: RunId },
     Flush(oneshot::Sender<()>),
@@ -216,7 +217,7 @@ struct Run {
     file: File,
     length: u64,
     longest: u64,
-    secrets: Arc<Secrets>,
+    secrets: Arc<Redactor>,
     gauge: Arc<Gauge>,
     /// Lines that are about to be written.
     pending: Vec<u8>,
@@ -230,7 +231,7 @@ impl Run {
     fn begin(
         path: PathBuf,
         longest: u64,
-        secrets: Arc<Secrets>,
+        secrets: Arc<Redactor>,
         gauge: Arc<Gauge>,
     ) -> io::Result<Self> {
         let file = open(&path)?;
@@ -340,7 +341,7 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// A line of the file: the line that was said, as JSON where it is JSON.
-fn written(said: &Said, secrets: &Secrets) -> String {
+fn written(said: &Said, secrets: &Redactor) -> String {
     let text = secrets.redact(&String::from_utf8_lossy(&said.text));
     let is_cut = said.length > LONGEST_LINE;
     let is_json = !is_cut && serde_json::from_str::<IgnoredAny>(&text).is_ok();

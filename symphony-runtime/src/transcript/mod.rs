@@ -2,7 +2,6 @@
 //! that no session waits for (contract 13.1).
 
 mod keeper;
-mod redact;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use symphony_core::orchestrator::RunId;
+use symphony_core::redact::Redactor;
 use symphony_core::status::{Logs, SessionLog};
 use symphony_core::time::Wall;
 use symphony_core::transcript::{Direction, Transcript};
@@ -22,7 +22,6 @@ use tracing::warn;
 
 use crate::clock::wall_now;
 use keeper::{Index, Keeper, Message};
-pub(crate) use redact::Secrets;
 
 /// So much of a line is kept.
 const LONGEST_LINE: usize = 64 * 1024;
@@ -73,7 +72,7 @@ impl Transcripts {
         run: RunId,
         identifier: &Identifier,
         longest: u64,
-        secrets: &Arc<Secrets>,
+        secrets: &Arc<Redactor>,
     ) -> Transcript {
         let key = WorkspaceKey::derive(identifier.as_str());
         let (Some(kept), Ok(key)) = (&self.0, key) else { return Transcript::none() };

@@ -3,7 +3,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use symphony_core::StateSet;
 
 use super::*;
 
@@ -13,12 +12,8 @@ fn run(number: u64) -> RunId {
     RunId { boot: 7, number }
 }
 
-fn secrets() -> Arc<Secrets> {
-    let states = StateSet::new(["Todo"]);
-    let mut settings =
-        symphony_core::Settings::new("memory", states.clone(), states, "/tmp".into());
-    settings.server.token = Some("a-long-secret".to_owned());
-    Arc::new(Secrets::of(&settings, &[], &std::collections::BTreeMap::new()))
+fn secrets() -> Arc<Redactor> {
+    Arc::new(Redactor::new(["a-long-secret".to_owned()]))
 }
 
 /// Says lines in a run, to its end.

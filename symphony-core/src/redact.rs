@@ -1,11 +1,13 @@
-//! Takes secrets out of what is kept: values that are known, and values that are called secret.
+//! Takes secrets out of text: values that are known, and, where text is kept, values that are
+//! called secret.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use secrecy::{ExposeSecret as _, SecretString};
-use symphony_core::Settings;
-use symphony_core::env::Env;
-use symphony_core::settings::env_reference;
+
+use crate::env::Env;
+use crate::settings::{Provider, env_reference};
 
 /// What stands in the place of a secret.
 const MARK: &str = "[redacted]";
@@ -33,46 +35,100 @@ const SECRET: [&str; 15] = [
     "token",
 ];
 
+/// How the name of a setting ends whose value may be a secret, in the same spelling.
+const SECRET_ENDINGS: [&str; 11] = [
+    "accesskey",
+    "apikey",
+    "authorization",
+    "cookie",
+    "credential",
+    "credentials",
+    "passphrase",
+    "password",
+    "privatekey",
+    "secret",
+    "token",
+];
+
 /// The longest of those names as it may be written, with what joins its words.
 const LONGEST_NAME: usize = 20;
 
-/// The secrets that a run could come by. It prints none.
-#[derive(Default)]
-pub(crate) struct Secrets(Vec<SecretString>);
+/// Secret values, to be taken out of text. It prints none.
+///
+/// ```
+/// use symphony_core::redact::Redactor;
+///
+/// let redactor = Redactor::new(["lin_api_0123456789".to_owned()]);
+/// assert_eq!(redactor.clean("denied for lin_api_0123456789"), "denied for [redacted]");
+/// ```
+#[derive(Clone, Default)]
+pub struct Redactor(Vec<SecretString>);
 
-impl fmt::Debug for Secrets {
+impl fmt::Debug for Redactor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Secrets({})", self.0.len())
+        write!(f, "Redactor({})", self.0.len())
     }
 }
 
-impl Secrets {
-    /// The values of these variables, and those that stand in the settings themselves.
-    pub(crate) fn of(settings: &Settings, names: &[String], env: &dyn Env) -> Self {
-        let provider = settings.tracker.provider.raw().iter();
-        let written = provider.filter(|(name, _)| is_secret(name.as_bytes()));
-        let written = written.filter_map(|(_, value)| value.as_str());
-        let written = written.chain(settings.server.token.as_deref());
-        let written = written.filter(|text| env_reference(text).is_none()).map(str::to_owned);
-        let values = names.iter().filter_map(|name| env.var(name)).chain(written);
-        let values = values.map(|value| value.trim().to_owned());
+impl Redactor {
+    /// A redactor of these values, without the space around them. Short ones are not looked for.
+    pub fn new(values: impl IntoIterator<Item = String>) -> Self {
+        let values = values.into_iter().map(|value| value.trim().to_owned());
         let long_enough = values.filter(|value| value.chars().count() >= SHORTEST);
         let mut secrets: Vec<String> = long_enough.collect();
         // One may be a part of another.
-        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         secrets.dedup();
         Self(secrets.into_iter().map(SecretString::from).collect())
     }
 
-    /// The text without them. JSON stays JSON.
-    pub(crate) fn redact(&self, text: &str) -> String {
-        let mut text = without_secret_members(text);
+    /// The secrets of a tracker: the values of these variables, and of the keys of
+    /// `tracker.provider` that the adapter declares as secret or that are called so.
+    #[must_use]
+    pub fn of_tracker(
+        provider: &Provider,
+        secret_keys: &[&str],
+        secret_names: &[String],
+        env: &dyn Env,
+    ) -> Self {
+        let entries = provider.raw().iter();
+        let is_secret = |name: &str| secret_keys.contains(&name) || is_secret_name(name);
+        let texts = entries.filter(|(name, _)| is_secret(name)).filter_map(|(_, v)| v.as_str());
+        let written = texts.filter_map(|text| match env_reference(text) {
+            Some(name) => env.var(name),
+            None => Some(text.to_owned()),
+        });
+        Self::new(written.chain(secret_names.iter().filter_map(|name| env.var(name))))
+    }
+
+    /// With these values too.
+    #[must_use]
+    pub fn and(self, more: impl IntoIterator<Item = String>) -> Self {
+        let known = self.0.iter().map(|secret| secret.expose_secret().to_owned());
+        Self::new(known.chain(more))
+    }
+
+    /// The text without the values, however JSON may have spelled them. Text without one is not
+    /// copied.
+    #[must_use]
+    pub fn clean<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut text = Cow::Borrowed(text);
         for secret in &self.0 {
-            if let Some(redacted) = without(&text, secret.expose_secret()) {
-                text = redacted;
+            let secret = secret.expose_secret();
+            // Where nothing is escaped there is one spelling, and looking for that is quick.
+            let may_hold = text.contains('\\') || text.contains(secret);
+            if let Some(redacted) = may_hold.then(|| without(&text, secret)).flatten() {
+                text = Cow::Owned(redacted);
             }
         }
         text
+    }
+
+    /// The text without the values, and without what members of JSON objects hold that are called
+    /// secret. JSON stays JSON.
+    #[must_use]
+    pub fn redact(&self, text: &str) -> String {
+        self.clean(&without_secret_members(text)).into_owned()
     }
 }
 
@@ -212,22 +268,31 @@ fn backslashes_before(bytes: &[u8], at: usize) -> usize {
 }
 
 fn is_secret(name: &[u8]) -> bool {
-    let letters = name.iter().filter(|byte| byte.is_ascii_alphanumeric());
-    let name: Vec<u8> = letters.map(u8::to_ascii_lowercase).collect();
+    let name = folded(name);
     SECRET.iter().any(|secret| secret.as_bytes() == name)
+}
+
+/// Whether a setting of this name may hold a secret: `api_key`, `apiKey`, `GITHUB_TOKEN`.
+#[must_use]
+pub fn is_secret_name(name: &str) -> bool {
+    let name = folded(name.as_bytes());
+    SECRET_ENDINGS.iter().any(|ending| name.ends_with(ending.as_bytes()))
+}
+
+/// A name in lower case, without what joins its words.
+fn folded(name: &[u8]) -> Vec<u8> {
+    let letters = name.iter().filter(|byte| byte.is_ascii_alphanumeric());
+    letters.map(u8::to_ascii_lowercase).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
 
-    use symphony_core::StateSet;
-    use symphony_core::settings::Provider;
-
     use super::*;
 
-    fn secrets(values: &[&str]) -> Secrets {
-        Secrets(values.iter().map(|value| SecretString::from(*value)).collect())
+    fn secrets(values: &[&str]) -> Redactor {
+        Redactor::new(values.iter().map(|value| (*value).to_owned()))
     }
 
     #[test]
@@ -258,7 +323,7 @@ mod tests {
 
     #[test]
     fn rule_13_1_members_that_are_called_secret_lose_their_text_at_any_depth() {
-        let told = |text: &str| Secrets::default().redact(text);
+        let told = |text: &str| Redactor::default().redact(text);
         let json = r#"{"accessToken":"a\"b\\","api_key" : "c","n":{"Authorization":"Bearer x"}}"#;
         let clean = r#"{"accessToken":"[redacted]","api_key" : "[redacted]","n":{"Authorization":"[redacted]"}}"#;
         assert_eq!(told(json), clean);
@@ -280,19 +345,60 @@ mod tests {
 
     #[test]
     fn rule_13_1_what_is_secret_comes_from_the_environment_and_the_file() {
-        let states = StateSet::new(["Todo"]);
-        let mut settings = Settings::new("linear", states.clone(), states, "/tmp".into());
-        let provider =
-            serde_json::json!({"api_key": "in the file", "project_slug": "not a secret"});
-        settings.tracker.provider = Provider::new(provider.as_object().unwrap().clone());
-        settings.server.token = Some("$TOKEN".to_owned());
-        let env = [("KEY", "lin_api_0123"), ("SHORT", "1234567"), ("TOKEN", " a-long-token\n")];
+        let provider = serde_json::json!({
+            "api_key": "in the file", "apiKey": "odd spelling", "project_slug": "not a secret",
+            "signed_with": "$SIGNED", "webhook_secret": "${HOOK}",
+        });
+        let provider = Provider::new(provider.as_object().unwrap().clone());
+        let env = [
+            ("KEY", "lin_api_0123"),
+            ("SHORT", "1234567"),
+            ("SIGNED", " a-long-secret\n"),
+            ("HOOK", "lin_wh_0123"),
+        ];
         let env: BTreeMap<String, String> =
             env.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let names = ["KEY", "SHORT", "TOKEN", "UNSET"].map(str::to_owned);
-        let secrets = Secrets::of(&settings, &names, &env);
-        let shown = secrets.redact("lin_api_0123 1234567 a-long-token in the file not a secret");
-        assert_eq!(shown, "[redacted] 1234567 [redacted] [redacted] not a secret");
-        assert_eq!(format!("{secrets:?}"), "Secrets(3)");
+        let names = ["KEY", "SHORT", "UNSET"].map(str::to_owned);
+        let redactor = Redactor::of_tracker(&provider, &["signed_with"], &names, &env);
+        let text = "lin_api_0123 1234567 a-long-secret in the file odd spelling lin_wh_0123 \
+                    not a secret";
+        let clean = "[redacted] 1234567 [redacted] [redacted] [redacted] [redacted] not a secret";
+        assert_eq!(redactor.clean(text), clean);
+        assert_eq!(format!("{redactor:?}"), "Redactor(5)");
+        let more = redactor.and(["another one".to_owned()]);
+        assert_eq!(more.clean("another one, lin_api_0123"), "[redacted], [redacted]");
+    }
+
+    #[test]
+    fn rule_11_7_text_without_a_secret_is_not_copied() {
+        let redactor = secrets(&["lin_api_0123", "another one"]);
+        for text in ["", "plain", r"lin_api_ \n \\ lin_api_012", &"l".repeat(100_000)] {
+            assert!(matches!(redactor.clean(text), Cow::Borrowed(_)), "{text}");
+        }
+        // What members of objects are called is not looked at: an issue may well speak of tokens.
+        let json = r#"{"token": "of an example"}"#;
+        assert_eq!(redactor.clean(json), json);
+    }
+
+    #[test]
+    fn rule_2_2_settings_are_called_secret_in_any_spelling() {
+        for name in [
+            "api_key",
+            "apiKey",
+            "API-KEY",
+            "LINEAR_API_KEY",
+            "token",
+            "githubToken",
+            "secret",
+            "webhook_secret",
+            "password",
+            "Authorization",
+            "client_credentials",
+        ] {
+            assert!(is_secret_name(name), "{name}");
+        }
+        for name in ["project_slug", "team_key", "max_tokens", "tokenizer", "kind", ""] {
+            assert!(!is_secret_name(name), "{name}");
+        }
     }
 }

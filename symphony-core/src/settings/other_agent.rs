@@ -1,0 +1,201 @@
+//! A file that names another agent, by keys of another program, and says neither `agent.kind` nor
+//! `codex`: the default agent is not what it means (contract 2.10).
+
+use serde_json::Value;
+
+use super::read::Reader;
+use crate::front_matter::{Entry, Map, Node, dotted};
+use crate::plain;
+use crate::problem::{Position, Problem, ProblemKind};
+
+/// Agents of others, as files call them: in lower case, without what joins words.
+const OTHERS: [&str; 32] = [
+    "aider",
+    "amp",
+    "anthropic",
+    "antigravity",
+    "auggie",
+    "claude",
+    "claudecli",
+    "claudecode",
+    "cline",
+    "copilot",
+    "copilotcli",
+    "crush",
+    "cursor",
+    "cursoragent",
+    "cursorcli",
+    "devin",
+    "droid",
+    "gemini",
+    "geminicli",
+    "goose",
+    "grok",
+    "jules",
+    "kimi",
+    "kimicli",
+    "kiro",
+    "kirocli",
+    "mimocode",
+    "opencode",
+    "openhands",
+    "pi",
+    "qwen",
+    "qwencode",
+];
+
+/// Keys whose whole value is the name of an agent.
+const SELECTORS: [&str; 7] = [
+    "runner",
+    "runner.kind",
+    "runner.type",
+    "agent.provider",
+    "agent.backend",
+    "agent.type",
+    "agent.runner",
+];
+
+/// Keys whose value is a command, or a name that may also be somebody's own.
+const HINTS: [&str; 4] = ["agent.command", "agent.name", "agent.default", "runner.command"];
+
+/// Keys within a list of agents that name one.
+const MEMBERS: [&str; 6] = ["kind", "type", "backend", "provider", "command", "default"];
+
+/// How far down such a list is looked at.
+const DEEPEST: usize = 4;
+
+/// How much of a foreign name is shown.
+const LONGEST: usize = 60;
+
+/// What a file says of its agent in one place.
+struct Mention {
+    path: String,
+    at: Option<Position>,
+    agent: Named,
+}
+
+/// Which agent a text names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Named {
+    Codex,
+    /// Another known agent, by its name.
+    Known(String),
+    /// Something else. It is not shown: the value of an unknown key may be anything.
+    Unknown,
+}
+
+/// Refuses a file that means another agent. One with `agent.kind` or a section `codex` has decided.
+pub(super) fn refuse(r: &mut Reader<'_>, default: &str) {
+    if r.root().entry("codex").is_some() {
+        return;
+    }
+    let selected: Vec<Mention> = SELECTORS.iter().filter_map(|path| mention(r, path)).collect();
+    let mut hinted: Vec<Mention> = HINTS.iter().filter_map(|path| mention(r, path)).collect();
+    if let Some(Entry { value: Node::Map(agents), .. }) = r.entry("agents") {
+        listed(agents, "agents", 1, &mut hinted);
+    }
+    hinted.extend(r.root().entries().iter().filter_map(section));
+    let is_known = |mention: &&Mention| matches!(mention.agent, Named::Known(_));
+    let names_codex = selected.iter().chain(&hinted).any(|mention| mention.agent == Named::Codex);
+    // What selects an agent decides; a section or a command counts where nothing names Codex.
+    let meant = selected.iter().find(is_known).or_else(|| {
+        let mut others = hinted.iter().filter(is_known).chain(&selected);
+        others.next().filter(|_| !names_codex)
+    });
+    if let Some(mention) = meant {
+        let problem = mention.problem(default);
+        r.note(problem);
+    }
+}
+
+impl Mention {
+    fn problem(&self, default: &str) -> Problem {
+        let agent = match &self.agent {
+            Named::Known(name) => format!("the agent {name}"),
+            Named::Codex | Named::Unknown => "another agent".to_owned(),
+        };
+        let message = format!(
+            "names {agent}, but without agent.kind it is {default} that would run; \
+             add `agent.kind: {default}` if that is meant"
+        );
+        let help = format!("write `kind: {default}` below `agent:`");
+        let problem = Problem::new(ProblemKind::AnotherAgent, message).help(help);
+        problem.path(self.path.as_str()).at(self.at)
+    }
+}
+
+/// What the text at a path says of the agent.
+fn mention(r: &Reader<'_>, path: &str) -> Option<Mention> {
+    let entry = r.entry(path)?;
+    of_text(path.to_owned(), entry)
+}
+
+fn of_text(path: String, entry: &Entry) -> Option<Mention> {
+    let Node::Scalar(Value::String(text)) = &entry.value else { return None };
+    let program = program(text);
+    let name = folded(program);
+    // Codex's own account is OpenAI's.
+    let agent = if folded(text).contains("codex") || name == "openai" {
+        Named::Codex
+    } else if OTHERS.contains(&name.as_str()) {
+        Named::Known(plain(program, LONGEST))
+    } else {
+        Named::Unknown
+    };
+    Some(Mention { path, at: entry.at, agent })
+}
+
+/// A section of another agent's.
+fn section(entry: &Entry) -> Option<Mention> {
+    let is_known = !entry.value.is_null() && OTHERS.contains(&folded(&entry.key).as_str());
+    let (path, agent) = (dotted(&[&entry.key]), Named::Known(plain(&entry.key, LONGEST)));
+    is_known.then_some(Mention { path, at: entry.at, agent })
+}
+
+/// What a list of agents names, at any of its levels.
+fn listed(map: &Map, path: &str, depth: usize, found: &mut Vec<Mention>) {
+    for entry in map.entries() {
+        let path = format!("{path}.{}", dotted(&[&entry.key]));
+        match &entry.value {
+            Node::Map(inner) if depth < DEEPEST => listed(inner, &path, depth + 1, found),
+            _ if MEMBERS.contains(&entry.key.as_str()) => found.extend(of_text(path, entry)),
+            _ => {}
+        }
+    }
+}
+
+/// The program of a command: its file name, without variables that are set for it and without what
+/// only starts it.
+fn program(command: &str) -> &str {
+    let is_before = |word: &&str| {
+        let is_variable = !word.starts_with(['$', '/', '.']) && word.contains('=');
+        is_variable || matches!(*word, "exec" | "env" | "nohup" | "npx" | "-y" | "bunx" | "uvx")
+    };
+    let word = command.split_whitespace().find(|word| !is_before(word)).unwrap_or_default();
+    let word = word.trim_matches(['"', '\'']);
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+/// A name in lower case, without what joins its words.
+fn folded(name: &str) -> String {
+    name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_of_a_command_is_its_first_real_word() {
+        for (command, expected) in [
+            ("claude -p --verbose", "claude"),
+            ("A=1 B='x' exec /usr/bin/cursor-agent --force", "cursor-agent"),
+            ("npx -y @google/gemini-cli", "gemini-cli"),
+            ("\"opencode\" serve", "opencode"),
+            ("codex app-server", "codex"),
+            ("", ""),
+        ] {
+            assert_eq!(program(command), expected, "{command}");
+        }
+    }
+}

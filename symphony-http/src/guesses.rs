@@ -1,0 +1,127 @@
+//! A rate limit on wrong access tokens: a token bucket for each peer.
+//!
+//! While a peer's bucket is empty its tokens are refused without a comparison, the right one
+//! included: if that were answered, guessing would go on at full speed.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::warn;
+
+use crate::peers::Peer;
+
+/// The size of a bucket and how often it gains one. A forgotten tab with an outdated token stays
+/// below that.
+const BURST: u32 = 30;
+const EACH: Duration = Duration::from_secs(1);
+
+/// How often the log tells of a peer.
+const TOLD_EVERY: Duration = Duration::from_secs(600);
+
+/// How many peers are tracked.
+const PEERS: usize = 1024;
+
+/// The wrong tokens of every peer.
+#[derive(Debug, Default)]
+pub(crate) struct Guesses {
+    peers: Mutex<BTreeMap<Peer, Guesser>>,
+    wrong: AtomicU64,
+    refused: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Guesser {
+    /// When the bucket is full again: each wrong token adds [`EACH`].
+    full_at: Instant,
+    told: Option<Instant>,
+    untold: u64,
+}
+
+impl Guesses {
+    /// How many wrong tokens were shown, and how many requests were refused without a comparison.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.wrong.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
+    }
+
+    /// How long this peer's bucket stays empty.
+    pub(crate) fn wait(&self, peer: Peer) -> Option<Duration> {
+        let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        let full_at = peers.get(&peer)?.full_at;
+        let wait = full_at.saturating_duration_since(Instant::now() + EACH * (BURST - 1));
+        drop(peers);
+        (!wait.is_zero()).then(|| {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+            wait
+        })
+    }
+
+    /// Counts a wrong token of this peer.
+    pub(crate) fn wrong(&self, peer: Peer) {
+        self.wrong.fetch_add(1, Ordering::Relaxed);
+        let now = Instant::now();
+        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        if peers.len() >= PEERS && !peers.contains_key(&peer) {
+            forget(&mut peers, now);
+        }
+        let guesser = peers.entry(peer).or_insert(Guesser { full_at: now, told: None, untold: 0 });
+        guesser.full_at = guesser.full_at.max(now) + EACH;
+        guesser.untold += 1;
+        let is_due = guesser.told.is_none_or(|told| now - told >= TOLD_EVERY);
+        if is_due {
+            let guesses = std::mem::take(&mut guesser.untold);
+            guesser.told = Some(now);
+            drop(peers);
+            warn!(%peer, guesses, "requests showed a wrong access token");
+        }
+    }
+}
+
+/// Makes room: forgets peers with a full bucket, else the one whose bucket is full first.
+fn forget(peers: &mut BTreeMap<Peer, Guesser>, now: Instant) {
+    peers.retain(|_, guesser| guesser.full_at > now);
+    if peers.len() >= PEERS
+        && let Some((&least, _)) = peers.iter().min_by_key(|(_, guesser)| guesser.full_at)
+    {
+        peers.remove(&least);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+
+    fn peer(number: u32) -> Peer {
+        Peer::from(SocketAddr::new(std::net::Ipv4Addr::from_bits(number).into(), 1))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rule_13_3_wrong_tokens_are_limited_by_a_token_bucket() {
+        let guesses = Guesses::default();
+        let guess = |peer| guesses.wait(peer).is_none().then(|| guesses.wrong(peer)).is_some();
+        assert_eq!((0..1000).filter(|_| guess(peer(1))).count(), 30);
+        assert!(guesses.wait(peer(1)).is_some_and(|wait| wait <= EACH));
+        assert!(guess(peer(2)), "others may try");
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!((0..1000).filter(|_| guess(peer(1))).count(), 5);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!((0..1000).filter(|_| guess(peer(1))).count(), 30);
+        assert_eq!(guesses.counts().0, 66);
+        assert!(guesses.counts().1 > 2000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rule_13_3_what_is_remembered_of_peers_is_bounded() {
+        let guesses = Guesses::default();
+        (0..50).for_each(|_| guesses.wrong(peer(0)));
+        for number in 1..10_000 {
+            guesses.wrong(peer(number));
+        }
+        assert!(guesses.peers.lock().unwrap().len() <= PEERS);
+        assert!(guesses.wait(peer(0)).is_some(), "the emptiest bucket is kept");
+    }
+}
