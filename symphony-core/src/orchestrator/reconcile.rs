@@ -134,11 +134,10 @@ impl Orchestrator {
             }
             // Whatever kept it is gone: due at once.
             Stage::Blocked { .. } if moved => self.make_ready(id),
-            Stage::Blocked { seen, .. } => {
-                // In which state it was left is part of what is saved of an operator's stop.
-                if !std::mem::replace(seen, true) {
-                    self.save();
-                }
+            // In which state it was left is part of what is saved of an operator's stop.
+            Stage::Blocked { seen: seen @ false, .. } => {
+                *seen = true;
+                self.save();
             }
             _ => {}
         }
