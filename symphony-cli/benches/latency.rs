@@ -144,11 +144,8 @@ impl Served {
         let start = Instant::now();
         self.handle.poll_now().unwrap();
         let taken = moments.recv().await.unwrap() - start;
-        let is_cleaned = |item: NoticeItem| match item {
-            NoticeItem::Notice(notice) => notice.what == Happened::Cleaned,
-            NoticeItem::Missed(missed) => panic!("{missed} notices were missed"),
-        };
-        while !is_cleaned(self.notices.next().await.unwrap()) {}
+        let is_cleaned = |item: &NoticeItem| matches!(item, NoticeItem::Notice(notice) if notice.what == Happened::Cleaned);
+        while !is_cleaned(&self.notices.next().await.unwrap()) {}
         taken
     }
 
