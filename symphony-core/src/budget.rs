@@ -13,6 +13,7 @@
 //! - A hold: when the tracker itself refused, nobody asks until then. Reads of claimed issues pass it
 //!   every five minutes, an operator's poll once a minute.
 
+mod hold;
 mod line;
 mod meter;
 mod quota;
@@ -24,11 +25,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::issue::IssueId;
-use crate::orchestrator::{Purpose, Spent};
+use crate::orchestrator::Spent;
 use crate::settings::BudgetSettings;
 use crate::time::{Mono, Now, Wall};
 use crate::tracker::{TrackerError, TrackerErrorKind};
 
+use hold::Hold;
 use line::{Cost, Line, Place};
 use meter::Meter;
 pub use quota::{Quota, Reported};
@@ -45,11 +47,6 @@ const DAY_BURST: u64 = 2;
 const UNKNOWN_STEP: Duration = Duration::from_secs(30);
 /// A tracker that wants a longer silence is asked once in a while all the same.
 const LONGEST_HOLD: Duration = HOUR;
-/// How often reads of claimed issues pass a hold: one far time must not keep agents at work whose
-/// issue was closed.
-const UPKEEP_PASS: Duration = Duration::from_secs(300);
-/// How often an operator's poll passes it.
-const MANUAL_PASS: Duration = Duration::from_secs(60);
 /// So many issues have their tool calls counted.
 const MOST_TOOLS: usize = 256;
 const LONGEST_JITTER: Duration = Duration::from_secs(10);
@@ -195,10 +192,10 @@ impl Budget {
                 Some(limit) => self.limit(which, u64::from(limit), window, now.mono),
                 None => _ = self.meters.remove(&which),
             }
-        }
-        let configured = self.configured();
-        if let Some(hold) = &mut self.hold {
-            hold.configured = configured;
+            if let Some(hold) = &mut self.hold {
+                let limit = limit.map(u64::from);
+                hold.limit(which, limit, window, sum(&self.spent.requests), now.mono);
+            }
         }
     }
 
@@ -215,6 +212,8 @@ impl Budget {
         let passes = self.passes_hold(now, spender, cost);
         let shortage = if passes { None } else { self.shortage(now, spender, cost, &place) };
         if let Some((limit, wait)) = shortage {
+            let pass = self.hold.as_ref().and_then(|hold| hold.next_pass(spender));
+            let wait = pass.map_or(wait, |pass| wait.min(now.until(pass)));
             let retry_after = wait + self.jitter.up_to(step.min(LONGEST_JITTER));
             self.line.wait(spender, now, now + retry_after, cost);
             return Err(Refused { limit, retry_after });
@@ -230,12 +229,18 @@ impl Budget {
             self.count_tool(issue, cost.requests);
         }
         self.admitted += cost.requests;
+        if let Some(hold) = self.hold.as_mut().filter(|_| passes) {
+            hold.let_through.insert(self.admitted);
+        }
         self.admitted_points = self.admitted_points.saturating_add(points);
         Ok(Permit { number: self.admitted, points, points_through: self.admitted_points })
     }
 
     /// Takes in what the response to a permitted request said.
     pub fn learn(&mut self, now: Now, permit: Permit, reported: &Reported) {
+        if self.hold.as_ref().is_some_and(|hold| hold.let_through.contains(&permit.number)) {
+            self.lift_hold(now.mono);
+        }
         if let (Some(points), Some(charged)) =
             (self.meters.get_mut(&Limit::Points), reported.charged)
         {
@@ -257,6 +262,10 @@ impl Budget {
         for (which, quota) in limits {
             if let Some(limit) = quota.limit.filter(|limit| *limit > 0) {
                 self.limit(which, limit, quota.window, now.mono);
+                if let Some(hold) = self.hold.as_mut().filter(|_| which == Limit::Window) {
+                    let spent = sum(&self.spent.requests);
+                    hold.limit(which, Some(limit), quota.window, spent, now.mono);
+                }
             }
         }
     }
@@ -269,9 +278,11 @@ impl Budget {
         let wait = retry_after.or(refill).unwrap_or(UNKNOWN_STEP);
         let wait = wait.min(LONGEST_HOLD);
         let held = self.hold.take().filter(|hold| hold.until > now.mono);
-        let until = held.as_ref().map_or(Mono::default(), |hold| hold.until).max(now.mono + wait);
-        let configured = held.map_or_else(|| self.configured(), |hold| hold.configured);
-        self.hold = Some(Hold { until, asked: now.mono, configured });
+        let mut hold = held.unwrap_or_else(|| Hold::new(now.mono, self.own_limits()));
+        let until = hold.until.max(now.mono + wait);
+        hold.until = until;
+        hold.close_passes();
+        self.hold = Some(hold);
         for limit in [Limit::Hour, Limit::Window, Limit::Left] {
             if let Some(meter) = self.meters.get_mut(&limit) {
                 meter.one_at(until, now.mono);
@@ -368,29 +379,31 @@ impl Budget {
         self.hold.as_ref().map(|hold| now.until(hold.until)).filter(|span| !span.is_zero())
     }
 
-    /// The limits of the settings.
-    fn configured(&self) -> BTreeMap<Limit, Meter> {
-        let limits = [Limit::Hour, Limit::Day];
+    /// The limits that hold for our own requests, whatever the tracker says is left.
+    fn own_limits(&self) -> BTreeMap<Limit, Meter> {
+        let limits = [Limit::Hour, Limit::Day, Limit::Window];
         limits.iter().filter_map(|limit| Some((*limit, self.meters.get(limit)?.clone()))).collect()
     }
 
-    /// Whether the request passes a hold. It still keeps to the settings.
     fn passes_hold(&mut self, now: Mono, spender: &Spender, cost: Cost) -> bool {
-        let least = match spender {
-            Spender::Read(Purpose::Manual) => MANUAL_PASS,
-            Spender::Read(Purpose::Refresh | Purpose::Turn) => UPKEEP_PASS,
-            _ => return false,
+        let points = self.meters.get(&Limit::Points);
+        let has_points = points.is_none_or(|m| m.wait(cost.points, 0, 0.0, now).is_zero());
+        let hold = self.hold.as_mut().filter(|hold| has_points && hold.until > now);
+        hold.is_some_and(|hold| hold.lets_through(now, spender, cost))
+    }
+
+    /// The tracker answers again: the pace is the steady one, as after any hold.
+    fn lift_hold(&mut self, now: Mono) {
+        let Some(hold) = self.hold.take() else {
+            return;
         };
-        let Some(hold) = self.hold.as_mut().filter(|hold| hold.until > now) else {
-            return false;
-        };
-        let may_pass = now.since(hold.asked) >= least
-            && hold.configured.values().all(|m| m.wait(cost.requests, 0, 0.0, now).is_zero());
-        if may_pass {
-            hold.asked = now;
-            hold.configured.values_mut().for_each(|meter| meter.spend(cost.requests, now));
+        let configured = |limit: &Limit| matches!(limit, Limit::Hour | Limit::Day);
+        self.meters.extend(hold.own_limits.into_iter().filter(|(limit, _)| configured(limit)));
+        for limit in [Limit::Window, Limit::Left] {
+            if let Some(meter) = self.meters.get_mut(&limit) {
+                meter.one_at(now, now);
+            }
         }
-        may_pass
     }
 
     fn reserve(&self) -> f64 {
@@ -457,16 +470,6 @@ impl Budget {
         let count = self.tools.entry(issue.clone()).or_default();
         *count = count.saturating_add(requests);
     }
-}
-
-/// The tracker refused a request, and wants silence.
-#[derive(Clone, Debug, PartialEq)]
-struct Hold {
-    until: Mono,
-    /// When it last refused, or was asked in spite of it.
-    asked: Mono,
-    /// The limits of the settings as they would be without the hold: what passes it keeps to them.
-    configured: BTreeMap<Limit, Meter>,
 }
 
 /// What is left of a tracker's budget, for people.

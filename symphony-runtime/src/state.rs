@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use symphony_core::Scope;
-use symphony_core::orchestrator::{Decisions, Job, Saved, Spent};
+use symphony_core::orchestrator::{Decisions, Job, Saved, Spent, StoppedIssue};
 use symphony_core::time::Wall;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
@@ -28,7 +28,10 @@ pub(crate) struct State {
     #[serde(default)]
     spent: Spent,
     #[serde(default)]
-    decisions: Decisions,
+    paused: bool,
+    /// What operators stopped, by the tracker's scope: the same id in another one is another issue.
+    #[serde(default)]
+    stopped: BTreeMap<Scope, Vec<StoppedIssue>>,
 }
 
 impl State {
@@ -85,19 +88,21 @@ impl State {
         self.spent.clone()
     }
 
-    /// What operators decided. The issues they stopped are those of one scope: the same id in
-    /// another one is another issue.
+    /// What operators decided about the issues of this scope.
     pub(crate) fn decisions(&self, scope: &Scope) -> Decisions {
-        let mut decisions = self.decisions.clone();
-        if self.scope.as_ref() != Some(scope) {
-            decisions.stopped.clear();
-        }
-        decisions
+        let stopped = self.stopped.get(scope).cloned().unwrap_or_default();
+        Decisions { paused: self.paused, stopped }
     }
 
     fn take(&mut self, saved: Saved) {
+        let Decisions { paused, stopped } = saved.decisions;
+        self.paused = paused;
+        if stopped.is_empty() {
+            self.stopped.remove(&saved.scope);
+        } else {
+            self.stopped.insert(saved.scope.clone(), stopped);
+        }
         self.scope = Some(saved.scope);
-        self.decisions = saved.decisions;
         self.last_runs = saved.last_runs;
         self.spent = saved.spent;
     }

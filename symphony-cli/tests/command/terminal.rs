@@ -277,9 +277,9 @@ fn rule_13_4_top_looks_at_a_service_elsewhere_and_finds_it_again() {
     assert!(shown.contains("PAUSED") && shown.contains("Running"), "the last state stays: {shown}");
     let port = address.rsplit(':').next().unwrap();
     let mut again = stage.start(&["run", "--port", port]);
-    again.log_until("run started");
-    terminal.wait_until("the new one", |shown| {
-        shown.starts_with("Symphony live") && !shown.contains("PAUSED") && shown.contains("▶MT-1")
+    again.log_until("starts are paused");
+    terminal.wait_until("the new one, as it was left", |shown| {
+        shown.starts_with("Symphony live PAUSED") && shown.contains("Blocked 1")
     });
     terminal.press(&["C-c"]);
     let shown = terminal.wait_for("sane");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::agent::{ThreadId, Tokens};
 use crate::failure::{Failure, FailureKind};
 use crate::issue::{Issue, IssueId, StateName};
-use crate::policy::{self, CONTINUATION_DELAY};
+use crate::policy::{self, CONTINUATION_DELAY, Standing};
 use crate::snapshot::Reason;
 use crate::time::{Mono, Now, Wall};
 use crate::workspace::{HostId, WorkspaceKey};
@@ -88,7 +88,14 @@ pub(super) enum Stage {
     /// A run lives.
     Running { run: RunId },
     /// A run was told to stop and still lives.
-    Stopping { run: RunId, why: StopReason, then: After, overdue: bool },
+    Stopping {
+        run: RunId,
+        why: StopReason,
+        then: After,
+        overdue: bool,
+        /// Whether an operator wants it stopped, whatever else was decided before or since.
+        by_operator: bool,
+    },
     /// The next attempt comes later, or as soon as it may when `ready`.
     Waiting { ready: bool },
     /// A person is needed.
@@ -347,20 +354,25 @@ impl Orchestrator {
             return;
         };
         match &mut claim.stage {
-            Stage::Stopping { then, .. } => then.escalate(after),
+            Stage::Stopping { then, by_operator, .. } => {
+                *by_operator |= why == StopReason::Operator;
+                then.escalate(after);
+            }
             Stage::Running { run } => {
                 let run = *run;
                 let mut then = after;
                 let mut bound = STOP_MARGIN;
                 if let Some(live) = self.runs.get_mut(&run) {
                     bound = bound.saturating_add(live.ends_within);
+                    live.finish_by = None;
                     // A finishing run may already have something graver to follow.
                     if let Some(decided) = live.then.take() {
                         then.escalate(decided);
                     }
                 }
                 self.turns.forget(run);
-                let stage = Stage::Stopping { run, why, then, overdue: false };
+                let by_operator = why == StopReason::Operator;
+                let stage = Stage::Stopping { run, why, then, overdue: false, by_operator };
                 self.enter(id, stage, Some(self.now.mono + bound));
                 self.effect(Effect::Stop { run, why });
                 self.notice_of(id, Some(run), Happened::Stopping { why });
@@ -371,8 +383,12 @@ impl Orchestrator {
 
     /// Removes the workspace of a terminal issue, if there is one, and then lets go (8.2).
     pub(super) fn clean(&mut self, id: &IssueId) {
-        let seen = self.claims.get(id).map(|claim| claim.seen);
-        if seen.is_some_and(|seen| self.kept.shows_alive_since(id, seen)) {
+        let Some(claim) = self.claims.get(id) else {
+            return;
+        };
+        // A newer list, or other settings, may say that it is not over.
+        let standing = policy::standing(&claim.issue, &self.settings().tracker);
+        if standing != Standing::Terminal || self.kept.shows_alive_since(id, claim.seen) {
             return self.release(id, ReleaseReason::NotEligible);
         }
         match self.record(id) {

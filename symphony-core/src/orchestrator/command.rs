@@ -77,11 +77,12 @@ impl Orchestrator {
 
     /// No new work; everything that lives is stopped; the rest is let go.
     fn shut_down(&mut self) {
-        // Saved first: what is let go below is still decided.
-        self.save();
         if std::mem::replace(&mut self.shutting_down, true) {
             return;
         }
+        // What is let go below is still decided.
+        self.stopped_at_end = self.decisions().stopped;
+        self.save();
         self.notice(Happened::ShuttingDown);
         let ids: Vec<IssueId> = self.claims.keys().cloned().collect();
         for id in ids {

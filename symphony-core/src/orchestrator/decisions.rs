@@ -4,27 +4,31 @@ use std::sync::Arc;
 
 use crate::issue::Issue;
 use crate::time::Now;
-use crate::workspace::HostId;
+use crate::workspace::{HostId, WorkspaceKey};
 
-use super::claim::{After, Claim, Stage};
+use super::claim::{Claim, Stage};
 use super::{BlockReason, Decisions, Happened, Orchestrator, ReadId, StoppedIssue};
 
 impl Orchestrator {
     /// What operators decided, for the next life. A run that is still ending because an operator
-    /// stopped it counts as stopped.
+    /// stopped it counts as stopped, and so does what was stopped when the service was told to end.
     pub(super) fn decisions(&self) -> Decisions {
         let stopped = self.claims.values().filter_map(|claim| {
             let (since, seen) = match &claim.stage {
                 Stage::Blocked { why: BlockReason::Operator, since, seen } => (since.wall, *seen),
-                Stage::Stopping { then: After::Block(BlockReason::Operator), .. } => {
-                    (self.now.wall, false)
-                }
+                Stage::Stopping { by_operator: true, .. } => (self.now.wall, false),
                 _ => return None,
             };
             let issue = Issue { description: None, ..Issue::clone(&claim.issue) };
             Some(StoppedIssue { issue, since, seen, attempt: claim.attempt })
         });
-        Decisions { paused: self.paused, stopped: stopped.collect() }
+        let mut stopped: Vec<StoppedIssue> = stopped.collect();
+        for earlier in &self.stopped_at_end {
+            if !stopped.iter().any(|known| known.issue.id == earlier.issue.id) {
+                stopped.push(earlier.clone());
+            }
+        }
+        Decisions { paused: self.paused, stopped }
     }
 
     /// Goes on with what operators decided in an earlier life: the issues are blocked as they were,
@@ -35,13 +39,13 @@ impl Orchestrator {
             self.notice(Happened::Paused);
         }
         for StoppedIssue { issue, since, seen, attempt } in decisions.stopped {
-            let Ok(key) = self.key_for(&issue) else {
+            let id = issue.id.clone();
+            // An identifier that cannot name a folder now may be another one when the issue starts.
+            let key = self.key_for(&issue);
+            let key = key.or_else(|_| WorkspaceKey::derive(&format!("stopped-{id}")));
+            let (Ok(key), true) = (key, issue.is_well_formed()) else {
                 continue;
             };
-            if !issue.is_well_formed() {
-                continue;
-            }
-            let id = issue.id.clone();
             let host = self.record(&id).map_or_else(HostId::local, |record| record.host.clone());
             // The monotonic clock of an earlier life says nothing here.
             let since = Now { mono: self.now.mono, wall: since };

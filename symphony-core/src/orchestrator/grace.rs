@@ -2,6 +2,7 @@
 //! (contract 8.2).
 
 use crate::issue::IssueId;
+use crate::policy::{self, Standing};
 
 use super::claim::After;
 use super::run::TurnStage;
@@ -60,6 +61,14 @@ impl Orchestrator {
         };
         run.finish_by = None;
         let after = run.then.take().unwrap_or(After::Clean);
+        // Other settings may have made it active since.
+        let is_active = self.claims.get(issue).is_some_and(|claim| {
+            policy::standing(&claim.issue, &self.configuration.settings.tracker) == Standing::Active
+        });
+        if is_active {
+            self.watch_run(id);
+            return true;
+        }
         let why = if after == After::Clean { StopReason::Terminal } else { StopReason::NotActive };
         self.stop(issue, why, after);
         true

@@ -312,11 +312,8 @@ impl Orchestrator {
         }
     }
 
-    /// Saves what must survive a restart. A service that ends has saved it before it let go.
+    /// Saves what must survive a restart.
     pub(super) fn save(&mut self) {
-        if self.shutting_down {
-            return;
-        }
         let jobs = [
             (Job::Candidates, self.jobs.candidates.last_wall),
             (Job::Refresh, self.jobs.refresh.last_wall),

@@ -79,6 +79,8 @@ pub struct Orchestrator {
     problems: Vec<Problem>,
     paused: bool,
     shutting_down: bool,
+    /// What operators had stopped when the service was told to end: its claims are let go.
+    stopped_at_end: Vec<StoppedIssue>,
 
     /// The one map of claims: what runs, waits or is blocked are views of it.
     claims: BTreeMap<IssueId, Claim>,
@@ -137,6 +139,7 @@ impl Orchestrator {
             problems: Vec::new(),
             paused: false,
             shutting_down: false,
+            stopped_at_end: Vec::new(),
             claims: BTreeMap::new(),
             runs: BTreeMap::new(),
             slots: Slots::default(),

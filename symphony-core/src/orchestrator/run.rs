@@ -309,13 +309,15 @@ impl Orchestrator {
         let Some(run) = self.runs.get_mut(&id) else {
             return;
         };
-        run.read_failures += 1;
+        // A limit is not the fault of this read: the session waits for it to pass.
+        let is_limited =
+            failure.kind == FailureKind::Tracker(crate::tracker::TrackerErrorKind::RateLimited);
+        run.read_failures += u32::from(!is_limited);
         if run.read_failures > TURN_READ_RETRIES {
-            let then = run.then.take().unwrap_or(After::Retry(failure));
-            self.finish(id, Some(then));
+            self.finish(id, Some(After::Retry(failure)));
         } else {
             let delay = asked_upkeep_wait(&failure)
-                .unwrap_or_else(|| policy::backoff(run.read_failures, max));
+                .unwrap_or_else(|| policy::backoff(run.read_failures.max(1), max));
             self.turns.wait(id, self.now.mono + delay);
         }
     }
@@ -370,6 +372,13 @@ impl Orchestrator {
         let (issue, key) = (run.issue.clone(), claim.key.clone());
         self.slots.vacate(&claim.issue.state, &claim.host);
         let (asked, why) = match &claim.stage {
+            // An issue that turns out to be active after all is not free: an operator stopped it.
+            Stage::Stopping {
+                then: After::Release(ReleaseReason::NotEligible),
+                why,
+                by_operator: true,
+                ..
+            } => (Some(After::Block(BlockReason::Operator)), Some(*why)),
             Stage::Stopping { then, why, .. } => (Some(then.clone()), Some(*why)),
             _ => (None, None),
         };

@@ -106,7 +106,14 @@ fn rule_12_6_the_trackers_retry_time_binds_everyone_and_ends_without_a_burst() {
     let pause = Duration::from_secs(600);
     world.budget.refused(world.now, Some(pause));
     for spender in spenders() {
-        assert!(world.ask(&spender).unwrap_err().retry_after >= pause);
+        let bound = match spender {
+            Spender::Read(Purpose::Manual) => Duration::from_secs(60),
+            Spender::Read(Purpose::Refresh | Purpose::Turn) => Duration::from_secs(300),
+            _ => pause,
+        };
+        // Of a copy: who is refused keeps a place.
+        let refused = world.budget.clone().admit(world.now, &spender, 0).unwrap_err();
+        assert!(refused.retry_after >= bound);
     }
     world.pass(599_999);
     assert_eq!(world.ask(&tool(1)).unwrap_err().limit, Limit::Held);
@@ -154,8 +161,8 @@ fn rule_12_6_an_operators_poll_passes_a_hold_once_a_minute() {
     world.pass(60_000);
     assert!(world.ask(&REFRESH).is_err(), "only an operator's passes");
     assert!(world.ask(&MANUAL).is_ok());
-    assert!(world.ask(&MANUAL).is_err());
     world.budget.refused(world.now, hour);
+    assert!(world.ask(&MANUAL).is_err());
     world.pass(59_999);
     assert!(world.ask(&MANUAL).is_err());
     world.pass(1);
@@ -337,4 +344,57 @@ fn rule_12_7_the_issues_with_the_most_tool_calls_are_counted_and_no_others() {
     let tools = world.budget.view(world.now).tools;
     assert_eq!(tools.len(), 256);
     assert!(tools["issue-7"] >= 990, "{tools:?}");
+}
+
+#[test]
+fn rule_12_6_each_purpose_passes_a_hold_by_itself_and_is_told_when() {
+    let mut world = World::new(BudgetSettings::default());
+    let turn = Spender::Read(Purpose::Turn);
+    world.budget.refused(world.now, Some(Duration::from_millis(HOUR)));
+    world.pass(30_000);
+    let told = world.ask(&REFRESH).unwrap_err().retry_after;
+    assert!(told >= Duration::from_secs(270) && told <= Duration::from_secs(280), "{told:?}");
+    world.pass(270_000);
+    for _ in 0..5 {
+        assert!(world.ask(&turn).is_ok());
+        world.pass(1_000);
+        assert!(world.ask(&REFRESH).is_ok(), "what a turn takes is not taken from a refresh");
+        world.budget.refused(world.now, Some(Duration::from_millis(HOUR)));
+        world.pass(299_000);
+        assert!(world.ask(&REFRESH).is_err());
+        world.pass(1_000);
+    }
+}
+
+#[test]
+fn rule_12_6_a_read_of_several_requests_passes_a_hold_as_one() {
+    let mut world = World::new(BudgetSettings::default());
+    world.budget.refused(world.now, Some(Duration::from_millis(HOUR)));
+    world.pass(60_000);
+    assert!(world.ask(&MANUAL).is_ok());
+    world.pass(300);
+    assert!(world.ask(&MANUAL).is_ok());
+    world.budget.refused(world.now, Some(Duration::from_millis(HOUR)));
+    assert!(world.ask(&MANUAL).is_err(), "unless it is refused again");
+}
+
+#[test]
+fn rule_12_6_equal_settings_do_not_close_a_hold_to_what_may_pass() {
+    let mut world = World::new(hourly(1000));
+    world.budget.refused(world.now, Some(Duration::from_millis(HOUR)));
+    world.budget.reconfigure(hourly(1000), world.now);
+    world.pass(300_000);
+    assert!(world.ask(&REFRESH).is_ok());
+}
+
+#[test]
+fn rule_12_6_a_tracker_that_answers_again_is_not_held_any_more() {
+    let mut world = World::new(BudgetSettings::default());
+    world.budget.refused(world.now, Some(Duration::from_millis(HOUR)));
+    world.pass(60_000);
+    let permit = world.ask(&MANUAL).expect("it passes");
+    world.learn(permit, 2500, 2400);
+    assert_eq!(world.budget.view(world.now).held_for, None);
+    world.pass(10_000);
+    assert!(world.ask(&CANDIDATES).is_ok());
 }

@@ -1,5 +1,6 @@
 //! Contract 4.7: what an operator decided survives a restart, clean or not.
 
+use symphony_core::Label;
 use symphony_core::orchestrator::{BlockReason, Command, Decisions};
 use symphony_core::snapshot::Reason;
 
@@ -112,4 +113,43 @@ fn rule_4_7_what_an_agent_asked_is_not_an_operators_decision() {
     desk.run("MT-1").asks("Which door?");
     assert_eq!(desk.saves().pop().expect("a save").decisions, Decisions::default());
     assert_eq!(desk.starts(), NONE);
+}
+
+#[test]
+fn rule_4_7_a_stop_outlives_an_issue_that_is_inactive_for_a_while() {
+    for stop_first in [true, false] {
+        let mut desk = Desk::with(|setup| {
+            setup.settings.tracker.required_labels = vec![Label::new("ready")];
+        });
+        desk.works_on([issue("MT-1").label("ready")]);
+        desk.board([issue("MT-1")]);
+        desk.live(30_000);
+        assert_eq!(desk.told(), ["stop MT-1: NotActive"]);
+        if stop_first {
+            desk.command(Command::Stop(id("MT-1")));
+        }
+        desk.board([issue("MT-1").label("ready")]);
+        desk.live(30_000);
+        if !stop_first {
+            desk.command(Command::Stop(id("MT-1")));
+        }
+        assert_eq!(desk.saves().pop().expect("a save").decisions.stopped.len(), 1);
+        desk.run("MT-1").stops();
+        desk.live(60_000);
+        assert_eq!((desk.starts(), desk.place("MT-1")), (vec![], Place::Blocked));
+    }
+}
+
+#[test]
+fn rule_4_7_what_is_decided_while_the_service_drains_is_saved() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1"), issue("MT-2")]);
+    desk.command(Command::Stop(id("MT-2")));
+    desk.run("MT-2").stops();
+    desk.command(Command::ShutDown);
+    desk.command(Command::Stop(id("MT-1")));
+    desk.command(Command::Pause);
+    let decisions = desk.saves().pop().expect("a save").decisions;
+    let stopped: Vec<_> = decisions.stopped.iter().map(|stopped| &stopped.issue.id).collect();
+    assert_eq!((decisions.paused, stopped), (true, vec![&id("MT-1"), &id("MT-2")]));
 }

@@ -636,3 +636,23 @@ fn rule_4_7_a_manual_poll_within_the_gap_comes_when_it_is_over() {
     desk.advance(1_500);
     assert_eq!(desk.asked().len(), 1);
 }
+
+#[test]
+fn rule_10_1_a_limit_does_not_use_up_the_tries_of_a_turn() {
+    let mut desk = Desk::with(|setup| setup.settings.codex.stall_timeout = None);
+    desk.works_on([issue("MT-1")]);
+    desk.run("MT-1").turn_ends();
+    for _ in 0..10 {
+        desk.advance(300_000);
+        for read in desk.reads() {
+            desk.answer_to_but(&read, |answer| {
+                answer.by_id = Some(Err(refused_until_tomorrow()));
+                let list = answer.candidates.take();
+                answer.candidates = list.map(|_| Err(refused_until_tomorrow()));
+            });
+        }
+    }
+    assert_eq!(desk.told(), NONE);
+    desk.live(300_000);
+    assert_eq!(desk.told(), ["next turn MT-1: 2"]);
+}

@@ -1,9 +1,9 @@
 //! Contract 6.4 and 8.2: an agent that moves its own issue may end its turn, and a run is booked by
 //! what became of its issue.
 
-use symphony_core::StateKind;
 use symphony_core::agent::{AgentErrorKind, AgentUpdate};
 use symphony_core::orchestrator::{Command, Happened, Outcome, StopReason};
+use symphony_core::{StateKind, StateSet};
 
 use crate::desk::{Desk, Draft, NONE, Place, id, issue};
 
@@ -168,6 +168,18 @@ fn rule_8_2_without_a_grace_every_move_stops_at_once() {
     desk.board([issue("MT-1").state("Done")]);
     desk.live(30_000);
     assert_eq!(desk.told(), ["stop MT-1: Terminal"]);
+}
+
+#[test]
+fn rule_2_7_a_grace_ends_when_a_reload_makes_the_issue_active() {
+    let mut desk = moved_by_its_agent("Done");
+    desk.reloads(|settings| {
+        settings.tracker.active_states = StateSet::new(["Todo", "In Progress", "Done"]);
+        settings.tracker.terminal_states = StateSet::new(["Cancelled"]);
+    });
+    desk.advance(60_000);
+    assert_eq!(desk.told(), NONE, "also while the tracker does not answer");
+    assert_eq!(desk.place("MT-1"), Place::Running);
 }
 
 // How a run is booked.

@@ -14,6 +14,7 @@ use symphony_core::{Issue, IssueId, Settings, WorkspaceRecord};
 
 use crate::claims::{Deeds, Entry, Outcome, Until, View};
 use crate::deliveries::{DeliveryBooks, Told};
+use crate::eligibility::{is_active, is_routable, is_terminal};
 use crate::holds::HoldBooks;
 use crate::pace::Pace;
 use crate::reads::ReadBook;
@@ -190,9 +191,14 @@ impl Books {
     /// The issues that an operator stopped and nobody has let go since (4.7).
     pub(crate) fn stopped_by_operator(&self) -> BTreeSet<IssueId> {
         let why = BlockReason::Operator;
-        let stopped = |entry: &&Entry| entry.view == View::Blocked { why: why.clone() };
+        let stopped = |entry: &&Entry| match &entry.view {
+            View::Running { run, stopping: Some(_) } => {
+                self.runs.get(run).is_some_and(|book| book.operator_stop)
+            }
+            view => *view == View::Blocked { why: why.clone() },
+        };
         let now = self.claims.values().filter(stopped).map(|entry| entry.issue.id.clone());
-        if self.shutting_down { self.stopped_at_end.clone() } else { now.collect() }
+        now.chain(self.stopped_at_end.iter().cloned()).collect()
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -255,7 +261,11 @@ impl Books {
                 .any(|(owner, removal)| owner != issue && removal.key().folded() == key);
             runs || goes
         });
-        if alive || lived_in {
+        // Other settings may say that it is not over after all.
+        let settings = &self.config.settings;
+        let revived =
+            self.claims.get(issue).is_some_and(|entry| !is_terminal(&entry.issue.state, settings));
+        if alive || lived_in || revived {
             return vec![Outcome::Cleaning, Outcome::Free];
         }
         match self.has_record(issue) {
@@ -270,6 +280,7 @@ impl Books {
     /// Takes in an event before the orchestrator does, and works out what it must come to.
     pub(crate) fn told(&mut self, now: Now, event: &Event, wakeup: Option<Mono>) -> Check {
         self.now = now;
+        self.withdraw_graces();
         self.step = StepBook {
             read_before: self.last_read,
             holds_before: self.holds.all.len(),
@@ -299,6 +310,19 @@ impl Books {
             || self.step.revised;
         self.pace.told(now.mono, event);
         Ok(())
+    }
+
+    /// A grace that is over stops nothing if other settings have made the issue active (2.7).
+    fn withdraw_graces(&mut self) {
+        let settings = Arc::clone(&self.config.settings);
+        for book in
+            self.runs.values_mut().filter(|book| book.grace.is_some_and(|by| by <= self.now.mono))
+        {
+            let issue = self.claims.get(&book.issue).map(|entry| &entry.issue);
+            if issue.is_some_and(|i| is_active(&i.state, &settings) && is_routable(i, &settings)) {
+                book.end_grace();
+            }
+        }
     }
 
     fn run_news(&mut self, run: RunId, news: &RunNews) {
@@ -429,6 +453,7 @@ impl Books {
             Command::PollNow => {}
             Command::Stop(issue) => {
                 if self.shutting_down {
+                    self.stop_in_drain(issue);
                     return;
                 }
                 let why = BlockReason::Operator;
@@ -467,6 +492,17 @@ impl Books {
                 }
             }
             Command::ShutDown => self.shut_down(),
+        }
+    }
+
+    /// A stop while the service drains changes nothing now, and counts in the next life.
+    fn stop_in_drain(&mut self, issue: &IssueId) {
+        let run = self.claims.get(issue).and_then(|entry| match &entry.view {
+            View::Running { run, .. } => Some(*run),
+            _ => None,
+        });
+        if let Some(book) = run.and_then(|run| self.runs.get_mut(&run)) {
+            book.operator_stop = true;
         }
     }
 

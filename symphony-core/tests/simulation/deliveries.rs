@@ -75,7 +75,10 @@ impl Books {
         let now = self.now.mono;
         let wanted = |id: &IssueId| self.deliveries.wanted.contains(id);
         for id in ids {
-            let waits_for_one = self.kept.list.iter().any(|issue| {
+            // As listed, or as a read before a start has shown it since.
+            let newer = self.kept.newer.get(id).into_iter().flatten();
+            let newer = newer.filter_map(|(_, view)| view.as_ref());
+            let waits_for_one = self.kept.list.iter().chain(newer).any(|issue| {
                 let mut blockers =
                     issue.blocked_by.iter().filter_map(|blocker| blocker.id.as_ref());
                 issue.id == *id && blockers.any(|other| ids.contains(other) && wanted(other))

@@ -59,7 +59,7 @@ impl Books {
         }
         // Within its grace the issue is over, whatever becomes of the turn (8.2).
         let decided = match book.over {
-            Some(_) if !matches!(book.finish, None | Some(FinishReason::Unreadable)) => None,
+            Some(_) if book.finish.is_some() => None,
             Some(StopReason::Terminal) => Some(self.cleaned(&book.issue)),
             Some(_) => Some(vec![Outcome::Free]),
             None => None,
@@ -129,6 +129,12 @@ impl Books {
         let sure_inactive = sure_inactive(book);
         // A read asked just before an operator's stop may or may not count (4.8).
         let mut open = if why == StopReason::Operator { outcomes.clone() } else { Vec::new() };
+        // The issue is active, and an operator stopped it: it waits for one (4.7).
+        let active = book.seen_active && !book.seen_inactive && !book.seen_terminal;
+        if book.operator_stop && active {
+            self.next_attempt(book);
+            return vec![Outcome::Blocked(BlockReason::Operator)];
+        }
         if raised && sure_terminal {
             open.extend(self.cleaned(&book.issue));
             return open;

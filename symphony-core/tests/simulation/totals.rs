@@ -72,7 +72,7 @@ impl Sums {
             Some((why, _)) => why == StopReason::Terminal,
             None => {
                 book.finish == Some(FinishReason::Terminal)
-                    || book.over == Some(StopReason::Terminal)
+                    || (book.finish.is_none() && book.over == Some(StopReason::Terminal))
             }
         };
         match (end, book.stop.map(|(why, _)| why)) {
@@ -85,7 +85,7 @@ impl Sums {
                 }
             }
             // Handed over within its grace: how it then ended may count or not.
-            _ if book.over.is_some() => {}
+            _ if book.over.is_some() && book.finish.is_none() => {}
             // What came while it was ending may count or not.
             _ if book.operator_stop
                 || book.seen_terminal

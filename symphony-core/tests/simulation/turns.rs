@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use symphony_core::orchestrator::{Effect, Happened, Query, ReadId, RunId, Step};
 use symphony_core::tracker::ById;
-use symphony_core::{Failure, Issue, IssueId};
+use symphony_core::tracker::TrackerErrorKind;
+use symphony_core::{Failure, FailureKind, Issue, IssueId};
 
 use crate::books::{Books, TurnAnswer};
 use crate::claims::View;
@@ -107,11 +108,16 @@ impl Books {
             .and_then(|book| book.pending.as_ref())
             .map_or(0, |pending| pending.failures)
             + 1;
+        // A limit is not the fault of the read, and uses up no try.
+        let kind = failure.map(|failure| failure.kind);
+        let limited = kind == Some(FailureKind::Tracker(TrackerErrorKind::RateLimited));
+        let failures = if limited { failures - 1 } else { failures };
         if failures > 3 {
             return vec![TurnAnswer::Finish(FinishReason::Unreadable)];
         }
-        let delay = failure.and_then(asked_upkeep_wait).unwrap_or_else(|| self.backoff(failures));
-        self.wait_again(run, self.now.mono + delay, 1);
+        let delay =
+            failure.and_then(asked_upkeep_wait).unwrap_or_else(|| self.backoff(failures.max(1)));
+        self.wait_again(run, self.now.mono + delay, u32::from(!limited));
         vec![TurnAnswer::Nothing]
     }
 
