@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rule_12_4_a_file_that_cannot_be_written_is_told_once_per_trouble_and_when_it_is_over() {
+    fn rule_12_4_each_trouble_with_the_state_file_is_told_once() {
         let mut troubles = Troubles::default();
         let mut told = |outcome: Result<(), &str>| troubles.note(outcome.map_err(Into::into));
         let trouble = |error: &str| Some(SaveNotice::Trouble(error.into()));

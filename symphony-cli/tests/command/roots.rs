@@ -129,7 +129,7 @@ fn rule_9_2_an_agent_that_closes_its_folder_and_the_root_stops_no_work() {
 }
 
 #[test]
-fn rule_12_4_a_state_that_cannot_be_written_is_told_once_and_not_with_every_poll() {
+fn rule_12_4_a_state_that_cannot_be_written_is_told_once() {
     let stage = Stage::new();
     stage.write("WORKFLOW.md", &workflow("", HOOK));
     let mut service = stage.start(&[]);
