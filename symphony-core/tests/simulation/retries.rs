@@ -9,6 +9,7 @@ use symphony_core::{Issue, StateKind};
 
 use crate::books::Books;
 use crate::claims::{Lineage, Outcome, Until};
+use crate::eligibility::is_terminal;
 use crate::runs::{FinishReason, RunBook};
 
 impl Lineage {
@@ -34,6 +35,9 @@ impl Books {
         };
         let took = self.now.mono.since(book.started.mono);
         let issue = self.claims.get(&book.issue).map(|entry| Arc::clone(&entry.issue));
+        // Other settings may say that it is not over after all.
+        let settings = Arc::clone(&self.config.settings);
+        let issue = issue.filter(|issue| is_terminal(&issue.state, &settings));
         self.sums.ended(&book, end, took, issue.and_then(|issue| is_completed(&issue)));
         self.pace.active(self.now.mono);
         let mut outcomes = self.after_run(run, &book, end);
