@@ -1,4 +1,4 @@
-//! A hold: the tracker refused a request and wants silence; and who may ask in spite of it.
+//! A hold: the tracker refused a request and wants silence. Some spenders may ask in spite of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

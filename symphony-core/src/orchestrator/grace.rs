@@ -12,7 +12,7 @@ impl Orchestrator {
     /// Lets the turn of an agent that moved its issue itself end, within `agent.finish_grace_ms`.
     /// Returns whether it may: else the run is to be stopped.
     ///
-    /// While a tool call is open nobody knows yet whether it is the one that moved the issue.
+    /// While a tool call is open it is unknown whether it is the one that moved the issue.
     pub(super) fn grant_grace(&mut self, id: RunId, after: After) -> bool {
         let grace = self.settings().agent.finish_grace;
         let Some(run) = self.runs.get_mut(&id) else {
