@@ -57,14 +57,24 @@ fn hidden(before: &str, line: &str, marked: &Range<usize>, hide: Hide) -> Vec<Ra
         return vec![whole];
     }
     let mut found = Vec::new();
+    let mut told = 0..0;
     for (at, separator) in line.match_indices([':', '=']) {
         let value = at + 1..whole.end;
         if hide == Hide::AndTheMarked && at >= marked.start {
             found.push(trimmed(line, value));
             break;
         }
-        if is_secret_name(name_before(&line[..at])) {
-            found.push(value_at(line, value, separator));
+        let (name, value) = (name_before(&line[..at]), value_at(line, value, separator));
+        let holds_the_marked = value.start <= marked.start && marked.end <= value.end;
+        let is_the_marked = marked.contains(&(at - name.len()));
+        if is_the_marked {
+            told = value.clone(); // what is wrong is shown, unless it is a secret
+        }
+        // Another key of a list in braces may be unknown, and its value anything.
+        let is_neighbour =
+            line[..at].contains('{') && !holds_the_marked && !is_the_marked && !told.contains(&at);
+        if is_neighbour || is_secret_name(name) {
+            found.push(value);
         }
     }
     found.retain(|range: &Range<usize>| !range.is_empty());
@@ -136,6 +146,10 @@ mod tests {
         );
         assert_eq!(secrets("password: \"lin_x", "\"lin_x"), "password: <***>");
         assert_eq!(secrets("max_turns: 0", "max_turns"), "<max_turns>: 0");
+        assert_eq!(
+            secrets("t: {kind: x, pat: lin_y, endpoint: http://z, n: 5}", "endpoint"),
+            "t: {kind: ***, pat: ***, <endpoint>: http://z, n: ***}"
+        );
         assert_eq!(secrets("token:", "token"), "<token>:");
     }
 
@@ -144,6 +158,7 @@ mod tests {
         let unknown = |line, word| shown("", line, word, Hide::AndTheMarked);
         assert_eq!(unknown("  colour: {a: lin_x}", "colour"), "  <colour>: ***");
         assert_eq!(unknown("{api_key: x, colour: b}", "colour"), "{api_key: ***, <colour>: ***");
+        assert_eq!(unknown("{pat: lin_x, colour: b}", "colour"), "{pat: ***, <colour>: ***");
         assert_eq!(unknown("colour=lin_x", "colour=lin_x"), "<colour=***>");
         assert_eq!(unknown("colour", "colour"), "<colour>");
     }

@@ -36,7 +36,7 @@ const SECRET: [&str; 15] = [
 ];
 
 /// How the name of a setting ends whose value may be a secret, in the same spelling.
-const SECRET_ENDINGS: [&str; 11] = [
+const SECRET_ENDINGS: [&str; 14] = [
     "accesskey",
     "apikey",
     "authorization",
@@ -44,9 +44,12 @@ const SECRET_ENDINGS: [&str; 11] = [
     "credential",
     "credentials",
     "passphrase",
+    "passwd",
     "password",
     "privatekey",
     "secret",
+    "secretkey",
+    "signingkey",
     "token",
 ];
 

@@ -139,6 +139,11 @@ impl Connection {
         self.is_trusted.store(true, Ordering::Relaxed);
     }
 
+    /// A wrong token came: behind a proxy the connection may be another client's now.
+    pub(crate) fn distrust(&self) {
+        self.is_trusted.store(false, Ordering::Relaxed);
+    }
+
     /// Returns when the connection is evicted.
     pub(crate) async fn until_evicted(&self) {
         self.evicted.cancelled().await;

@@ -15,6 +15,13 @@ use crate::connections::Connection;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Peer(IpAddr);
 
+impl Peer {
+    /// Whether the peer is on this machine.
+    pub(crate) const fn is_loopback(self) -> bool {
+        self.0.is_loopback()
+    }
+}
+
 impl From<SocketAddr> for Peer {
     fn from(address: SocketAddr) -> Self {
         Self(match address.ip().to_canonical() {

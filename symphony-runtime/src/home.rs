@@ -7,7 +7,7 @@ use symphony_core::orchestrator::RunId;
 use symphony_host::{EarlierLife, Host, ProcessId, SweepError};
 use tracing::warn;
 
-use crate::disk::{DiskError, Root, blocking};
+use crate::disk::{DiskError, OWN, Root, blocking};
 use crate::plain::safe;
 
 /// The root that this life began with, whatever root is in force by now.
@@ -69,8 +69,14 @@ async fn end_leftovers(host: &dyn Host, root: &Arc<Root>) -> Result<(), Leftover
         move || root.read_home()
     });
     let Some(home) = elsewhere.await? else { return Ok(()) };
-    match blocking(move || Root::open(home)).await {
-        Ok(home) => sweep(host, &Arc::new(home)).await?,
+    // The file may be anybody's words: a folder that no service began in is neither opened nor changed.
+    let was_home = |home: &std::path::Path| {
+        let state = home.join(OWN).join(crate::state::FILE);
+        std::fs::symlink_metadata(state).is_ok_and(|state| state.is_file())
+    };
+    match blocking(move || was_home(&home).then(|| Root::open(home)).transpose()).await {
+        Ok(None) => warn!("no service began where this root says that the last one did"),
+        Ok(Some(home)) => sweep(host, &Arc::new(home)).await?,
         // Whoever holds it, perhaps this service, has ended what was left there.
         Err(DiskError::Locked { .. }) => {}
         Err(error) => warn!(%error, "what an earlier life left elsewhere cannot be looked for"),

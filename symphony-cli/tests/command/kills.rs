@@ -24,7 +24,7 @@ fn run(end: impl FnOnce(Shape), shape: Shape) {
 fn terminal_state(shape: Shape) {
     let mut trial = Trial::begin(shape, "hang", "");
     trial.board("Done", "hang");
-    trial.run_ends("run stopped");
+    trial.run_ends("run ended");
     trial.service.log_until("workspace removed");
     assert!(!trial.stage.path("work/MT-1").exists());
 }
@@ -119,7 +119,7 @@ impl Trial {
              workspace:\n  root: ./work\npolling:\n  interval_ms: 100\n\
              hooks:\n  timeout_ms: {hook_timeout}\n  after_run: echo ran >> ../../after_run.txt\n  \
              before_run: |\n    {}\n\
-             agent:\n  kind: scripted\n  stop_grace_ms: 50\n  finish_grace_ms: 100\n{more}---\nWait.\n",
+             agent:\n  kind: scripted\n  stop_grace_ms: 50\n{more}---\nWait.\n",
             script.replace('\n', "\n    "),
         );
         stage.write("WORKFLOW.md", &file);

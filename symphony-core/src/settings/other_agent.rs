@@ -61,6 +61,9 @@ const HINTS: [&str; 4] = ["agent.command", "agent.name", "agent.default", "runne
 /// Keys within a list of agents that name one.
 const MEMBERS: [&str; 6] = ["kind", "type", "backend", "provider", "command", "default"];
 
+/// What packages and wrappers add to an agent's name.
+const SUFFIXES: [&str; 3] = ["acp", "ai", "sh"];
+
 /// How far down such a list is looked at.
 const DEEPEST: usize = 4;
 
@@ -132,17 +135,27 @@ fn mention(r: &Reader<'_>, path: &str) -> Option<Mention> {
 
 fn of_text(path: String, entry: &Entry) -> Option<Mention> {
     let Node::Scalar(Value::String(text)) = &entry.value else { return None };
-    let program = program(text);
-    let name = folded(program);
+    let mut named = text.split_whitespace().filter_map(agent_of);
+    Some(Mention { path, at: entry.at, agent: named.next().unwrap_or(Named::Unknown) })
+}
+
+/// The agent that a word of a command names: a program, with or without its path, or a package.
+///
+/// The first such word decides. So what starts the program (`npx -y`, `timeout 1h`, `bash -lc`)
+/// need not be known, and folders that are called like an agent come too late to matter.
+fn agent_of(word: &str) -> Option<Named> {
+    let word = word.trim_matches(['"', '\'', '`', '(', ')', ';']);
+    let name = word.rsplit('/').next().unwrap_or(word);
+    let name = name.split('@').find(|part| !part.is_empty())?;
+    let folded = folded(name);
     // Codex's own account is OpenAI's.
-    let agent = if folded(text).contains("codex") || name == "openai" {
-        Named::Codex
-    } else if OTHERS.contains(&name.as_str()) {
-        Named::Known(plain(program, LONGEST))
-    } else {
-        Named::Unknown
-    };
-    Some(Mention { path, at: entry.at, agent })
+    if folded.contains("codex") || folded == "openai" {
+        return Some(Named::Codex);
+    }
+    let stripped = SUFFIXES.iter().find_map(|suffix| folded.strip_suffix(suffix));
+    let is_known = |name: &str| OTHERS.contains(&name);
+    let is_other = is_known(&folded) || stripped.is_some_and(is_known);
+    is_other.then(|| Named::Known(plain(name, LONGEST)))
 }
 
 /// A section of another agent's.
@@ -164,18 +177,6 @@ fn listed(map: &Map, path: &str, depth: usize, found: &mut Vec<Mention>) {
     }
 }
 
-/// The program of a command: its file name, without variables that are set for it and without what
-/// only starts it.
-fn program(command: &str) -> &str {
-    let is_before = |word: &&str| {
-        let is_variable = !word.starts_with(['$', '/', '.']) && word.contains('=');
-        is_variable || matches!(*word, "exec" | "env" | "nohup" | "npx" | "-y" | "bunx" | "uvx")
-    };
-    let word = command.split_whitespace().find(|word| !is_before(word)).unwrap_or_default();
-    let word = word.trim_matches(['"', '\'']);
-    word.rsplit('/').next().unwrap_or(word)
-}
-
 /// A name in lower case, without what joins its words.
 fn folded(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
@@ -186,16 +187,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_program_of_a_command_is_its_first_real_word() {
+    fn rule_2_10_the_first_word_that_is_an_agent_names_it() {
+        let named = |command: &str| command.split_whitespace().find_map(agent_of);
         for (command, expected) in [
             ("claude -p --verbose", "claude"),
             ("A=1 B='x' exec /usr/bin/cursor-agent --force", "cursor-agent"),
             ("npx -y @google/gemini-cli", "gemini-cli"),
+            ("npx --yes @anthropic-ai/claude-code@latest", "claude-code"),
+            ("npx opencode-ai", "opencode-ai"),
+            ("bash -lc \"claude -p\"", "claude"),
+            ("timeout 1h claude", "claude"),
+            ("cd x && pnpm dlx claude-code-acp", "claude-code-acp"),
+            ("sudo -u a claude --add-dir ~/src/codex", "claude"),
+            ("./claude.sh", "claude.sh"),
             ("\"opencode\" serve", "opencode"),
-            ("codex app-server", "codex"),
-            ("", ""),
         ] {
-            assert_eq!(program(command), expected, "{command}");
+            assert_eq!(named(command), Some(Named::Known(expected.to_owned())), "{command}");
+        }
+        for command in [
+            "codex app-server",
+            "codex exec --profile claude",
+            "/opt/bin/codex",
+            "npx @openai/codex@0.166 app-server",
+            "./run-codex.sh",
+        ] {
+            assert_eq!(named(command), Some(Named::Codex), "{command}");
+        }
+        for command in ["", "echo", "@", "./agent.sh --fast"] {
+            assert_eq!(named(command), None, "{command}");
         }
     }
 }

@@ -387,6 +387,8 @@ async fn rule_13_3_wrong_tokens_are_rate_limited_and_counted() {
     assert!(wrong >= 30 && refused >= 100, "{wrong} looked at, {refused} not");
     assert_eq!(stage.get("/api/v1/state").await.status, 401, "who shows none is asked for one");
     assert_eq!(stage.get("/healthz").await.status, 200);
+    // On loopback an agent must not be able to lock its operator out.
+    assert_eq!(stage.ask("GET", "/api/v1/state", &right, "").await.status, 200);
     assert_eq!(stage.ask_from(2, "GET", "/api/v1/state", &right, "").await.status, 200);
     let metrics = stage.ask_from(2, "GET", "/metrics", &right, "").await.body;
     assert!(metrics.contains(&format!("symphony_http_wrong_tokens_total {wrong}\n")), "{metrics}");

@@ -34,7 +34,7 @@ use symphony_core::workspace::OpenFolder;
 use symphony_core::{WorkspaceKey, WorkspaceRecord};
 
 pub use lock::LockHolder;
-pub(crate) use root::Root;
+pub(crate) use root::{OWN, Root};
 
 /// What can go wrong with a workspace or its root.
 #[derive(Debug, thiserror::Error)]

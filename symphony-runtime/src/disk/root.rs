@@ -21,7 +21,7 @@ use super::lock::Lock;
 use super::{DiskError, Made, Opened, folder, mode, processes, record};
 
 /// The name of Symphony's own folder under a root: no key contains its first character.
-const OWN: &str = "~symphony";
+pub(crate) const OWN: &str = "~symphony";
 
 /// The file that leads to where the service began.
 const HOME: &str = "home";
@@ -289,6 +289,8 @@ impl Root {
     /// Removes a workspace: first aside, so that nothing half-removed is ever entered.
     pub(super) fn remove_workspace(&self, key: &WorkspaceKey) -> Result<(), DiskError> {
         let path = self.path.join(key.as_str());
+        // Under a root that is not ours any more the folder may be another service's.
+        self.check_hold()?;
         self.restore_modes();
         if file_type(&self.handle, key.as_str()) == Some(FileType::Symlink) {
             return Err(DiskError::Symlink { path });

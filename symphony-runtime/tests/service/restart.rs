@@ -55,6 +55,21 @@ async fn rule_14_3_a_service_that_has_ended_lets_another_one_have_its_root() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rule_14_3_a_forged_home_changes_no_other_folder() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let stage = Stage::new(Script::new());
+    assert_eq!(stage.start().await.shut_down().await, Ended::Drained);
+    let victim = tempfile::tempdir().unwrap();
+    fs::set_permissions(victim.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let victims = victim.path().to_str().unwrap();
+    fs::write(stage.root().join("~symphony/home"), victims).unwrap();
+    assert_eq!(stage.start().await.shut_down().await, Ended::Drained);
+    let mode = fs::metadata(victim.path()).unwrap().permissions().mode();
+    assert_eq!((mode & 0o777, fs::read_dir(victim.path()).unwrap().count()), (0o755, 0));
+    assert!(!stage.root().join("~symphony/home").exists(), "it is not believed again");
+}
+
+#[tokio::test(start_paused = true)]
 async fn rule_4_1_a_bad_file_is_a_startup_failure_with_every_problem() {
     let stage = Stage::new(Script::new());
     let error = stage.builder().build().await.unwrap_err().to_string();
