@@ -146,6 +146,9 @@ impl Orchestrator {
                 self.touch();
             }
             self.kept.fingerprint = fingerprint;
+        } else {
+            // Not known: the first list after activity is switched on is news.
+            self.kept.fingerprint = 0;
         }
         self.kept.issues = list.issues;
         self.kept.repeats.take();

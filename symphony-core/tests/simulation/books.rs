@@ -309,6 +309,7 @@ impl Books {
         ) || self.step.checked_back
             || self.step.revised;
         self.pace.told(now.mono, event);
+        self.withdraw_graces();
         Ok(())
     }
 

@@ -237,7 +237,7 @@ impl Books {
             }
             Purpose::Check(ids) => self.check_answered(read, ids, stale, answer.by_id.as_ref()),
             Purpose::Turn(ids) => self.turns_answered(read, ids, stale, answer.by_id.as_ref()),
-            Purpose::Strays => self.strays_answered(answer),
+            Purpose::Strays => self.strays_answered(read, answer),
             Purpose::Delivery { .. } if stale => {}
             Purpose::Delivery { claimed, others } => {
                 self.delivery_answered(read, claimed, others, answer.by_id.as_ref());
@@ -480,7 +480,7 @@ impl Books {
         }
     }
 
-    fn strays_answered(&mut self, answer: &Answer) {
+    fn strays_answered(&mut self, read: ReadId, answer: &Answer) {
         let Some(Ok(candidates)) = &answer.candidates else {
             return;
         };
@@ -491,6 +491,7 @@ impl Books {
                 continue;
             };
             let id = &issue.id;
+            self.newer(read, id, &Said::Issue(issue));
             let sure = is_terminal(&issue.state, &settings)
                 && !self.shutting_down
                 && !self.claims.contains_key(id)
