@@ -10,7 +10,7 @@
 //!   tools and checks half of it; refresh and turn ends may use everything.
 //! - A line: who was refused keeps a place, so that the fastest to ask again does not win. Floors
 //!   end for who waited long enough, so nobody waits for ever.
-//! - A hold: when the tracker itself refused, nobody asks until then. Reads of claimed issues pass it
+//! - A hold: when the tracker itself refused, no spender asks until then. Reads of claimed issues pass it
 //!   every five minutes, an operator's poll once a minute.
 
 mod hold;

@@ -45,7 +45,7 @@ pub(super) struct Claim {
     pub(super) unchanged_ends: u32,
     /// The conversation that the next run goes on with, if it is with the same agent.
     pub(super) thread: Option<Thread>,
-    /// Whether that conversation ended with a question that nobody has answered.
+    /// Whether that conversation ended with a question that has no answer.
     pub(super) unanswered: bool,
     /// What of each conversation's tokens is in the totals already.
     pub(super) counted: BTreeMap<ThreadId, Tokens>,

@@ -471,7 +471,7 @@ pub struct Start {
     pub record: Option<WorkspaceRecord>,
     /// A conversation to go on with (contract 10.3).
     pub resume: Option<ThreadId>,
-    /// Whether that conversation ended with a question that nobody has answered (contract 10.6).
+    /// Whether that conversation ended with a question that has no answer (contract 10.6).
     #[serde(default)]
     pub unanswered: bool,
     /// How many turns it may have.

@@ -28,7 +28,7 @@ impl Orchestrator {
         true
     }
 
-    /// A tool call ended. If none of them changed the issue, somebody else moved it.
+    /// A tool call ended. If no call changed the tracker, the move was not the agent's.
     pub(super) fn tool_ended(&mut self, id: RunId, changed_issue: bool) {
         let now = self.now.mono;
         if let Some(run) = self.runs.get_mut(&id) {
