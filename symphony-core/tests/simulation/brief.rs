@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use symphony_core::Issue;
 use symphony_core::orchestrator::{Answer, Effect, Event, Notice, Query};
-use symphony_core::tracker::{ById, Candidates};
+use symphony_core::tracker::{ById, CandidateQuery, Candidates};
 
 /// One event.
 pub(crate) fn event(event: &Event) -> String {
@@ -110,6 +110,22 @@ pub(crate) fn effect(effect: &Effect) -> String {
         Effect::Save(saved) => format!("save {:?}", saved.last_runs),
         other => format!("{other:?}"),
     }
+}
+
+/// One effect, with everything in it. A read is spelled as the one question that it is: a list of
+/// states with how many are enough, and ids.
+pub(crate) fn whole_effect(effect: &Effect) -> String {
+    let Effect::Read { read, generation, purpose, query } = effect else {
+        return format!("{effect:?}");
+    };
+    let (list, ids) = match query {
+        Query::Poll(poll) => (poll.candidates.clone(), poll.ids.as_slice()),
+        Query::ByIds(ids) => (None, ids.as_slice()),
+        Query::ByStates(states) => {
+            (Some(CandidateQuery { states: states.clone(), enough: usize::MAX }), &[][..])
+        }
+    };
+    format!("{read:?} of {generation:?} for {purpose:?}: {list:?} {ids:?}")
 }
 
 /// One notice.

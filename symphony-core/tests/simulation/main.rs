@@ -3,6 +3,8 @@
 //! `SYMPHONY_SIM_WORLDS` says how many worlds there are (500). `SYMPHONY_SIM_EXTRA` adds a hundred
 //! from that seed on: the tests take it from the commit, so that each commit explores new ones.
 //! `SYMPHONY_SIM_SEED` replays one, a seed or a whole plan as a failure prints it, with every step.
+//! `SYMPHONY_SIM_TRACE` names a file for the hash of every world's events, steps and snapshots, or
+//! with `SYMPHONY_SIM_SEED` for their text: it tells whether two orchestrators do the same.
 //! `SYMPHONY_SIM_SURVEY` runs all worlds and names every failure in a line.
 #![expect(
     clippy::disallowed_methods,
@@ -62,9 +64,13 @@ const EXTRA_WORLDS: u64 = 100;
 
 #[test]
 fn worlds_keep_every_rule() {
+    let trace = std::env::var_os("SYMPHONY_SIM_TRACE");
     if let Ok(text) = std::env::var("SYMPHONY_SIM_SEED") {
         let plan: Plan = text.parse().expect("SYMPHONY_SIM_SEED");
-        let outcome = run(&plan, Grain::Print);
+        let outcome = run(&plan, if trace.is_some() { Grain::Text } else { Grain::Print });
+        if let Some(file) = trace {
+            std::fs::write(file, &outcome.trace.text).expect("SYMPHONY_SIM_TRACE");
+        }
         println!("{plan}: {} events", outcome.events);
         assert_eq!(outcome.result, Ok(()));
         return;
@@ -77,8 +83,13 @@ fn worlds_keep_every_rule() {
     }
     let survey = std::env::var("SYMPHONY_SIM_SURVEY").is_ok();
     let detail = if survey { Detail::Survey } else { Detail::Report };
-    let session = Session::run((0..worlds).chain(extra.into_iter().flatten()), detail);
+    let grain = if trace.is_some() { Grain::Hash } else { Grain::None };
+    let session = Session::run((0..worlds).chain(extra.into_iter().flatten()), detail, grain);
     println!("{session}");
+    if let Some(file) = trace {
+        let lines = session.traces.iter().map(|(plan, hash)| format!("{plan} {hash:016x}\n"));
+        std::fs::write(file, lines.collect::<String>()).expect("SYMPHONY_SIM_TRACE");
+    }
     for failure in &session.failures {
         println!("{failure}");
     }

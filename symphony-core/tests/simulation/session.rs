@@ -1,5 +1,6 @@
 //! Many worlds on both cores, what came of them, and the report of a failure.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -51,11 +52,13 @@ pub(crate) struct Session {
     took: Duration,
     pub(crate) tally: Tally,
     pub(crate) failures: Vec<String>,
+    /// The number of each world's trace, by its plan, where that was asked for.
+    pub(crate) traces: BTreeMap<String, u64>,
 }
 
 impl Session {
     /// First the plans that once failed, then those of these seeds.
-    pub(crate) fn run(seeds: impl Iterator<Item = u64>, detail: Detail) -> Self {
+    pub(crate) fn run(seeds: impl Iterator<Item = u64>, detail: Detail, grain: Grain) -> Self {
         let mut plans: Vec<Plan> = include_str!("seeds.txt")
             .lines()
             .map(|line| line.split('#').next().unwrap_or_default().trim())
@@ -70,7 +73,7 @@ impl Session {
             for _ in 0..THREADS {
                 scope.spawn(|| {
                     while let Some(plan) = plans.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if !Self::one(&session, plan, detail) {
+                        if !Self::one(&session, plan, detail, grain) {
                             break;
                         }
                     }
@@ -83,9 +86,9 @@ impl Session {
     }
 
     /// One world; false when there are failures enough.
-    fn one(session: &Mutex<Self>, plan: &Plan, detail: Detail) -> bool {
+    fn one(session: &Mutex<Self>, plan: &Plan, detail: Detail, grain: Grain) -> bool {
         let began = on_core();
-        let outcome = run(plan, Grain::None);
+        let outcome = run(plan, grain);
         let busy = on_core().saturating_sub(began);
         // One world in a hundred runs twice more, with its trace, and must be the same.
         let twice = plan.seed % 100 == 7;
@@ -106,6 +109,9 @@ impl Session {
         session.busy += busy;
         session.tally.add(&outcome.tally);
         session.failures.extend(failure);
+        if grain == Grain::Hash {
+            session.traces.insert(plan.to_string(), outcome.trace.hash());
+        }
         detail == Detail::Survey || session.failures.len() < MOST_FAILURES
     }
 }

@@ -1,10 +1,11 @@
-//! What happened in a world, in three grains: nothing, a hash, or every line.
+//! What happened in a world, from nothing through a hash to the whole text.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use symphony_core::orchestrator::{Configuration, Event, Restored, Step};
-use symphony_core::time::Now;
+use symphony_core::time::{Mono, Now};
+use symphony_core::{Orchestrator, snapshot::Snapshot};
 
 use crate::brief;
 
@@ -15,6 +16,8 @@ pub(crate) enum Grain {
     None,
     /// One number that two equal runs share.
     Hash,
+    /// The text of which that number is the hash.
+    Text,
     /// The last lines, for a failure's report.
     Last(usize),
     /// Everything, printed as it happens.
@@ -38,13 +41,20 @@ pub(crate) struct Life {
 pub(crate) struct Trace {
     grain: Grain,
     hash: u64,
+    pub(crate) text: String,
     pub(crate) lines: VecDeque<String>,
     pub(crate) lives: Vec<Life>,
 }
 
 impl Trace {
     pub(crate) fn new(grain: Grain) -> Self {
-        Self { grain, hash: 0xcbf2_9ce4_8422_2325, lines: VecDeque::new(), lives: Vec::new() }
+        Self {
+            grain,
+            hash: 0xcbf2_9ce4_8422_2325,
+            text: String::new(),
+            lines: VecDeque::new(),
+            lives: Vec::new(),
+        }
     }
 
     /// The number that two equal runs share.
@@ -72,14 +82,24 @@ impl Trace {
         self.write(now, first, || format!("a life begins: {restored:?} {config:?}"));
     }
 
-    /// One step.
-    pub(crate) fn step(&mut self, now: Now, event: Event, step: &Step) {
-        let full = self.grain == Grain::Hash;
-        self.write(now, step, || if full { format!("{event:?}") } else { brief::event(&event) });
+    /// One step, and the wake-up that is asked for after it.
+    pub(crate) fn step(&mut self, now: Now, event: Event, step: &Step, wakeup: Option<Mono>) {
+        let whole = self.is_whole();
+        self.write(now, step, || {
+            if whole { format!("{event:?} until {wakeup:?}") } else { brief::event(&event) }
+        });
         if self.grain == Grain::Record
             && let Some(life) = self.lives.last_mut()
         {
             life.events.push((now, event, step.clone()));
+        }
+    }
+
+    /// What people are shown.
+    pub(crate) fn shown(&mut self, orchestrator: &Orchestrator, snapshot: &Snapshot) {
+        if self.is_whole() {
+            let explanation = orchestrator.explain();
+            self.keep(&format!("{snapshot:?}\n{explanation:?}\n"));
         }
     }
 
@@ -88,23 +108,39 @@ impl Trace {
         self.write(now, &Step::default(), || format!("({what})"));
     }
 
+    /// Whether everything counts, not only what people read.
+    const fn is_whole(&self) -> bool {
+        matches!(self.grain, Grain::Hash | Grain::Text)
+    }
+
+    fn keep(&mut self, text: &str) {
+        if self.grain == Grain::Text {
+            self.text.push_str(text);
+        }
+        for byte in text.as_bytes() {
+            self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+
     fn write(&mut self, now: Now, step: &Step, what: impl FnOnce() -> String) {
         let time = now.mono.as_millis();
-        let (mut line, indent) = (String::new(), "\n             ");
+        let mut line = String::new();
         // Writing into a String cannot fail.
-        let _ = match self.grain {
-            Grain::None | Grain::Record => return,
-            Grain::Hash => write!(line, "{time} {} {step:?}", what()),
-            Grain::Last(_) | Grain::Print => write!(line, "{time:>12} {}", what()),
-        };
         match self.grain {
-            Grain::Hash => {
-                for byte in line.as_bytes() {
-                    self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+            Grain::None | Grain::Record => return,
+            Grain::Hash | Grain::Text => {
+                let _ = writeln!(line, "{time} {}", what());
+                for effect in &step.effects {
+                    let _ = writeln!(line, "-> {}", brief::whole_effect(effect));
                 }
-                return;
+                for notice in &step.notices {
+                    let _ = writeln!(line, " . {notice:?}");
+                }
+                return self.keep(&line);
             }
-            _ => {
+            Grain::Last(_) | Grain::Print => {
+                let indent = "\n             ";
+                let _ = write!(line, "{time:>12} {}", what());
                 for effect in &step.effects {
                     let _ = write!(line, "{indent}-> {}", brief::effect(effect));
                 }

@@ -500,7 +500,7 @@ impl World {
         let kept = self.trace.wants_events().then(|| event.clone());
         let step = self.orchestrator.handle(now, event);
         if let Some(event) = kept {
-            self.trace.step(now, event, &step);
+            self.trace.step(now, event, &step, self.orchestrator.next_wakeup());
         }
         let quiet = light && step.effects.is_empty() && step.notices.is_empty();
         self.after_step(step, !quiet || self.events.is_multiple_of(64))
@@ -523,6 +523,9 @@ impl World {
     fn look(&mut self, wakeup: Option<Mono>) -> Check {
         let now = self.now();
         let snapshot = self.orchestrator.snapshot(now);
+        if self.events.is_multiple_of(32) {
+            self.trace.shown(&self.orchestrator, &snapshot);
+        }
         let books = &mut self.books;
         books.settle(&snapshot)?;
         books.check_liveness(&snapshot, wakeup)?;
