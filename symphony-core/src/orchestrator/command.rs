@@ -1,26 +1,26 @@
 //! What operators and reloads change (contract 2.6, 2.7, 4.7, 14.2).
 
+use std::sync::Arc;
+
 use crate::failure::FailureKind;
-use crate::issue::IssueId;
+use crate::issue::{Issue, IssueId};
 use crate::problem::Problem;
 use crate::settings::TrackerSettings;
+use crate::time::Now;
+use crate::workspace::{HostId, WorkspaceKey};
 
-use super::claim::{After, Origin, Stage};
-use super::kept::Kept;
-use super::read::Asked;
+use super::claims::{After, Claim, Origin, Stage};
+use super::reads::Asked;
 use super::{
-    BlockReason, Command, Configuration, Happened, Orchestrator, ReadId, ReleaseReason, RunId,
-    StopReason, Workspaces,
+    BlockReason, Command, Configuration, Decisions, Happened, Orchestrator, ReadId, ReleaseReason,
+    RunId, StopReason, StoppedIssue, Workspaces,
 };
 
 impl Orchestrator {
     pub(super) fn command(&mut self, command: Command) {
-        self.touch();
+        self.pacing.touch(self.now.mono);
         match command {
-            Command::PollNow => {
-                self.jobs.candidates.manual = true;
-                self.jobs.refresh.manual = true;
-            }
+            Command::PollNow => self.reads.jobs.wish(),
             Command::Pause => self.pause(),
             Command::Resume => self.resume(),
             Command::Stop(id) => {
@@ -31,7 +31,12 @@ impl Orchestrator {
                 self.retry_by_operator(&id);
                 self.save();
             }
-            Command::ClearHolds => self.clear_holds(),
+            Command::ClearHolds => {
+                let held = self.pacing.holds.rows().map(|hold| hold.agent.clone());
+                for agent in held.collect::<Vec<_>>() {
+                    self.lift_hold(&agent);
+                }
+            }
             Command::ShutDown => self.shut_down(),
         }
     }
@@ -47,7 +52,7 @@ impl Orchestrator {
         if std::mem::replace(&mut self.paused, false) {
             self.notice(Happened::Resumed);
             self.save();
-            self.refill_now();
+            self.reads.refill.want_now();
         }
     }
 
@@ -56,7 +61,7 @@ impl Orchestrator {
     }
 
     fn stop_by_operator(&mut self, id: &IssueId) {
-        match self.claims.get(id).map(|claim| &claim.stage) {
+        match self.claims.get(id).map(Claim::stage) {
             None => self.ignored(id, "the issue is not claimed"),
             Some(Stage::Cleaning { .. }) => self.ignored(id, "its workspace is being removed"),
             Some(Stage::Running { .. } | Stage::Stopping { .. }) => {
@@ -69,7 +74,7 @@ impl Orchestrator {
     }
 
     fn retry_by_operator(&mut self, id: &IssueId) {
-        match self.claims.get(id).map(|claim| &claim.stage) {
+        match self.claims.get(id).map(Claim::stage) {
             Some(Stage::Waiting { .. } | Stage::Blocked { .. }) => self.make_ready(id),
             _ => self.ignored(id, "the issue neither waits nor is blocked"),
         }
@@ -84,12 +89,12 @@ impl Orchestrator {
         self.stopped_at_end = self.decisions().stopped;
         self.save();
         self.notice(Happened::ShuttingDown);
-        let ids: Vec<IssueId> = self.claims.keys().cloned().collect();
+        let ids: Vec<IssueId> = self.claims.iter().map(|(id, _)| id.clone()).collect();
         for id in ids {
             let Some(claim) = self.claims.get(&id) else {
                 continue;
             };
-            match claim.stage {
+            match claim.stage() {
                 Stage::Running { .. } => {
                     let release = After::Release(ReleaseReason::ShutDown);
                     self.stop(&id, StopReason::ShutDown, release);
@@ -106,37 +111,38 @@ impl Orchestrator {
     /// Another workflow file is in force. What runs keeps what it began with (contract 2.7).
     pub(super) fn reloaded(&mut self, new: Configuration, workspaces: Option<Workspaces>) {
         let old = std::mem::replace(&mut self.configuration, new);
-        self.touch();
+        self.pacing.touch(self.now.mono);
         let was_invalid = !std::mem::take(&mut self.problems).is_empty();
-        self.jobs.candidates.asap |= was_invalid;
-        if old.generation != self.configuration.generation {
+        let is_new_tracker = old.generation != self.configuration.generation;
+        let is_new_scope = old.scope != self.configuration.scope;
+        self.folders.enter_scope(&self.configuration.scope);
+        if is_new_tracker {
             self.abandon_reads();
             self.forget_penalties();
-            self.deliveries.begin_anew();
         }
-        if old.scope != self.configuration.scope {
-            self.deliveries.forget_issues();
+        self.backlog.deliveries.reload(is_new_tracker, is_new_scope);
+        let asks_otherwise = is_new_tracker
+            || is_new_scope
+            || !asks_the_same(&old.settings.tracker, &self.settings().tracker);
+        if asks_otherwise {
+            self.backlog.forget_list();
         }
-        if old.generation != self.configuration.generation
-            || old.scope != self.configuration.scope
-            || !asks_the_same(&old.settings.tracker, &self.configuration.settings.tracker)
-        {
-            self.kept = Kept::default();
-            self.jobs.candidates.asap = true;
+        if asks_otherwise || was_invalid {
+            self.reads.jobs.candidates.hurry();
         }
         if old.settings.agent.kind != self.configuration.settings.agent.kind {
             self.wake_held();
         }
-        self.kept.learned.clear();
+        self.backlog.forget_learned();
         if let Some(workspaces) = workspaces {
-            self.take_over(workspaces);
+            self.folders.take_over(workspaces);
         }
-        let runs: Vec<RunId> = self.runs.keys().copied().collect();
+        let runs: Vec<RunId> = self.claims.runs().map(|(run, _)| run).collect();
         for run in runs {
             self.watch_run(run);
         }
         self.notice(Happened::Reloaded);
-        self.refill_now();
+        self.reads.refill.want_now();
     }
 
     /// The file cannot be used: starts wait, all else goes on. Told once per distinct problem.
@@ -147,68 +153,91 @@ impl Orchestrator {
         self.problems = problems;
     }
 
-    /// Takes over what is on disk. Records that are known already stay as they are.
-    pub(super) fn take_over(&mut self, workspaces: Workspaces) {
-        for record in workspaces.records {
-            let here = self.records.entry(record.scope.clone()).or_default();
-            if here.contains_key(&record.issue) {
-                continue;
-            }
-            self.keys.entry(record.key.folded()).or_insert_with(|| record.issue.clone());
-            here.insert(record.issue.clone(), record);
-        }
-        self.strays = workspaces.strays;
-        self.strays_matched = false;
-        self.strays_told = false;
-    }
-
-    /// The tracker was rebuilt: what was asked of the old one is asked anew, and its late answers
-    /// find nobody (contract 4.8).
+    /// The tracker was rebuilt: what was asked of the old one is asked anew (contract 4.8).
     fn abandon_reads(&mut self) {
-        let generation = self.configuration.generation;
-        let mut old = Vec::new();
-        for (read, open) in &mut self.reads {
-            if open.generation != generation {
-                let gone = Asked::Abandoned(open.asked.purpose());
-                old.push((*read, std::mem::replace(&mut open.asked, gone)));
-            }
-        }
-        for (read, asked) in old {
+        for (read, asked) in self.reads.abandon(self.configuration.generation) {
             match asked {
-                Asked::Poll(parts) => self.abandon_poll(&parts),
                 Asked::Check { chosen } => self.abandon_check(read, chosen),
                 Asked::Turn { runs } => {
-                    self.turns.open = None;
                     for run in runs {
-                        if self.is_running(run) {
-                            self.turns.wait(run, self.now.mono);
+                        if self.claims.is_running(run) {
+                            self.reads.turns.wait(run, self.now.mono);
                         }
                     }
                 }
-                Asked::Delivery { claimed, others } => self.read_again(claimed, others),
-                Asked::Strays | Asked::Abandoned(_) => {}
+                Asked::Delivery { claimed, others } => {
+                    let claimed = claimed.into_iter().map(|(id, _)| id);
+                    self.backlog.deliveries.read_again(claimed.chain(others));
+                }
+                Asked::Poll(_) | Asked::Strays | Asked::Abandoned(_) => {}
             }
         }
     }
 
     /// What the old tracker wanted us to wait for is not the new one's.
     fn forget_penalties(&mut self) {
-        self.refill.forget_failures();
-        for job in [&mut self.jobs.candidates, &mut self.jobs.refresh, &mut self.jobs.sweep] {
-            job.forget_failure();
-        }
-        self.budget = None;
+        self.reads.refill.forget_failures();
+        self.reads.jobs.forget_failures();
+        self.pacing.requests.forget_budget();
         self.wake_waiting(|failure| matches!(failure.kind, FailureKind::Tracker(_)));
     }
 
     fn abandon_check(&mut self, read: ReadId, chosen: Vec<IssueId>) {
-        self.refill.close();
         for id in chosen {
-            match self.origin_of(&id, read) {
+            match self.claims.origin(&id, read) {
                 Some(Origin::Fresh) => self.unclaim(&id),
                 Some(Origin::Retry) => self.make_ready(&id),
                 None => {}
             }
+        }
+    }
+
+    /// What operators decided, for the next life. A run that is still ending because an operator
+    /// stopped it counts as stopped, and so does what was stopped when the service was told to end.
+    pub(super) fn decisions(&self) -> Decisions {
+        let stopped = self.claims.values().filter_map(|claim| {
+            let (since, seen) = match claim.stage() {
+                Stage::Blocked { why: BlockReason::Operator, since, seen } => (since.wall, *seen),
+                Stage::Stopping { by_operator: true, .. } => (self.now.wall, false),
+                _ => return None,
+            };
+            let issue = Issue { description: None, ..Issue::clone(claim.issue()) };
+            Some(StoppedIssue { issue, since, seen, attempt: claim.attempt })
+        });
+        let mut stopped: Vec<StoppedIssue> = stopped.collect();
+        for earlier in &self.stopped_at_end {
+            if !stopped.iter().any(|known| known.issue.id == earlier.issue.id) {
+                stopped.push(earlier.clone());
+            }
+        }
+        Decisions { paused: self.paused, stopped }
+    }
+
+    /// Goes on with what operators decided in an earlier life: the issues are blocked as they were,
+    /// and the next refresh tells whether they still are.
+    pub(super) fn restore_decisions(&mut self, decisions: Decisions) {
+        self.paused = decisions.paused;
+        if self.paused {
+            self.notice(Happened::Paused);
+        }
+        for StoppedIssue { issue, since, seen, attempt } in decisions.stopped {
+            let id = issue.id.clone();
+            // An identifier that cannot name a folder now may be another one when the issue starts.
+            let key = self.folders.key_for(&issue);
+            let key = key.or_else(|_| WorkspaceKey::derive(&format!("stopped-{id}")));
+            let (Ok(key), true) = (key, issue.is_well_formed()) else {
+                continue;
+            };
+            let host =
+                self.folders.record(&id).map_or_else(HostId::local, |record| record.host.clone());
+            // The monotonic clock of an earlier life says nothing here.
+            let since = Now { mono: self.now.mono, wall: since };
+            let why = BlockReason::Operator;
+            let stage = Stage::Blocked { why: why.clone(), since, seen };
+            let mut claim = Claim::new(Arc::new(issue), ReadId(0), key, host, stage);
+            claim.attempt = attempt;
+            self.claims.add(claim);
+            self.notice_of(&id, None, Happened::Blocked { why });
         }
     }
 }

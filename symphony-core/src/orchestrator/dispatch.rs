@@ -3,58 +3,19 @@
 
 use std::sync::Arc;
 
-use crate::failure::{Failure, FailureKind};
+use crate::failure::Failure;
 use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Rank, Standing};
 use crate::snapshot::Reason;
 use crate::time::Mono;
-use crate::tracker::{ById, TrackerErrorKind};
+use crate::tracker::ById;
 use crate::workspace::{HostId, WorkspaceKey};
 
-use super::best::{Best, Choice};
-use super::claim::{Claim, Origin, Stage, mark};
+use super::backlog::{Best, Choice};
+use super::claims::{Claim, Full, Origin, Run, Stage, mark};
 use super::holds::HoldGate;
-use super::read::{Asked, Seen, asked_wait};
-use super::run::Run;
-use super::slots::Full;
-use super::{Effect, Happened, Orchestrator, Purpose, Query, ReadId, ReleaseReason, RunId, Start};
-
-/// When and why slots are filled.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Refill {
-    wanted: Option<Urgency>,
-    pub(super) open: Option<ReadId>,
-    /// How many issues are being read for the free slots.
-    pub(super) reserved: usize,
-    last_read: Option<Mono>,
-    failures: u32,
-    /// After a failed read fresh candidates wait until then; retries have their own times.
-    pub(super) fresh_from: Option<Mono>,
-    pub(super) failed_as: Option<FailureKind>,
-}
-
-impl Refill {
-    /// The read is over.
-    pub(super) const fn close(&mut self) {
-        self.open = None;
-        self.reserved = 0;
-    }
-
-    /// Whatever failed was another tracker's.
-    pub(super) const fn forget_failures(&mut self) {
-        self.failures = 0;
-        self.fresh_from = None;
-        self.failed_as = None;
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Urgency {
-    /// A slot was freed: the tracker's `min_read_gap` is kept (contract 4.6).
-    WhenFreed,
-    /// A list arrived or a retry is due.
-    Now,
-}
+use super::reads::{Asked, Seen};
+use super::{Effect, Happened, Orchestrator, Purpose, Query, ReadId, ReleaseReason, Start};
 
 impl Origin {
     fn rank(self, issue: &Issue) -> Rank<'_> {
@@ -66,30 +27,19 @@ impl Origin {
 }
 
 impl Orchestrator {
-    pub(super) fn refill_now(&mut self) {
-        self.refill.wanted = Some(Urgency::Now);
-    }
-
-    pub(super) fn refill_when_freed(&mut self) {
-        self.refill.wanted = self.refill.wanted.max(Some(Urgency::WhenFreed));
-    }
-
     pub(super) fn free_slots(&self) -> u32 {
-        self.slots.free(self.settings())
+        self.claims.slots().free(self.settings())
     }
 
-    /// When slots can be filled next; `None` when nothing asks for it.
+    /// When slots can be filled next; `None` when nothing asks for it or nothing may start.
     pub(super) fn next_refill(&self) -> Option<Mono> {
-        if self.refill.open.is_some() || !self.may_start() {
-            return None;
-        }
-        match self.refill.wanted? {
-            Urgency::Now => Some(self.now.mono),
-            Urgency::WhenFreed => Some(match self.refill.last_read {
-                Some(last) => last + self.configuration.min_read_gap,
-                None => self.now.mono,
-            }),
-        }
+        let next = self.reads.refill.next(self.now.mono, self.configuration.min_read_gap)?;
+        self.may_start().then_some(next)
+    }
+
+    /// Whether starts to the configured agent may go ahead.
+    pub(super) fn hold_gate(&self) -> HoldGate {
+        self.pacing.holds.gate(&self.settings().agent.kind, self.now.mono)
     }
 
     /// Whether anything may start at all.
@@ -102,20 +52,12 @@ impl Orchestrator {
         self.next_refill().is_none_or(|at| at > self.now.mono)
     }
 
-    /// After a failed read, fresh candidates have waited long enough.
-    pub(super) fn fresh_due(&mut self) {
-        if self.refill.fresh_from.is_some_and(|at| at <= self.now.mono) {
-            self.refill.fresh_from = None;
-            self.refill_now();
-        }
-    }
-
     /// Chooses the best issues for the free slots and reads them again, in one read (5.4).
     pub(super) fn fill_slots(&mut self) {
         if self.refill_is_idle() {
             return;
         }
-        self.refill.wanted = None;
+        self.reads.refill.take();
         let chosen = self.choose();
         if chosen.is_empty() {
             return;
@@ -123,22 +65,18 @@ impl Orchestrator {
         let ids: Vec<IssueId> = chosen.iter().map(|(id, _)| id.clone()).collect();
         self.recheck_workflow();
         let read = self.ask(Query::ByIds(ids.clone()), Asked::Check { chosen: ids });
-        self.refill.open = Some(read);
-        self.refill.reserved = chosen.len();
-        self.refill.last_read = Some(self.now.mono);
         for (id, fresh) in chosen {
             let origin = match fresh {
                 None => Origin::Retry,
                 Some((issue, key)) => {
-                    let host = HostId::local();
                     let stage = Stage::Checking { read, origin: Origin::Fresh };
-                    let claim = Claim::new(Arc::new(issue), ReadId(0), key, host, stage);
-                    self.claims.insert(id.clone(), claim);
-                    self.forget_in_sweeps(&id);
+                    let host = HostId::local();
+                    self.claims.add(Claim::new(Arc::new(issue), ReadId(0), key, host, stage));
+                    self.reads.forget_unclaimed(&id);
                     Origin::Fresh
                 }
             };
-            self.enter(&id, Stage::Checking { read, origin }, None);
+            self.claims.check(&id, read, origin);
         }
     }
 
@@ -153,18 +91,15 @@ impl Orchestrator {
         if free == 0 {
             return Vec::new();
         }
-        let mut best = Best::new(free, self.settings(), &self.slots);
-        for id in &self.ready {
-            let Some(claim) = self.claims.get(id) else {
-                continue;
-            };
-            let rank = Rank::retry(&claim.issue);
-            best.offer(rank, &claim.issue.state, Choice::Retry(id), || {
+        let mut best = Best::new(free, self.settings(), self.claims.slots());
+        for (id, claim) in self.claims.ready() {
+            let rank = Rank::retry(claim.issue());
+            best.offer(rank, &claim.issue().state, Choice::Retry(id), || {
                 self.host_obstacle(id).is_none()
             });
         }
-        if self.refill.fresh_from.is_none() {
-            for (index, issue) in self.kept.issues.iter().enumerate() {
+        if self.reads.refill.fresh_from().is_none() {
+            for (index, issue) in self.backlog.issues().iter().enumerate() {
                 best.offer(Rank::fresh(issue), &issue.state, Choice::Kept(index), || {
                     self.is_free_candidate(issue)
                 });
@@ -175,9 +110,9 @@ impl Orchestrator {
             match choice {
                 Choice::Retry(id) => chosen.push((id.clone(), None)),
                 Choice::Kept(index) => {
-                    let issue = &self.kept.issues[index];
+                    let issue = &self.backlog.issues()[index];
                     // A list may name an issue twice.
-                    let Ok(key) = self.key_for(issue) else {
+                    let Ok(key) = self.folders.key_for(issue) else {
                         continue;
                     };
                     if !chosen.iter().any(|(id, _)| *id == issue.id) {
@@ -191,8 +126,8 @@ impl Orchestrator {
 
     /// Whether nothing but slots keeps a candidate from starting.
     pub(super) fn is_free_candidate(&self, issue: &Issue) -> bool {
-        !self.claims.contains_key(&issue.id)
-            && !self.kept.learned.contains_key(&issue.id)
+        !self.claims.contains(&issue.id)
+            && self.backlog.learned(&issue.id).is_none()
             && self.unfit(issue).is_none()
             && self.host_obstacle(&issue.id).is_none()
     }
@@ -203,7 +138,7 @@ impl Orchestrator {
         if !issue.is_well_formed() {
             return Some(Reason::Malformed);
         }
-        let Ok(owner) = self.folder_owner(issue) else {
+        let Ok(owner) = self.folders.other_owner(issue) else {
             return Some(Reason::InvalidIdentifier);
         };
         match policy::standing(issue, tracker) {
@@ -228,11 +163,11 @@ impl Orchestrator {
 
     /// The machine that has no room for this issue, if so.
     pub(super) fn host_obstacle(&self, id: &IssueId) -> Option<Reason> {
-        let home = self.record(id).map(|record| &record.host);
+        let home = self.folders.record(id).map(|record| &record.host);
         if self.settings().hosts.is_empty() && home.is_none_or(HostId::is_local) {
             return None;
         }
-        match self.slots.host_for(self.settings(), home) {
+        match self.claims.slots().host_for(self.settings(), home) {
             Err(Full::Host(host)) => Some(Reason::HostSlot(host)),
             _ => None,
         }
@@ -243,29 +178,30 @@ impl Orchestrator {
         &mut self,
         read: ReadId,
         chosen: Vec<IssueId>,
-        result: Result<ById, Failure>,
+        by_id: Result<ById, Failure>,
     ) {
-        self.refill.close();
-        self.note_check(&result);
-        let mut found = self.index(Purpose::Check, result);
+        let found = self.found(Purpose::Check, by_id);
+        let max = self.settings().agent.max_retry_backoff;
+        self.reads.refill.note(found.failure(), self.now.mono, max);
         let mut present: Vec<(Arc<Issue>, Origin)> = Vec::new();
         for id in chosen {
-            let seen = found.take(&id);
-            let Some(origin) = self.origin_of(&id, read) else {
+            let Some(origin) = self.claims.origin(&id, read) else {
                 continue;
             };
-            match (seen, origin) {
-                (Seen::Present(issue), _) => present.push((issue, origin)),
+            match (found.see(&id), origin) {
+                (Seen::Present(issue), _) => present.push((Arc::clone(issue), origin)),
                 (Seen::Absent, Origin::Fresh) => self.let_go(&id, read, Some(Reason::Gone)),
                 (Seen::Absent, Origin::Retry) => {
-                    self.saw(&id, read);
+                    self.claims.saw(&id, read);
                     self.release(&id, ReleaseReason::Gone);
                 }
-                (Seen::Failed(failure), Origin::Retry) => self.wait_after_failed_read(&id, failure),
+                (Seen::Failed(failure), Origin::Retry) => {
+                    self.wait_after_failed_read(&id, failure.clone());
+                }
                 (Seen::Failed(failure), Origin::Fresh) => {
-                    let whole_read = matches!(found, super::read::Found::Failed(_));
+                    let whole_read = found.failure().is_some();
                     if !whole_read {
-                        let message = failure.message;
+                        let message = failure.message.clone();
                         self.notice_of(&id, None, Happened::Unreadable { message });
                     }
                     self.let_go(&id, read, (!whole_read).then_some(Reason::Unreadable));
@@ -276,44 +212,13 @@ impl Orchestrator {
         for (issue, origin) in present {
             self.judge(read, issue, origin);
         }
-        self.refill_when_freed();
-    }
-
-    /// After a failed read, fresh candidates wait as 7.2 says, or as long as the tracker wants.
-    fn note_check(&mut self, result: &Result<ById, Failure>) {
-        match result {
-            Ok(_) => {
-                self.refill.failures = 0;
-                self.refill.failed_as = None;
-            }
-            Err(failure) => {
-                self.refill.failures = self.refill.failures.saturating_add(1);
-                let max = self.settings().agent.max_retry_backoff;
-                let wait = asked_wait(failure)
-                    .unwrap_or_else(|| policy::backoff(self.refill.failures, max));
-                self.refill.fresh_from = Some(self.now.mono + wait);
-                self.refill.failed_as = Some(failure.kind);
-            }
-        }
-    }
-
-    /// Whether the read before a start was refused for the sake of a budget.
-    pub(super) fn is_over_budget(&self) -> bool {
-        self.refill.failed_as == Some(FailureKind::Tracker(TrackerErrorKind::RateLimited))
-    }
-
-    /// Where a claim came from, if it is still waiting for this read.
-    pub(super) fn origin_of(&self, id: &IssueId, read: ReadId) -> Option<Origin> {
-        match self.claims.get(id)?.stage {
-            Stage::Checking { read: open, origin } if open == read => Some(origin),
-            _ => None,
-        }
+        self.reads.refill.want_when_freed();
     }
 
     /// A fresh candidate is not started; what was learned keeps it from being chosen again.
     fn let_go(&mut self, id: &IssueId, read: ReadId, learned: Option<Reason>) {
         if let Some(reason) = learned {
-            self.learn(id, read, reason);
+            self.backlog.learn(id, read, reason);
         }
         self.unclaim(id);
     }
@@ -322,22 +227,25 @@ impl Orchestrator {
         let id = issue.id.clone();
         // Its slots and its folder are those of the issue as it is now.
         let moved = self.claims.get(&id).is_some_and(|claim| {
-            claim.issue.state != issue.state || claim.issue.identifier != issue.identifier
+            let known = claim.issue();
+            known.state != issue.state || known.identifier != issue.identifier
         });
-        if moved && read > self.kept.read {
-            self.kept.update(&issue);
+        if moved {
+            self.backlog.update(read, &issue);
         }
         self.accept(&id, read, issue);
-        let Some(issue) = self.claims.get(&id).map(|claim| Arc::clone(&claim.issue)) else {
+        let Some(issue) = self.claims.get(&id).map(|claim| Arc::clone(claim.issue())) else {
             return;
         };
         match (policy::standing(&issue, &self.settings().tracker), self.unfit(&issue)) {
             // A list that was asked for later knows better.
-            (Standing::Terminal, _) if self.kept.shows_alive_since(&id, read) => {
+            (Standing::Terminal, _) if self.backlog.shows_alive_since(&id, read) => {
                 self.step_back(&id, origin);
             }
             (Standing::Terminal, _) => self.clean(&id),
-            (Standing::Active, None) if origin == Origin::Fresh && self.kept.lacks(&id, read) => {
+            (Standing::Active, None)
+                if origin == Origin::Fresh && self.backlog.lacks(&id, read) =>
+            {
                 self.unclaim(&id);
             }
             (_, Some(reason)) if origin == Origin::Fresh => {
@@ -358,8 +266,8 @@ impl Orchestrator {
         match origin {
             Origin::Fresh => self.unclaim(id),
             Origin::Retry => {
-                self.enter(id, Stage::Waiting { ready: true }, None);
-                let issue = self.claims.get(id).map(|claim| Arc::clone(&claim.issue));
+                self.claims.make_ready(id);
+                let issue = self.claims.get(id).map(|claim| Arc::clone(claim.issue()));
                 if issue.is_some_and(|issue| self.slot_for(&issue).is_err()) {
                     self.notice_of(id, None, Happened::Queued);
                 }
@@ -372,50 +280,43 @@ impl Orchestrator {
         if self.free_slots() == 0 || matches!(self.hold_gate(), HoldGate::Closed(_)) {
             return Err(Full::Everywhere);
         }
-        if self.slots.free_in_state(self.settings(), &issue.state) == Some(0) {
+        if self.claims.slots().free_in_state(self.settings(), &issue.state) == Some(0) {
             return Err(Full::State);
         }
-        let home = self.record(&issue.id).map(|record| &record.host);
-        self.slots.host_for(self.settings(), home)
+        let home = self.folders.record(&issue.id).map(|record| &record.host);
+        self.claims.slots().host_for(self.settings(), home)
     }
 
     fn start(&mut self, id: &IssueId, host: HostId) {
-        self.last_run += 1;
-        let run = RunId { boot: self.boot, number: self.last_run };
         let settings = Arc::clone(&self.configuration.settings);
-        let record = self.record(id).cloned();
+        let record = self.folders.record(id).cloned();
         let Some(claim) = self.claims.get_mut(id) else {
             return;
         };
+        let issue = Arc::clone(claim.issue());
         let Ok(key) = record.as_ref().map_or_else(
-            || WorkspaceKey::derive(claim.issue.identifier.as_str()),
+            || WorkspaceKey::derive(issue.identifier.as_str()),
             |record| Ok(record.key.clone()),
         ) else {
             debug_assert!(false, "a start without a workspace key");
             return;
         };
-        claim.key = key.clone();
-        claim.host = host.clone();
-        claim.failure = None;
-        let issue = Arc::clone(&claim.issue);
-        let attempt = claim.attempt;
+        let run = self.ids.run();
         let agent: Arc<str> = Arc::from(settings.agent.kind.as_str());
+        claim.failure = None;
         claim.thread.take_if(|thread| thread.agent != agent);
         let resume = claim.thread.as_ref().map(|thread| thread.id.clone());
         let unanswered = std::mem::take(&mut claim.unanswered) && resume.is_some();
-        let max_turns = settings.agent.max_turns;
-        let is_probe = self.hold_gate() == HoldGate::OneProbe;
-        let live = Run::new(id.clone(), agent, &self.configuration, self.now, mark(&issue));
-        self.runs.insert(run, live);
-        self.slots.occupy(&issue.state, &host);
-        self.enter(id, Stage::Running { run }, None);
-        self.own_key(id);
-        if is_probe {
-            self.start_probe(run);
+        let attempt = claim.attempt;
+        if self.hold_gate() == HoldGate::OneProbe {
+            self.pacing.holds.begin_probe(&agent, run);
         }
+        let live = Run::new(id.clone(), agent, &self.configuration, self.now, mark(&issue));
+        self.claims.start(run, live, key.clone(), host.clone());
+        self.folders.hold(&key, id);
         self.totals.started += 1;
-        self.touch();
-        let state = issue.state.clone();
+        self.pacing.touch(self.now.mono);
+        let (state, max_turns) = (issue.state.clone(), settings.agent.max_turns);
         self.effect(Effect::Start(Start {
             run,
             issue,

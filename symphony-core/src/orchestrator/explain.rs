@@ -8,7 +8,7 @@ use crate::policy::Rank;
 use crate::snapshot::{CandidatesView, Explanation, Reason, Unstarted, Verdict};
 
 use super::Orchestrator;
-use super::claim::{Origin, Stage};
+use super::claims::{Claim, Origin, Stage};
 use super::holds::HoldGate;
 
 /// How many candidates the snapshot names.
@@ -21,7 +21,7 @@ impl Orchestrator {
         let judged = self.judged();
         let verdict = self.verdict(judged.iter().any(|(_, reason)| *reason == Reason::NextRead));
         let unstarted = judged.into_iter().map(|(issue, reason)| unstarted(issue, reason));
-        Explanation { verdict, unstarted: unstarted.collect(), read_at: self.kept.read_at }
+        Explanation { verdict, unstarted: unstarted.collect(), read_at: self.backlog.read_at() }
     }
 
     /// The same for the snapshot: counts, and the first few. Computed once per change.
@@ -34,7 +34,7 @@ impl Orchestrator {
         let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
         // The worst is on top.
         let mut first: BinaryHeap<(Rank<'_>, usize)> = BinaryHeap::new();
-        for (place, issue) in self.kept.distinct() {
+        for (place, issue) in self.backlog.distinct() {
             let Some(reason) = self.reason(issue) else {
                 continue;
             };
@@ -49,13 +49,13 @@ impl Orchestrator {
             }
         }
         let first = first.into_sorted_vec().into_iter().filter_map(|(_, place)| {
-            let issue = self.kept.issues.get(place)?;
+            let issue = self.backlog.issues().get(place)?;
             Some(unstarted(issue, self.reason(issue)?))
         });
         CandidatesView {
-            read_at: self.kept.read_at,
-            total: self.kept.total(),
-            more: self.kept.more,
+            read_at: self.backlog.read_at(),
+            total: self.backlog.total(),
+            more: self.backlog.has_more(),
             reasons: counts.into_iter().map(|(reason, count)| (reason.to_owned(), count)).collect(),
             first: first.collect(),
         }
@@ -63,7 +63,7 @@ impl Orchestrator {
 
     /// The candidates that are not running, in order of dispatch.
     fn judged(&self) -> Vec<(&Issue, Reason)> {
-        let candidates = self.kept.distinct();
+        let candidates = self.backlog.distinct();
         let mut judged: Vec<(&Issue, Reason)> =
             candidates.filter_map(|(_, issue)| Some((issue, self.reason(issue)?))).collect();
         judged.sort_by(|(a, _), (b, _)| Rank::fresh(a).cmp(&Rank::fresh(b)));
@@ -74,19 +74,19 @@ impl Orchestrator {
     fn reason(&self, issue: &Issue) -> Option<Reason> {
         match self.claims.get(&issue.id) {
             None => {}
-            Some(claim) => match &claim.stage {
+            Some(claim) => match claim.stage() {
                 Stage::Running { .. } | Stage::Stopping { .. } => return None,
                 Stage::Checking { .. } | Stage::Cleaning { .. } => return Some(Reason::Claimed),
                 Stage::Blocked { why, .. } => return Some(Reason::NeedsPerson(why.clone())),
                 Stage::Waiting { .. } => {
-                    let due = claim.wake.map(Reason::WaitingUntil);
-                    let obstacle = || self.obstacle(&claim.issue, Origin::Retry);
-                    let now = || self.unfit(&claim.issue).unwrap_or_else(obstacle);
+                    let due = claim.wake().map(Reason::WaitingUntil);
+                    let obstacle = || self.obstacle(claim.issue(), Origin::Retry);
+                    let now = || self.unfit(claim.issue()).unwrap_or_else(obstacle);
                     return Some(due.unwrap_or_else(now));
                 }
             },
         }
-        if let Some((_, learned)) = self.kept.learned.get(&issue.id) {
+        if let Some(learned) = self.backlog.learned(&issue.id) {
             return Some(learned.clone());
         }
         Some(self.unfit(issue).unwrap_or_else(|| self.obstacle(issue, Origin::Fresh)))
@@ -102,11 +102,11 @@ impl Orchestrator {
             Reason::Paused
         } else if let HoldGate::Closed(until) = self.hold_gate() {
             Reason::Hold(until)
-        } else if origin == Origin::Fresh && self.refill.fresh_from.is_some() {
-            if self.is_over_budget() { Reason::Budget } else { Reason::CheckFailed }
+        } else if origin == Origin::Fresh && self.reads.refill.fresh_from().is_some() {
+            if self.reads.refill.is_over_budget() { Reason::Budget } else { Reason::CheckFailed }
         } else if self.free_slots() == 0 {
             Reason::NoSlot
-        } else if self.slots.free_in_state(self.settings(), &issue.state) == Some(0) {
+        } else if self.claims.slots().free_in_state(self.settings(), &issue.state) == Some(0) {
             Reason::StateSlot(issue.state.clone())
         } else {
             self.host_obstacle(&issue.id).unwrap_or(Reason::NextRead)
@@ -115,8 +115,8 @@ impl Orchestrator {
 
     /// Whether something is being read before its start.
     fn is_checking(&self) -> bool {
-        let mut stages = self.claims.values().map(|claim| &claim.stage);
-        self.refill.open.is_some() && stages.any(|stage| matches!(stage, Stage::Checking { .. }))
+        let mut stages = self.claims.values().map(Claim::stage);
+        self.reads.refill.is_open() && stages.any(|stage| matches!(stage, Stage::Checking { .. }))
     }
 
     /// The one answer; some candidates may go with the next read, or none.
@@ -128,16 +128,16 @@ impl Orchestrator {
         } else if self.paused {
             Verdict::Paused
         } else if let HoldGate::Closed(_) = self.hold_gate()
-            && let Some(hold) = self.holds.get(&self.settings().agent.kind)
+            && let Some(hold) = self.pacing.holds.get(&self.settings().agent.kind)
         {
             Verdict::Held(hold.clone())
         } else if self.free_slots() == 0 {
             Verdict::Full
-        } else if let Some(failure) = &self.jobs.candidates.failure {
+        } else if let Some(failure) = self.reads.jobs.candidates.failure() {
             Verdict::PollFailed(failure.clone())
-        } else if self.kept.read_at.is_none() {
+        } else if self.backlog.read_at().is_none() {
             Verdict::NotPolledYet
-        } else if self.kept.issues.is_empty() {
+        } else if self.backlog.issues().is_empty() {
             Verdict::NoCandidates
         } else if self.is_checking() || some_go {
             Verdict::Starting

@@ -1,12 +1,15 @@
 //! Holds: an agent that refuses everyone is not asked again by everyone (contract 7.6).
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::agent::RateLimits;
 use crate::failure::Failure;
 use crate::snapshot::HoldRow;
-use crate::time::Mono;
+use crate::time::{Mono, Now};
 
-use super::{Happened, Orchestrator, RunEnd, RunId};
+use super::RunId;
 
 /// The longest hold, whatever the agent says.
 const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
@@ -22,104 +25,114 @@ pub(super) enum HoldGate {
     Closed(Mono),
 }
 
-impl Orchestrator {
-    /// Whether starts to the configured agent may go ahead.
-    pub(super) fn hold_gate(&self) -> HoldGate {
-        match self.holds.get(self.settings().agent.kind.as_str()) {
+/// The held kinds of agent, each with at most one run that tries.
+#[derive(Debug)]
+pub(super) struct Holds {
+    by_agent: BTreeMap<String, HoldRow>,
+    /// Holds that ended up to here have been acted on.
+    acted_on: Mono,
+    /// The last limits that an agent reported, and its kind.
+    rate_limits: Option<(Arc<str>, Arc<RateLimits>)>,
+}
+
+impl Holds {
+    pub(super) const fn new(now: Mono) -> Self {
+        Self { by_agent: BTreeMap::new(), acted_on: now, rate_limits: None }
+    }
+
+    /// Whether starts to this agent may go ahead.
+    pub(super) fn gate(&self, agent: &str, now: Mono) -> HoldGate {
+        match self.by_agent.get(agent) {
             None => HoldGate::Open,
-            Some(hold) if hold.probe.is_none() && hold.until <= self.now.mono => HoldGate::OneProbe,
+            Some(hold) if hold.probe.is_none() && hold.until <= now => HoldGate::OneProbe,
             Some(hold) => HoldGate::Closed(hold.until),
         }
     }
 
+    pub(super) fn get(&self, agent: &str) -> Option<&HoldRow> {
+        self.by_agent.get(agent)
+    }
+
+    pub(super) fn rows(&self) -> impl Iterator<Item = &HoldRow> {
+        self.by_agent.values()
+    }
+
+    pub(super) fn rate_limits(&self) -> Option<&Arc<RateLimits>> {
+        self.rate_limits.as_ref().map(|(_, limits)| limits)
+    }
+
     /// When the next hold's time is over.
-    pub(super) fn next_hold(&self) -> Option<Mono> {
-        self.holds.values().map(|hold| hold.until).filter(|until| *until > self.told_holds).min()
+    pub(super) fn next(&self) -> Option<Mono> {
+        self.by_agent.values().map(|hold| hold.until).filter(|until| *until > self.acted_on).min()
     }
 
-    /// A hold's time may just have passed: one run may try.
-    pub(super) fn holds_due(&mut self) {
-        if self.next_hold().is_some_and(|until| until <= self.now.mono) {
-            self.refill_now();
-        }
-        self.told_holds = self.now.mono;
+    /// Whether a hold's time passed since this was last asked: one run may try.
+    pub(super) fn pass(&mut self, now: Mono) -> bool {
+        let has_passed = self.next().is_some_and(|until| until <= now);
+        self.acted_on = now;
+        has_passed
     }
 
-    /// The agent refused a run for a reason that holds for every run. Returns until when.
-    pub(super) fn begin_hold(&mut self, agent: &str, failure: &Failure) -> Mono {
+    /// Notes the limits that an agent reports.
+    pub(super) fn note_limits(&mut self, agent: &Arc<str>, limits: Arc<RateLimits>) {
+        self.rate_limits = Some((Arc::clone(agent), limits));
+    }
+
+    /// The agent refused a run for a reason that holds for every run. Returns until when: what it
+    /// asks for, else what its limits say, else `otherwise`.
+    pub(super) fn begin(
+        &mut self,
+        agent: &str,
+        failure: &Failure,
+        now: Now,
+        otherwise: Duration,
+    ) -> Mono {
         let is_some = |wait: &Duration| !wait.is_zero();
         let wait = failure
             .retry_after
             .filter(is_some)
-            .or_else(|| self.exhausted_for(agent).filter(is_some))
-            .unwrap_or(self.settings().agent.max_retry_backoff)
+            .or_else(|| self.exhausted_for(agent, now).filter(is_some))
+            .unwrap_or(otherwise)
             .min(LONGEST_HOLD);
-        let mut until = self.now.mono + wait;
-        if let Some(hold) = self.holds.get(agent) {
+        let mut until = now.mono + wait;
+        if let Some(hold) = self.by_agent.get(agent) {
             until = until.max(hold.until);
         }
-        let probe = self.holds.get(agent).and_then(|hold| hold.probe);
+        let probe = self.by_agent.get(agent).and_then(|hold| hold.probe);
         let row = HoldRow { agent: agent.to_owned(), until, probe, failure: failure.clone() };
-        self.holds.insert(agent.to_owned(), row);
-        let (agent, failure) = (agent.to_owned(), failure.clone());
-        self.notice(Happened::HoldBegan { agent, until, failure });
+        self.by_agent.insert(agent.to_owned(), row);
         until
     }
 
     /// How long the limits that this agent last reported stay exhausted.
-    fn exhausted_for(&self, agent: &str) -> Option<Duration> {
+    fn exhausted_for(&self, agent: &str, now: Now) -> Option<Duration> {
         let (_, limits) = self.rate_limits.as_ref().filter(|(reporter, _)| **reporter == *agent)?;
         let windows = &limits.windows;
         let exhausted = windows.iter().filter(|window| window.used_percent >= 100.0);
-        exhausted.filter_map(|window| self.now.wall.until(window.resets_at?)).max()
+        exhausted.filter_map(|window| now.wall.until(window.resets_at?)).max()
     }
 
     /// The run just started is the one that tries.
-    pub(super) fn start_probe(&mut self, run: RunId) {
-        let kind = self.settings().agent.kind.clone();
-        if let Some(hold) = self.holds.get_mut(&kind) {
+    pub(super) fn begin_probe(&mut self, agent: &str, run: RunId) {
+        if let Some(hold) = self.by_agent.get_mut(agent) {
             hold.probe = Some(run);
         }
     }
 
-    /// A run got work out of the agent; if it is the one that tries, the hold is over.
-    pub(super) fn probe_works(&mut self, run: RunId) {
-        let held = self.holds.values().find(|hold| hold.probe == Some(run));
-        if let Some(agent) = held.map(|hold| hold.agent.clone()) {
-            self.lift_hold(&agent);
-        }
+    /// The agent that this run tries, if it is such a run.
+    pub(super) fn probed_by(&self, run: RunId) -> Option<&str> {
+        let hold = self.by_agent.values().find(|hold| hold.probe == Some(run));
+        hold.map(|hold| hold.agent.as_str())
     }
 
-    /// The run that tries is over. If it never reached the agent, another one tries.
-    pub(super) fn probe_ended(&mut self, run: RunId, agent: &str, end: &RunEnd) {
-        let Some(hold) = self.holds.get_mut(agent).filter(|hold| hold.probe == Some(run)) else {
-            return;
-        };
-        hold.probe = None;
-        if matches!(end, RunEnd::Succeeded | RunEnd::InputRequired { .. }) {
-            self.lift_hold(agent);
-        }
+    /// The run that tried this agent, if it was such a run, is over: another one may try.
+    pub(super) fn end_probe(&mut self, agent: &str, run: RunId) -> bool {
+        let hold = self.by_agent.get_mut(agent).filter(|hold| hold.probe == Some(run));
+        hold.is_some_and(|hold| hold.probe.take().is_some())
     }
 
-    pub(super) fn lift_hold(&mut self, agent: &str) {
-        if self.holds.remove(agent).is_none() {
-            return;
-        }
-        self.notice(Happened::HoldEnded { agent: agent.to_owned() });
-        self.wake_held();
-    }
-
-    /// What waited for nothing but a hold is due.
-    pub(super) fn wake_held(&mut self) {
-        self.wake_waiting(|failure| failure.kind.is_limit());
-        self.refill_now();
-    }
-
-    /// An operator lifts every hold.
-    pub(super) fn clear_holds(&mut self) {
-        let agents: Vec<String> = self.holds.keys().cloned().collect();
-        for agent in agents {
-            self.lift_hold(&agent);
-        }
+    /// Lifts a hold. Returns whether there was one.
+    pub(super) fn lift(&mut self, agent: &str) -> bool {
+        self.by_agent.remove(agent).is_some()
     }
 }

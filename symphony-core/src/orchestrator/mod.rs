@@ -26,52 +26,49 @@
 //! assert!(step.effects.iter().any(|effect| matches!(effect, Effect::Read { .. })));
 //! ```
 
-mod best;
-mod claim;
+mod backlog;
+mod claims;
 mod command;
-mod decisions;
-mod deliveries;
 mod dispatch;
 mod event;
 mod explain;
-mod grace;
+mod folders;
 mod holds;
-mod jobs;
-mod kept;
-mod keys;
-mod outcome;
+mod ids;
 mod pacing;
-mod read;
+mod polls;
+mod reads;
 mod reconcile;
-mod run;
-mod slots;
+mod requests;
+mod settle;
+mod stages;
 mod totals;
+mod turns;
 mod view;
+mod webhooks;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
-use crate::agent::{AgentUpdate, RateLimits};
-use crate::budget::BudgetView;
+use crate::agent::AgentUpdate;
 use crate::issue::IssueId;
 use crate::problem::Problem;
 use crate::settings::Settings;
-use crate::snapshot::{CandidatesView, HoldRow, Slots, Totals};
+use crate::snapshot::{CandidatesView, Totals};
 use crate::time::{Mono, Now};
-use crate::workspace::{Scope, WorkspaceKey, WorkspaceRecord};
 
-use claim::Claim;
-use deliveries::Deliveries;
-use dispatch::Refill;
-use jobs::Jobs;
-use kept::Kept;
-use pacing::Pace;
-use read::OpenRead;
-use run::{Run, TurnReads};
+use backlog::Backlog;
+use claims::Claims;
+use folders::Folders;
+use ids::Ids;
+use pacing::Pacing;
+use reads::Reads;
 
 pub use event::*;
 
 /// The state of all scheduling. See the [module](self) for how it is used.
+///
+/// What is left to it is the table of events and the policy between its parts, each of which keeps
+/// its own fields true.
 #[derive(Debug)]
 pub struct Orchestrator {
     configuration: Configuration,
@@ -82,45 +79,13 @@ pub struct Orchestrator {
     /// What operators had stopped when the service was told to end: its claims are let go.
     stopped_at_end: Vec<StoppedIssue>,
 
-    /// The one map of claims: what runs, waits or is blocked are views of it.
-    claims: BTreeMap<IssueId, Claim>,
-    /// Details of live runs, by run, so that a sign of life costs one lookup.
-    runs: BTreeMap<RunId, Run>,
-    slots: Slots,
-    /// At most one deadline per claim.
-    deadlines: BTreeSet<(Mono, IssueId)>,
-    /// Waiting claims that may start as soon as there is a slot.
-    ready: BTreeSet<IssueId>,
-
-    reads: BTreeMap<ReadId, OpenRead>,
-    removals: BTreeMap<RemovalId, IssueId>,
-    jobs: Jobs,
-    turns: TurnReads,
-    refill: Refill,
-    deliveries: Deliveries,
-    kept: Kept,
-
-    /// By scope, because the same id in another scope is another issue.
-    records: BTreeMap<Scope, BTreeMap<IssueId, WorkspaceRecord>>,
-    strays: Vec<WorkspaceKey>,
-    strays_matched: bool,
-    strays_told: bool,
-    /// Who holds which folder, by the key's folded form.
-    keys: BTreeMap<String, IssueId>,
-
-    holds: BTreeMap<String, HoldRow>,
-    /// Holds that ended up to here have been acted on.
-    told_holds: Mono,
-    pace: Pace,
+    claims: Claims,
+    folders: Folders,
+    reads: Reads,
+    backlog: Backlog,
+    pacing: Pacing,
     totals: Totals,
-    /// The last limits that an agent reported, and its kind.
-    rate_limits: Option<(Arc<str>, Arc<RateLimits>)>,
-    budget: Option<BudgetView>,
-    spent: Spent,
-
-    boot: u64,
-    last_run: u64,
-    last_id: u64,
+    ids: Ids,
 
     now: Now,
     wakeup: Option<Mono>,
@@ -135,44 +100,23 @@ impl Orchestrator {
     #[must_use]
     pub fn new(configuration: Configuration, restored: Restored, now: Now) -> (Self, Step) {
         let mut this = Self {
-            configuration,
             problems: Vec::new(),
             paused: false,
             shutting_down: false,
             stopped_at_end: Vec::new(),
-            claims: BTreeMap::new(),
-            runs: BTreeMap::new(),
-            slots: Slots::default(),
-            deadlines: BTreeSet::new(),
-            ready: BTreeSet::new(),
-            reads: BTreeMap::new(),
-            removals: BTreeMap::new(),
-            jobs: Jobs::default(),
-            turns: TurnReads::default(),
-            refill: Refill::default(),
-            deliveries: Deliveries::default(),
-            kept: Kept::default(),
-            records: BTreeMap::new(),
-            strays: Vec::new(),
-            strays_matched: false,
-            strays_told: false,
-            keys: BTreeMap::new(),
-            holds: BTreeMap::new(),
-            told_holds: now.mono,
-            pace: Pace { last_activity: now.mono, ..Pace::default() },
+            claims: Claims::default(),
+            folders: Folders::new(configuration.scope.clone(), restored.workspaces),
+            reads: Reads::default(),
+            backlog: Backlog::default(),
+            pacing: Pacing::new(now.mono, restored.spent),
             totals: Totals::default(),
-            rate_limits: None,
-            budget: None,
-            spent: restored.spent,
-            boot: restored.boot,
-            last_run: 0,
-            last_id: 0,
+            ids: Ids::new(restored.boot),
+            configuration,
             now,
             wakeup: None,
             out: Step::default(),
             view: OnceLock::new(),
         };
-        this.take_over(restored.workspaces);
         this.restore_decisions(restored.decisions);
         this.restore_jobs(restored.job_ages);
         let step = this.settle();
@@ -193,10 +137,10 @@ impl Orchestrator {
             }
             Event::ReloadFailed { problems } => self.reload_failed(problems),
             Event::Command(command) => self.command(command),
-            Event::QuietHours { on } => self.pace.quiet = on,
-            Event::Activity => self.touch(),
+            Event::QuietHours { on } => self.pacing.set_quiet(on),
+            Event::Activity => self.pacing.touch(now.mono),
             Event::Delivered { issues } => self.delivered(issues),
-            Event::JobAdded { name, interval } => self.add_job(name, interval),
+            Event::JobAdded { name, interval } => self.reads.jobs.add(name, interval, now),
             Event::JobEnded { name, outcome } => self.job_ended(name, outcome),
         }
         // Signs of life arrive by the million and wake nothing up.
@@ -215,54 +159,11 @@ impl Orchestrator {
     /// Whether nothing is left to wait for after [`Command::ShutDown`].
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.shutting_down && self.runs.is_empty() && self.removals.is_empty()
-    }
-
-    /// Does everything that is due: deadlines, then reads, then slots (contract 4.4).
-    fn settle(&mut self) -> Step {
-        self.view.take();
-        let now = self.now.mono;
-        while let Some((at, id)) = self.deadlines.first()
-            && *at <= now
-        {
-            let id = id.clone();
-            self.claim_due(&id);
-        }
-        self.holds_due();
-        self.fresh_due();
-        self.doubts_due();
-        if !self.shutting_down {
-            self.read_turns();
-            self.run_jobs();
-            self.fill_slots();
-            self.read_deliveries();
-        }
-        self.tell_mode();
-        self.wakeup = self.find_wakeup();
-        std::mem::take(&mut self.out)
-    }
-
-    fn find_wakeup(&self) -> Option<Mono> {
-        let deadline = self.deadlines.first().map(|(at, _)| *at);
-        if self.shutting_down {
-            return deadline;
-        }
-        let refill = self.next_refill();
-        let fresh = self.refill.fresh_from;
-        let deliveries = self.next_delivery();
-        [deadline, self.turns.due(), self.next_job(), refill, fresh, self.next_hold(), deliveries]
-            .into_iter()
-            .flatten()
-            .min()
+        self.shutting_down && !self.claims.has_work()
     }
 
     fn settings(&self) -> &Settings {
         &self.configuration.settings
-    }
-
-    fn next_id(&mut self) -> u64 {
-        self.last_id += 1;
-        self.last_id
     }
 
     fn effect(&mut self, effect: Effect) {
@@ -274,10 +175,11 @@ impl Orchestrator {
     }
 
     fn notice_of(&mut self, id: &IssueId, run: Option<RunId>, what: Happened) {
-        let issue = self
-            .claims
-            .get(id)
-            .map(|claim| IssueName { id: id.clone(), identifier: claim.issue.identifier.clone() });
+        let claim = self.claims.get(id);
+        let issue = claim.map(|claim| IssueName {
+            id: id.clone(),
+            identifier: claim.issue().identifier.clone(),
+        });
         self.out.notices.push(Notice { issue, run, what });
     }
 }

@@ -6,12 +6,10 @@ use crate::failure::Failure;
 use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Standing};
 use crate::tracker::Candidates;
-use crate::workspace::WorkspaceKey;
+use crate::workspace::{HostId, WorkspaceKey};
 
-use super::claim::{After, Claim, Stage};
-use super::jobs::PollParts;
-use super::read::{Asked, Found, Seen};
-use super::run::TurnStage;
+use super::claims::{After, Claim, Run, Stage};
+use super::reads::{Asked, Found, Seen};
 use super::{
     Happened, Orchestrator, Purpose, Query, ReadId, ReleaseReason, Removal, RunId, StopReason,
 };
@@ -19,41 +17,33 @@ use super::{
 impl Orchestrator {
     /// Claimed issues were read. An answer changes only claims that are as they were when it was
     /// asked (contract 4.8); for a failed read, everything goes on (8.3).
-    pub(super) fn refreshed(
-        &mut self,
-        read: ReadId,
-        asked: Vec<(IssueId, u64)>,
-        found: &mut Found,
-    ) {
+    pub(super) fn refreshed(&mut self, read: ReadId, asked: Vec<(IssueId, u64)>, found: &Found) {
         for (id, version) in asked {
-            let seen = found.take(&id);
-            let unchanged = self.claims.get(&id).is_some_and(|claim| claim.version == version);
-            if !unchanged || self.is_older(&id, read) {
+            let unchanged = self.claims.get(&id).is_some_and(|claim| claim.version() == version);
+            if !unchanged || self.claims.is_older(&id, read) {
                 continue;
             }
-            match seen {
+            match found.see(&id) {
                 Seen::Failed(failure) => {
-                    if matches!(found, Found::Some(_)) {
-                        let message = failure.message;
+                    if found.failure().is_none() {
+                        let message = failure.message.clone();
                         self.notice_of(&id, None, Happened::Unreadable { message });
                     }
                 }
-                Seen::Absent => self.gone(&id, read),
-                Seen::Present(fresh) => self.present(&id, read, fresh),
+                Seen::Absent => {
+                    // It is gone or out of scope: stop or release, keep the workspace.
+                    self.claims.saw(&id, read);
+                    self.leave(&id, StopReason::Gone, ReleaseReason::Gone);
+                }
+                Seen::Present(fresh) => self.present(&id, read, Arc::clone(fresh)),
             }
         }
-    }
-
-    /// The issue is gone or out of scope: stop or release, keep the workspace.
-    fn gone(&mut self, id: &IssueId, read: ReadId) {
-        self.saw(id, read);
-        self.leave(id, StopReason::Gone, ReleaseReason::Gone);
     }
 
     fn present(&mut self, id: &IssueId, read: ReadId, fresh: Arc<Issue>) {
         let standing = policy::standing(&fresh, &self.settings().tracker);
         // A list that was asked for later knows better.
-        if standing == Standing::Terminal && self.kept.shows_alive_since(id, read) {
+        if standing == Standing::Terminal && self.backlog.shows_alive_since(id, read) {
             return;
         }
         let moved = self.claims.get(id).is_some_and(|claim| has_moved(claim, &fresh));
@@ -70,8 +60,8 @@ impl Orchestrator {
         let Some(claim) = self.claims.get(id) else {
             return;
         };
-        match claim.stage {
-            Stage::Running { run } if self.is_finishing(run) => {
+        match *claim.stage() {
+            Stage::Running { run } if self.claims.is_finishing(run) => {
                 self.after_finish(run, After::Clean);
             }
             Stage::Running { run } => {
@@ -87,46 +77,44 @@ impl Orchestrator {
 
     /// The issue is not ours to work on any more: stop or release, keep the workspace.
     fn leave(&mut self, id: &IssueId, why: StopReason, release: ReleaseReason) {
-        let Some(claim) = self.claims.get_mut(id) else {
+        let Some(claim) = self.claims.get(id) else {
             return;
         };
-        match &mut claim.stage {
-            Stage::Running { run } if self.runs.get(run).is_some_and(finishes) => {
-                let run = *run;
-                self.after_finish(run, After::Release(release));
-            }
-            // The newest read says what it is released for, and may take a decision to clean back.
-            Stage::Stopping { then, .. } if then.is_about_the_issue() => {
-                *then = After::Release(release);
+        let after = After::Release(release);
+        match *claim.stage() {
+            Stage::Running { run } if self.claims.is_finishing(run) => {
+                self.after_finish(run, after);
             }
             Stage::Running { run } => {
-                let run = *run;
-                let after = After::Release(release);
                 if why != StopReason::NotActive || !self.grant_grace(run, after.clone()) {
                     self.withdraw_grace(run);
                     self.stop(id, why, after);
                 }
             }
-            Stage::Stopping { .. } => self.stop(id, why, After::Release(release)),
+            // The newest read says what it is released for, and may take a decision to clean back.
+            Stage::Stopping { .. } => {
+                if !self.claims.revise_stop(id, after.clone()) {
+                    self.stop(id, why, after);
+                }
+            }
             Stage::Waiting { .. } | Stage::Blocked { .. } => self.release(id, release),
             Stage::Checking { .. } | Stage::Cleaning { .. } => {}
         }
     }
 
     fn still_active(&mut self, id: &IssueId, moved: bool) {
-        let Some(claim) = self.claims.get_mut(id) else {
+        let Some(claim) = self.claims.get(id) else {
             return;
         };
-        match &mut claim.stage {
+        match *claim.stage() {
             // It seemed over or gone, and is not: so it is free again once the run is gone.
-            Stage::Stopping { then, .. } if then.is_about_the_issue() => {
-                *then = After::Release(ReleaseReason::NotEligible);
+            Stage::Stopping { .. } => {
+                self.claims.revise_stop(id, After::Release(ReleaseReason::NotEligible));
             }
             Stage::Running { run } => {
                 // Finishing because it seemed over, and it is not: a normal end after all.
-                let run = *run;
                 self.withdraw_grace(run);
-                if let Some(live) = self.runs.get_mut(&run)
+                if let Some(live) = self.claims.run_mut(run)
                     && matches!(live.then, Some(After::Clean | After::Release(_)))
                 {
                     live.then = None;
@@ -135,96 +123,106 @@ impl Orchestrator {
             // Whatever kept it is gone: due at once.
             Stage::Blocked { .. } if moved => self.make_ready(id),
             // In which state it was left is part of what is saved of an operator's stop.
-            Stage::Blocked { seen: seen @ false, .. } => {
-                *seen = true;
-                self.save();
+            Stage::Blocked { .. } => {
+                if self.claims.note_left(id) {
+                    self.save();
+                }
             }
-            _ => {}
+            Stage::Waiting { .. } | Stage::Checking { .. } | Stage::Cleaning { .. } => {}
         }
-    }
-
-    fn is_finishing(&self, run: RunId) -> bool {
-        self.runs.get(&run).is_some_and(finishes)
     }
 
     /// A run that is told to finish is not stopped as well; only what follows changes. The newest
     /// read decides, so this may also take a decision to clean back.
     fn after_finish(&mut self, run: RunId, after: After) {
-        if let Some(live) = self.runs.get_mut(&run) {
+        if let Some(live) = self.claims.run_mut(run) {
             live.then = Some(after);
         }
     }
 
+    /// Lets the turn of an agent that moved its issue itself end, within `agent.finish_grace_ms`.
+    fn grant_grace(&mut self, run: RunId, after: After) -> bool {
+        let (now, grace) = (self.now.mono, self.settings().agent.finish_grace);
+        let live = self.claims.run_mut(run);
+        let is_granted = live.is_some_and(|live| live.grant_grace(after, now, grace));
+        if is_granted {
+            self.watch_run(run);
+        }
+        is_granted
+    }
+
+    fn withdraw_grace(&mut self, run: RunId) {
+        if self.claims.run_mut(run).is_some_and(Run::withdraw_grace) {
+            self.watch_run(run);
+        }
+    }
+
     /// Issues of unclaimed records were read: workspaces of terminal ones go (contract 4.2).
-    pub(super) fn swept(&mut self, read: ReadId, asked: Vec<IssueId>, found: &mut Found) {
+    pub(super) fn swept(&mut self, read: ReadId, asked: Vec<IssueId>, found: &Found) {
         for id in asked {
-            let Seen::Present(issue) = found.take(&id) else {
+            let Some(issue) = found.see(&id).issue() else {
                 continue;
             };
-            let is_over = policy::standing(&issue, &self.settings().tracker) == Standing::Terminal;
-            if !is_over || self.claims.contains_key(&id) || self.kept.shows_alive_since(&id, read) {
+            let is_over = policy::standing(issue, &self.settings().tracker) == Standing::Terminal;
+            if !is_over || self.claims.contains(&id) || self.backlog.shows_alive_since(&id, read) {
                 continue;
             }
-            let Some(record) = self.record(&id).cloned() else {
+            let Some(record) = self.folders.record(&id).cloned() else {
                 continue;
             };
             if self.is_lived_in(&id, &record.key) {
                 continue;
             }
-            self.claim_to_clean(issue, read, record.key.clone(), Removal::Recorded(record));
+            self.claim_to_clean(
+                Arc::clone(issue),
+                read,
+                record.key.clone(),
+                Removal::Recorded(record),
+            );
         }
     }
 
-    /// What an open sweep will say of an issue that is claimed now is old news, also when the claim
-    /// is gone by then. So with what is read because of a delivery.
-    pub(super) fn forget_in_sweeps(&mut self, id: &IssueId) {
-        for open in self.reads.values_mut() {
-            match &mut open.asked {
-                Asked::Poll(PollParts { sweep: Some(ids), .. })
-                | Asked::Delivery { others: ids, .. } => ids.retain(|other| other != id),
-                _ => {}
-            }
-        }
+    /// Whether another issue's run or removal is in the folder: where case does not matter, two
+    /// names are one.
+    pub(super) fn is_lived_in(&self, id: &IssueId, key: &WorkspaceKey) -> bool {
+        let owner = self.folders.owner(key).filter(|owner| *owner != id);
+        owner.and_then(|owner| self.claims.get(owner)).is_some_and(Claim::is_in_folder)
     }
 
     /// Folders without a record are matched once against the terminal issues.
     pub(super) fn read_strays(&mut self) {
-        let already = self.reads.values().any(|open| matches!(open.asked, Asked::Strays));
-        if self.strays.is_empty() || self.strays_matched || already {
+        if !self.folders.has_unmatched_strays() || self.reads.is_matching_strays() {
             return;
         }
         let states = self.settings().tracker.terminal_states.clone();
-        if states.is_empty() {
-            return;
+        if !states.is_empty() {
+            self.ask(Query::ByStates(states), Asked::Strays);
         }
-        self.ask(Query::ByStates(states), Asked::Strays);
     }
 
     pub(super) fn strays_answered(&mut self, read: ReadId, result: Result<Candidates, Failure>) {
         let list = match result {
             Ok(list) => list,
-            Err(failure) => return self.read_failed(Purpose::Sweep, &failure),
+            Err(failure) => {
+                return self.notice(Happened::ReadFailed { purpose: Purpose::Sweep, failure });
+            }
         };
         for issue in list.issues {
             let Ok(key) = WorkspaceKey::derive(issue.identifier.as_str()) else {
                 continue;
             };
-            let is_ours = self.strays.contains(&key)
-                && !self.claims.contains_key(&issue.id)
-                && !self.kept.shows_alive_since(&issue.id, read)
-                && self.key_owner(&key).is_none()
+            let is_ours = self.folders.is_stray(&key)
+                && !self.claims.contains(&issue.id)
+                && !self.backlog.shows_alive_since(&issue.id, read)
+                && self.folders.owner(&key).is_none()
                 && policy::standing(&issue, &self.settings().tracker) == Standing::Terminal;
             if is_ours {
                 self.claim_to_clean(Arc::new(issue), read, key.clone(), Removal::Stray(key));
             }
         }
-        let is_news = !std::mem::replace(&mut self.strays_told, true);
-        self.strays_matched = true;
-        let removing = |key: &WorkspaceKey| self.key_owner(key).is_some();
-        let left: Vec<WorkspaceKey> =
-            self.strays.iter().filter(|key| !removing(key)).cloned().collect();
-        if is_news && !left.is_empty() {
-            self.notice(Happened::StraysLeft { keys: left });
+        let keys = self.folders.match_strays();
+        if !keys.is_empty() {
+            self.notice(Happened::StraysLeft { keys });
         }
     }
 
@@ -241,11 +239,10 @@ impl Orchestrator {
         let id = issue.id.clone();
         let host = match &what {
             Removal::Recorded(record) => record.host.clone(),
-            Removal::Stray(_) => crate::HostId::local(),
+            Removal::Stray(_) => HostId::local(),
         };
         let stage = Stage::Cleaning { workspace: what.clone(), removal: None, failures: 0 };
-        let claim = Claim::new(issue, read, key, host, stage);
-        self.claims.insert(id.clone(), claim);
+        self.claims.add(Claim::new(issue, read, key, host, stage));
         self.remove(&id, what, 0);
         self.notice_of(&id, None, Happened::Cleaning);
     }
@@ -254,10 +251,6 @@ impl Orchestrator {
 /// Whether the issue is in another state than it was left in. An agent may have moved it just before
 /// it asked its question, so the first look after that, which is taken at once, is no news.
 fn has_moved(claim: &Claim, fresh: &Issue) -> bool {
-    let is_news = !matches!(claim.stage, Stage::Blocked { seen: false, .. });
-    is_news && claim.issue.state != fresh.state
-}
-
-fn finishes(run: &super::run::Run) -> bool {
-    run.turn == TurnStage::Finishing
+    let is_news = !matches!(claim.stage(), Stage::Blocked { seen: false, .. });
+    is_news && claim.issue().state != fresh.state
 }

@@ -1,6 +1,7 @@
 //! The snapshot: the claims and runs as rows (contract 13.2).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::snapshot::{
     BlockedRow, CheckingRow, CleaningRow, Polling, Reason, RunningRow, Slots, Snapshot, Totals,
@@ -8,38 +9,39 @@ use crate::snapshot::{
 };
 use crate::time::Now;
 
-use super::claim::{Claim, Stage};
-use super::run::Run;
-use super::{Orchestrator, RunId, StopReason};
+use super::claims::{Claim, Run, Stage};
+use super::{Job, Orchestrator, RunId, StopReason};
 
 impl Orchestrator {
     /// Everything, as of now. Costs about as much as copying its rows.
     #[must_use]
     pub fn snapshot(&self, now: Now) -> Snapshot {
         let candidates = self.candidates_view();
+        let runs = self.claims.runs().len();
+        let (polling, pacing) = (&self.settings().polling, &self.pacing);
         let mut snapshot = Snapshot {
             now,
-            running: Vec::with_capacity(self.runs.len()),
+            running: Vec::with_capacity(runs),
             // As a rule, what does not run waits.
-            waiting: Vec::with_capacity(self.claims.len().saturating_sub(self.runs.len())),
+            waiting: Vec::with_capacity(self.claims.len().saturating_sub(runs)),
             blocked: Vec::new(),
             checking: Vec::new(),
             cleaning: Vec::new(),
             slots: Slots {
                 limit: self.settings().agent.max_concurrent_agents,
-                ..self.slots.clone()
+                ..self.claims.slots().clone()
             },
             totals: self.live_totals(now),
-            rate_limits: self.rate_limits.as_ref().map(|(_, limits)| Arc::clone(limits)),
-            holds: self.holds.values().cloned().collect(),
+            rate_limits: pacing.holds.rate_limits().cloned(),
+            holds: pacing.holds.rows().cloned().collect(),
             polling: Polling {
-                mode: self.mode(now.mono),
-                quiet: self.pace.quiet,
+                mode: pacing.mode(polling, now.mono),
+                quiet: pacing.is_quiet(),
                 jobs: self.job_rows(),
-                requests_today: self.requests_of(now.wall.day()),
-                projected_today: self.projected_day(now),
-                budget: self.budget.clone(),
-                webhook: self.deliveries.view(now.mono),
+                requests_today: pacing.requests.of(now.wall.day()),
+                projected_today: pacing.requests.projected(now, self.poll_interval()),
+                budget: pacing.requests.budget().cloned(),
+                webhook: self.backlog.deliveries.view(now.mono),
             },
             verdict: self.verdict(candidates.reasons.contains_key(Reason::NextRead.as_str())),
             candidates,
@@ -54,22 +56,22 @@ impl Orchestrator {
     }
 
     fn add_row(&self, snapshot: &mut Snapshot, claim: &Claim) {
-        let issue = || Arc::clone(&claim.issue);
-        match &claim.stage {
+        let issue = || Arc::clone(claim.issue());
+        match claim.stage() {
             Stage::Running { run } => {
-                if let Some(live) = self.runs.get(run) {
+                if let Some(live) = self.claims.run(*run) {
                     snapshot.running.push(running(*run, live, claim, None, false));
                 }
             }
             Stage::Stopping { run, why, overdue, .. } => {
-                if let Some(live) = self.runs.get(run) {
+                if let Some(live) = self.claims.run(*run) {
                     snapshot.running.push(running(*run, live, claim, Some(*why), *overdue));
                 }
             }
             Stage::Waiting { .. } => snapshot.waiting.push(WaitingRow {
                 issue: issue(),
                 attempt: claim.attempt.unwrap_or(0),
-                until: claim.wake,
+                until: claim.wake(),
                 failure: claim.failure.clone(),
                 unchanged_ends: claim.unchanged_ends,
             }),
@@ -83,13 +85,23 @@ impl Orchestrator {
             Stage::Cleaning { failures, .. } => snapshot.cleaning.push(CleaningRow {
                 issue: issue(),
                 failures: *failures,
-                until: claim.wake,
+                until: claim.wake(),
             }),
         }
     }
 
+    /// How often the tracker is polled at this pace.
+    fn poll_interval(&self) -> Duration {
+        let candidates = self.interval(&Job::Candidates);
+        if self.claims.is_empty() {
+            candidates
+        } else {
+            candidates.min(self.interval(&Job::Refresh))
+        }
+    }
+
     fn live_totals(&self, now: Now) -> Totals {
-        let live = self.runs.values().map(|run| now.mono.since(run.started.mono)).sum();
+        let live = self.claims.runs().map(|(_, run)| now.mono.since(run.started.mono)).sum();
         let mut totals = self.totals.clone();
         totals.runtime = totals.runtime.saturating_add(live);
         totals
@@ -104,11 +116,11 @@ fn running(
     stop_overdue: bool,
 ) -> RunningRow {
     RunningRow {
-        issue: Arc::clone(&claim.issue),
+        issue: Arc::clone(claim.issue()),
         run: id,
         attempt: claim.attempt,
-        host: claim.host.clone(),
-        key: claim.key.clone(),
+        host: claim.host().clone(),
+        key: claim.key().clone(),
         phase: run.phase,
         stopping,
         stop_overdue,

@@ -6,12 +6,13 @@ use crate::issue::Issue;
 use crate::policy;
 use crate::settings::TrackerSettings;
 
-use super::claim::After;
+use crate::orchestrator::{Outcome, RunEnd, StopReason};
+
 use super::run::Run;
-use super::{Outcome, RunEnd, StopReason};
+use super::stage::After;
 
 /// The outcome of a run: `stopped` says why it was told to stop, if it was, `then` what follows it.
-pub(super) fn outcome(
+pub(in crate::orchestrator) fn outcome(
     run: &Run,
     end: &RunEnd,
     stopped: Option<StopReason>,

@@ -8,10 +8,10 @@ use crate::settings::Settings;
 use crate::snapshot::Slots;
 
 /// How many issues beyond the free slots are read before a start (contract 5.4).
-pub(super) const SPARE: usize = 5;
+pub(in crate::orchestrator) const SPARE: usize = 5;
 
 /// Keeps the best few of many, by limited state where states have limits.
-pub(super) struct Best<'a> {
+pub(in crate::orchestrator) struct Best<'a> {
     settings: &'a Settings,
     slots: &'a Slots,
     free: usize,
@@ -51,18 +51,22 @@ impl<'a> Group<'a> {
 
 /// A chosen issue: from the list, by its place there, or a due retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Choice<'a> {
+pub(in crate::orchestrator) enum Choice<'a> {
     Kept(usize),
     Retry(&'a IssueId),
 }
 
 impl<'a> Best<'a> {
-    pub(super) fn new(free: usize, settings: &'a Settings, slots: &'a Slots) -> Self {
+    pub(in crate::orchestrator) fn new(
+        free: usize,
+        settings: &'a Settings,
+        slots: &'a Slots,
+    ) -> Self {
         Self { settings, slots, free, limited: BTreeMap::new(), rest: Group::new(free) }
     }
 
     /// Takes the choice if it is among the best of its group so far, and fit.
-    pub(super) fn offer(
+    pub(in crate::orchestrator) fn offer(
         &mut self,
         rank: Rank<'a>,
         state: &'a StateName,
@@ -83,7 +87,7 @@ impl<'a> Best<'a> {
     }
 
     /// In order of dispatch: enough to fill the free slots if nothing changed, and a few to spare.
-    pub(super) fn into_choices(self) -> Vec<Choice<'a>> {
+    pub(in crate::orchestrator) fn into_choices(self) -> Vec<Choice<'a>> {
         let mut all: Vec<(Rank<'a>, bool, Choice<'a>)> = Vec::new();
         for Group { room, heap } in self.limited.into_values().chain([self.rest]) {
             for (place, (rank, choice)) in heap.into_sorted_vec().into_iter().enumerate() {

@@ -9,7 +9,7 @@ use crate::workspace::HostId;
 
 /// Which limit leaves no room.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Full {
+pub(in crate::orchestrator) enum Full {
     Everywhere,
     State,
     Host(HostId),
@@ -30,18 +30,22 @@ impl Slots {
     }
 
     /// Free slots in total.
-    pub(super) fn free(&self, settings: &Settings) -> u32 {
+    pub(in crate::orchestrator) fn free(&self, settings: &Settings) -> u32 {
         settings.agent.max_concurrent_agents.saturating_sub(self.used)
     }
 
     /// Free slots for issues in a state; `None` where the state has no limit of its own.
-    pub(super) fn free_in_state(&self, settings: &Settings, state: &StateName) -> Option<u32> {
+    pub(in crate::orchestrator) fn free_in_state(
+        &self,
+        settings: &Settings,
+        state: &StateName,
+    ) -> Option<u32> {
         let limit = settings.agent.max_concurrent_agents_by_state.get(state)?;
         Some(limit.saturating_sub(self.by_state.get(state).copied().unwrap_or(0)))
     }
 
     /// The machine for a run: where its workspace is, else the one with the most room.
-    pub(super) fn host_for(
+    pub(in crate::orchestrator) fn host_for(
         &self,
         settings: &Settings,
         at_home: Option<&HostId>,

@@ -1,0 +1,410 @@
+//! Claims: the one map of what is held of issues, and everything that is indexed by their stages
+//! (contract sections 6 and 7). What runs, waits or is blocked are views of it.
+
+mod outcome;
+mod run;
+mod slots;
+mod stage;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::failure::Failure;
+use crate::issue::{Issue, IssueId};
+use crate::snapshot::Slots;
+use crate::time::{Mono, Now};
+use crate::workspace::{HostId, WorkspaceKey};
+
+use super::{BlockReason, ReadId, Removal, RemovalId, RunId, StopReason};
+
+pub(super) use outcome::outcome;
+pub(super) use run::{Run, TurnStage};
+pub(super) use slots::Full;
+pub(super) use stage::{After, Claim, Mark, Origin, Stage, Thread, mark};
+
+/// What a stopped run may take beyond its grace and its hook before it is called overdue.
+const STOP_MARGIN: Duration = Duration::from_secs(10);
+
+/// All claims.
+///
+/// Each live run has a claim that is Running or Stopping and a slot of that claim's state and host;
+/// each claim has at most one deadline; what is ready and what is being removed is found without
+/// a search. The fields are changed here alone, so that this stays true.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    by_issue: BTreeMap<IssueId, Claim>,
+    /// Details of live runs, by run, so that a sign of life costs one lookup.
+    runs: BTreeMap<RunId, Run>,
+    removals: BTreeMap<RemovalId, IssueId>,
+    slots: Slots,
+    /// At most one deadline per claim.
+    deadlines: BTreeSet<(Mono, IssueId)>,
+    /// Waiting claims that may start as soon as there is a slot.
+    ready: BTreeSet<IssueId>,
+}
+
+/// What a newer snapshot of an issue changed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Accepted {
+    /// Whether the tracker saw a change.
+    pub(super) moved: bool,
+    /// Whether a run's slot is another state's now.
+    pub(super) freed_slot: bool,
+}
+
+impl Claims {
+    pub(super) fn get(&self, id: &IssueId) -> Option<&Claim> {
+        self.by_issue.get(id)
+    }
+
+    pub(super) fn get_mut(&mut self, id: &IssueId) -> Option<&mut Claim> {
+        self.by_issue.get_mut(id)
+    }
+
+    pub(super) fn contains(&self, id: &IssueId) -> bool {
+        self.by_issue.contains_key(id)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&IssueId, &Claim)> {
+        self.by_issue.iter()
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &Claim> {
+        self.by_issue.values()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_issue.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_issue.is_empty()
+    }
+
+    pub(super) const fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    /// Waiting claims that may start as soon as there is a slot.
+    pub(super) fn ready(&self) -> impl Iterator<Item = (&IssueId, &Claim)> {
+        self.ready.iter().filter_map(|id| self.by_issue.get_key_value(id))
+    }
+
+    /// Claims that wait for a failure of this kind to pass.
+    pub(super) fn waiting_for(&self, passed: impl Fn(&Failure) -> bool) -> Vec<IssueId> {
+        let waits = |claim: &Claim| {
+            matches!(claim.stage, Stage::Waiting { ready: false })
+                && claim.failure.as_ref().is_some_and(&passed)
+        };
+        self.by_issue.iter().filter(|(_, c)| waits(c)).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Where a claim came from, if it is being checked by this read.
+    pub(super) fn origin(&self, id: &IssueId, read: ReadId) -> Option<Origin> {
+        match self.by_issue.get(id)?.stage {
+            Stage::Checking { read: open, origin } if open == read => Some(origin),
+            _ => None,
+        }
+    }
+
+    /// Begins a claim in a stage without a run, a deadline or a removal under way.
+    pub(super) fn add(&mut self, claim: Claim) {
+        debug_assert!(!claim.is_live() && claim.wake.is_none(), "a claim that began elsewhere");
+        self.by_issue.insert(claim.issue.id.clone(), claim);
+    }
+
+    /// Ends a claim.
+    pub(super) fn remove(&mut self, id: &IssueId) -> Option<Claim> {
+        self.set_wake(id, None);
+        self.ready.remove(id);
+        self.by_issue.remove(id)
+    }
+
+    /// It is being read before it starts.
+    pub(super) fn check(&mut self, id: &IssueId, read: ReadId, origin: Origin) {
+        self.enter(id, Stage::Checking { read, origin }, None);
+    }
+
+    /// It waits for its next attempt until `at`.
+    pub(super) fn wait_until(&mut self, id: &IssueId, at: Mono) {
+        self.enter(id, Stage::Waiting { ready: false }, Some(at));
+    }
+
+    /// Its next attempt may start as soon as there is a slot.
+    pub(super) fn make_ready(&mut self, id: &IssueId) {
+        self.enter(id, Stage::Waiting { ready: true }, None);
+    }
+
+    /// It waits for a person. After a question the next run goes on with the conversation that
+    /// asked it (contract 10.6).
+    pub(super) fn block(&mut self, id: &IssueId, why: BlockReason, since: Now) {
+        if let Some(claim) = self.by_issue.get_mut(id) {
+            claim.failure = None;
+            claim.unanswered = matches!(why, BlockReason::Question(_)) && claim.thread.is_some();
+            if !claim.unanswered {
+                claim.forget_thread();
+            }
+        }
+        self.enter(id, Stage::Blocked { why, since, seen: false }, None);
+    }
+
+    /// A read has shown in which state a blocked issue was left. Returns whether that is news.
+    pub(super) fn note_left(&mut self, id: &IssueId) -> bool {
+        match self.by_issue.get_mut(id).map(|claim| &mut claim.stage) {
+            Some(Stage::Blocked { seen, .. }) => !std::mem::replace(seen, true),
+            _ => false,
+        }
+    }
+
+    /// Its workspace is being removed.
+    pub(super) fn clean(
+        &mut self,
+        id: &IssueId,
+        workspace: Removal,
+        removal: RemovalId,
+        failures: u32,
+    ) {
+        if let (Some(claim), Removal::Recorded(record)) = (self.by_issue.get_mut(id), &workspace) {
+            claim.key = record.key.clone();
+        }
+        self.removals.insert(removal, id.clone());
+        self.enter(id, Stage::Cleaning { workspace, removal: Some(removal), failures }, None);
+    }
+
+    /// A removal came back: whose it was, what was removed, and how often that failed before.
+    pub(super) fn end_removal(&mut self, removal: RemovalId) -> Option<(IssueId, Removal, u32)> {
+        let id = self.removals.remove(&removal)?;
+        let Some(Stage::Cleaning { workspace, failures, .. }) =
+            self.by_issue.get(&id).map(|claim| &claim.stage)
+        else {
+            debug_assert!(false, "a removal without a claim that cleans");
+            return None;
+        };
+        Some((id, workspace.clone(), *failures))
+    }
+
+    /// Its workspace is removed later.
+    pub(super) fn clean_later(&mut self, id: &IssueId, what: Removal, failures: u32, at: Mono) {
+        let stage = Stage::Cleaning { workspace: what, removal: None, failures };
+        self.enter(id, stage, Some(at));
+    }
+
+    /// Whether a run or a removal is under way.
+    pub(super) fn has_work(&self) -> bool {
+        !self.runs.is_empty() || !self.removals.is_empty()
+    }
+
+    /// When the first deadline is.
+    pub(super) fn next_deadline(&self) -> Option<Mono> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// A claim whose deadline has passed. It has none any more.
+    pub(super) fn take_due(&mut self, now: Mono) -> Option<IssueId> {
+        let (_, id) = self.deadlines.first().filter(|(at, _)| *at <= now)?;
+        let id = id.clone();
+        self.set_wake(&id, None);
+        Some(id)
+    }
+
+    /// Moves a claim to another stage. Everything indexed by stage is kept true here.
+    fn enter(&mut self, id: &IssueId, stage: Stage, wake: Option<Mono>) {
+        let Some(claim) = self.by_issue.get_mut(id) else {
+            debug_assert!(false, "a stage for an issue without a claim");
+            return;
+        };
+        let ready = matches!(stage, Stage::Waiting { ready: true });
+        // That its time has come makes a waiting claim no other one.
+        let waits_on =
+            matches!((&claim.stage, &stage), (Stage::Waiting { .. }, Stage::Waiting { .. }));
+        claim.stage = stage;
+        if !waits_on {
+            claim.version += 1;
+        }
+        if ready {
+            self.ready.insert(id.clone());
+        } else {
+            self.ready.remove(id);
+        }
+        self.set_wake(id, wake);
+    }
+
+    /// Sets or clears the one deadline of a claim.
+    fn set_wake(&mut self, id: &IssueId, wake: Option<Mono>) {
+        let Some(claim) = self.by_issue.get_mut(id) else {
+            return;
+        };
+        if claim.wake == wake {
+            return;
+        }
+        if let Some(old) = claim.wake.take() {
+            self.deadlines.remove(&(old, id.clone()));
+        }
+        claim.wake = wake;
+        if let Some(new) = wake {
+            self.deadlines.insert((new, id.clone()));
+        }
+    }
+}
+
+/// Snapshots of claimed issues.
+impl Claims {
+    /// Takes over a newer snapshot of a claimed issue.
+    pub(super) fn accept(&mut self, id: &IssueId, read: ReadId, fresh: Arc<Issue>) -> Accepted {
+        let Some(claim) = self.by_issue.get_mut(id).filter(|claim| claim.seen <= read) else {
+            return Accepted::default();
+        };
+        claim.seen = read;
+        let moved = mark(&claim.issue) != mark(&fresh);
+        let freed_slot = claim.issue.state != fresh.state && claim.is_live();
+        if freed_slot {
+            self.slots.vacate(&claim.issue.state, &claim.host);
+            self.slots.occupy(&fresh.state, &claim.host);
+        }
+        claim.issue = fresh;
+        Accepted { moved, freed_slot }
+    }
+
+    /// Notes that a read, which did not bring the issue, is the newest about it.
+    pub(super) fn saw(&mut self, id: &IssueId, read: ReadId) {
+        if let Some(claim) = self.by_issue.get_mut(id) {
+            claim.seen = claim.seen.max(read);
+        }
+    }
+
+    /// Whether the claim already knows something newer than this read.
+    pub(super) fn is_older(&self, id: &IssueId, read: ReadId) -> bool {
+        self.by_issue.get(id).is_some_and(|claim| claim.seen > read)
+    }
+}
+
+/// Live runs.
+impl Claims {
+    pub(super) fn run(&self, run: RunId) -> Option<&Run> {
+        self.runs.get(&run)
+    }
+
+    pub(super) fn run_mut(&mut self, run: RunId) -> Option<&mut Run> {
+        self.runs.get_mut(&run)
+    }
+
+    /// A run and its claim.
+    pub(super) fn live_mut(&mut self, run: RunId) -> Option<(&mut Run, &mut Claim)> {
+        let live = self.runs.get_mut(&run)?;
+        let claim = self.by_issue.get_mut(&live.issue)?;
+        Some((live, claim))
+    }
+
+    pub(super) fn runs(&self) -> impl ExactSizeIterator<Item = (RunId, &Run)> {
+        self.runs.iter().map(|(id, run)| (*id, run))
+    }
+
+    /// Whether a run lives and was not told to stop.
+    pub(super) fn is_running(&self, run: RunId) -> bool {
+        let claim = self.runs.get(&run).and_then(|live| self.by_issue.get(&live.issue));
+        claim.is_some_and(|claim| matches!(claim.stage, Stage::Running { .. }))
+    }
+
+    /// Whether a run lives and was told to finish.
+    pub(super) fn is_finishing(&self, run: RunId) -> bool {
+        self.runs.get(&run).is_some_and(Run::is_finishing)
+    }
+
+    /// A run of a claim begins, in this folder and in a slot of this machine.
+    pub(super) fn start(&mut self, run: RunId, live: Run, key: WorkspaceKey, host: HostId) {
+        let id = live.issue.clone();
+        let Some(claim) = self.by_issue.get_mut(&id) else {
+            debug_assert!(false, "a run without a claim");
+            return;
+        };
+        claim.key = key;
+        claim.host = host;
+        self.slots.occupy(&claim.issue.state, &claim.host);
+        self.runs.insert(run, live);
+        self.enter(&id, Stage::Running { run }, None);
+    }
+
+    /// A run is over and its slot is free. Its claim is to enter another stage, or to be removed.
+    pub(super) fn end_run(&mut self, run: RunId) -> Option<Run> {
+        let live = self.runs.remove(&run)?;
+        let Some(claim) = self.by_issue.get(&live.issue) else {
+            debug_assert!(false, "a run without a claim");
+            return None;
+        };
+        self.slots.vacate(&claim.issue.state, &claim.host);
+        Some(live)
+    }
+
+    /// A live run is to stop, and this follows. Returns the run if it was not told so before.
+    pub(super) fn stop(
+        &mut self,
+        id: &IssueId,
+        why: StopReason,
+        after: After,
+        now: Mono,
+    ) -> Option<RunId> {
+        let mut then = after;
+        let run = match &mut self.by_issue.get_mut(id)?.stage {
+            Stage::Stopping { then: decided, by_operator, .. } => {
+                *by_operator |= why == StopReason::Operator;
+                decided.escalate(then);
+                return None;
+            }
+            Stage::Running { run } => *run,
+            _ => {
+                debug_assert!(false, "a stop without a live run");
+                return None;
+            }
+        };
+        let mut bound = STOP_MARGIN;
+        if let Some(live) = self.runs.get_mut(&run) {
+            bound = bound.saturating_add(live.ends_within);
+            live.finish_by = None;
+            // A finishing run may already have something graver to follow.
+            if let Some(decided) = live.then.take() {
+                then.escalate(decided);
+            }
+        }
+        let by_operator = why == StopReason::Operator;
+        let stage = Stage::Stopping { run, why, then, overdue: false, by_operator };
+        self.enter(id, stage, Some(now + bound));
+        Some(run)
+    }
+
+    /// Changes what follows a stop, where a read of the issue led to it: a newer one may lead
+    /// elsewhere. Returns whether it did.
+    pub(super) fn revise_stop(&mut self, id: &IssueId, after: After) -> bool {
+        match self.by_issue.get_mut(id).map(|claim| &mut claim.stage) {
+            Some(Stage::Stopping { then, .. }) if then.is_about_the_issue() => {
+                *then = after;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// A run that was told to stop is still there after its bound.
+    pub(super) fn note_overdue(&mut self, id: &IssueId) {
+        if let Some(Stage::Stopping { overdue, .. }) =
+            self.by_issue.get_mut(id).map(|claim| &mut claim.stage)
+        {
+            *overdue = true;
+        }
+    }
+
+    /// Sets the deadline of a run that is not stopping: the end of its grace, or a stall where
+    /// silence counts, whichever comes first.
+    pub(super) fn watch(&mut self, run: RunId, stall_timeout: Option<Duration>) {
+        if !self.is_running(run) {
+            return;
+        }
+        let Some(live) = self.runs.get(&run) else {
+            return;
+        };
+        let timeout = stall_timeout.filter(|_| live.can_stall());
+        let stall = timeout.map(|timeout| live.last_alive + timeout);
+        let (id, grace) = (live.issue.clone(), live.finish_by);
+        self.set_wake(&id, stall.into_iter().chain(grace).min());
+    }
+}

@@ -1,0 +1,182 @@
+//! A live run: signs of life, turns, and the grace of an agent that moved its own issue (contract
+//! 8.1, 8.2, 10.1).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::agent::{AgentEvent, Tokens};
+use crate::issue::IssueId;
+use crate::orchestrator::{Configuration, Phase};
+use crate::time::{Mono, Now};
+use crate::workspace::Scope;
+
+use super::stage::{After, Mark};
+
+/// A live run. It exists from its start to its end, and its claim is Running or Stopping.
+#[derive(Clone, Debug)]
+pub(in crate::orchestrator) struct Run {
+    pub(in crate::orchestrator) issue: IssueId,
+    pub(in crate::orchestrator) agent: Arc<str>,
+    /// The scope of its workspace's record.
+    pub(in crate::orchestrator) scope: Scope,
+    /// What its agent and its hooks may take to end.
+    pub(in crate::orchestrator) ends_within: Duration,
+    pub(in crate::orchestrator) started: Now,
+    pub(in crate::orchestrator) began_at: Mark,
+    pub(in crate::orchestrator) phase: Phase,
+    pub(in crate::orchestrator) turns: u32,
+    pub(in crate::orchestrator) max_turns: u32,
+    /// Turns that the agent began by itself.
+    pub(in crate::orchestrator) unrequested_turns: u32,
+    pub(in crate::orchestrator) session_id: Option<Arc<str>>,
+    pub(in crate::orchestrator) pid: Option<u32>,
+    pub(in crate::orchestrator) tokens: Tokens,
+    pub(in crate::orchestrator) last_event: Option<Arc<AgentEvent>>,
+    pub(in crate::orchestrator) last_alive: Mono,
+    /// Tool calls that Symphony has not answered yet.
+    pub(in crate::orchestrator) owed: u32,
+    /// Whether a tool call of this turn changed the tracker.
+    pub(in crate::orchestrator) changed_issue: bool,
+    /// By when the turn must have ended, because the issue is over: the agent's own doing.
+    pub(in crate::orchestrator) finish_by: Option<Mono>,
+    pub(in crate::orchestrator) turn: TurnStage,
+    /// Failed reads after the current turn.
+    pub(in crate::orchestrator) read_failures: u32,
+    /// What follows a finish, or a turn that may still end by itself, if not a continuation check.
+    pub(in crate::orchestrator) then: Option<After>,
+}
+
+/// Whose move it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::orchestrator) enum TurnStage {
+    /// The agent's.
+    Open,
+    /// Ours: the turn ended and the issue is to be read.
+    Ended,
+    /// The worker's: it was told to finish.
+    Finishing,
+}
+
+impl Run {
+    pub(in crate::orchestrator) fn new(
+        issue: IssueId,
+        agent: Arc<str>,
+        with: &Configuration,
+        now: Now,
+        began_at: Mark,
+    ) -> Self {
+        let settings = &with.settings;
+        Self {
+            issue,
+            agent,
+            scope: with.scope.clone(),
+            ends_within: settings.agent.stop_grace.saturating_add(settings.hooks.timeout),
+            started: now,
+            began_at,
+            phase: Phase::default(),
+            turns: 0,
+            max_turns: settings.agent.max_turns,
+            unrequested_turns: 0,
+            session_id: None,
+            pid: None,
+            tokens: Tokens::default(),
+            last_event: None,
+            last_alive: now.mono,
+            owed: 0,
+            changed_issue: false,
+            finish_by: None,
+            turn: TurnStage::Open,
+            read_failures: 0,
+            then: None,
+        }
+    }
+
+    /// Takes in how far it is.
+    pub(in crate::orchestrator) fn enter(&mut self, phase: Phase, now: Mono) {
+        self.phase = phase;
+        self.last_alive = now;
+        if phase == Phase::StreamingTurn && self.turns == 0 {
+            self.turns = 1;
+        }
+    }
+
+    /// Its turn is over: nothing is owed to it, and the issue is to be read.
+    pub(in crate::orchestrator) fn end_turn(&mut self) {
+        self.turn = TurnStage::Ended;
+        self.owed = 0;
+        self.finish_by = None;
+        self.turns = self.turns.max(1);
+        self.read_failures = 0;
+    }
+
+    /// Another turn begins.
+    pub(in crate::orchestrator) fn begin_turn(&mut self, now: Mono) {
+        self.turns += 1;
+        self.turn = TurnStage::Open;
+        self.changed_issue = false;
+        self.then = None;
+        self.last_alive = now;
+    }
+
+    /// It is told to finish; `then` follows.
+    pub(in crate::orchestrator) fn finish(&mut self, then: Option<After>) {
+        self.turn = TurnStage::Finishing;
+        self.then = then;
+    }
+
+    /// Whether it was told to finish.
+    pub(in crate::orchestrator) fn is_finishing(&self) -> bool {
+        self.turn == TurnStage::Finishing
+    }
+
+    /// Lets the turn of an agent that moved its issue itself end, within `grace`. Returns whether it
+    /// may: else the run is to be stopped.
+    ///
+    /// While a tool call is open it is unknown whether it is the one that moved the issue.
+    pub(in crate::orchestrator) fn grant_grace(
+        &mut self,
+        after: After,
+        now: Mono,
+        grace: Duration,
+    ) -> bool {
+        let may_be_its_own = self.changed_issue || self.owed > 0;
+        if self.turn != TurnStage::Open || !may_be_its_own || grace.is_zero() {
+            return false;
+        }
+        self.then = Some(after);
+        self.finish_by.get_or_insert(now + grace);
+        true
+    }
+
+    /// A tool call ended. If no call changed the tracker, the move was not the agent's.
+    pub(in crate::orchestrator) fn end_tool(&mut self, changed_issue: bool, now: Mono) {
+        self.owed = self.owed.saturating_sub(1);
+        self.changed_issue |= changed_issue;
+        if self.owed == 0 && !self.changed_issue && self.finish_by.is_some() {
+            self.finish_by = Some(now);
+        }
+    }
+
+    /// A newer read decides: what was to follow the turn is not decided any more.
+    pub(in crate::orchestrator) fn withdraw_grace(&mut self) -> bool {
+        let had_grace = self.finish_by.take().is_some();
+        if had_grace {
+            self.then = None;
+        }
+        had_grace
+    }
+
+    /// Ends its grace, if that is over, and says what was to follow.
+    pub(in crate::orchestrator) fn end_grace(&mut self, now: Mono) -> Option<After> {
+        self.finish_by.take_if(|by| *by <= now)?;
+        Some(self.then.take().unwrap_or(After::Clean))
+    }
+
+    /// Whether silence counts: the agent is up, and the next step is its own (contract 8.1).
+    pub(in crate::orchestrator) fn can_stall(&self) -> bool {
+        self.phase >= Phase::LaunchingAgent
+            && self.phase < Phase::Finishing
+            && self.owed == 0
+            && self.turn == TurnStage::Open
+    }
+}

@@ -1,0 +1,215 @@
+//! One claim: what is held of an issue, and the stages it goes through (contract 6.1).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::agent::{ThreadId, Tokens};
+use crate::failure::Failure;
+use crate::issue::{Issue, StateName};
+use crate::orchestrator::{
+    BlockReason, ReadId, ReleaseReason, Removal, RemovalId, RunId, StopReason,
+};
+use crate::time::{Mono, Now, Wall};
+use crate::workspace::{HostId, WorkspaceKey};
+
+/// The hold on one issue. There is at most one per issue, so there is at most one of anything.
+///
+/// What is indexed by is changed by [`Claims`](super::Claims) alone.
+#[derive(Clone, Debug)]
+pub(in crate::orchestrator) struct Claim {
+    /// The issue, as last read.
+    pub(super) issue: Arc<Issue>,
+    /// The read that brought it: older answers do not overwrite it.
+    pub(super) seen: ReadId,
+    /// Grows with every stage, so that an answer can tell whether the claim it was asked for is
+    /// still the same (contract 4.8).
+    pub(super) version: u64,
+    pub(super) key: WorkspaceKey,
+    pub(super) host: HostId,
+    /// The attempt that runs or comes next; `None` for the first.
+    pub(in crate::orchestrator) attempt: Option<u32>,
+    /// Why it waits, if something went wrong.
+    pub(in crate::orchestrator) failure: Option<Failure>,
+    /// Consecutive normal ends that changed nothing (contract 7.7).
+    pub(in crate::orchestrator) unchanged_ends: u32,
+    /// The conversation that the next run goes on with, if it is with the same agent.
+    pub(in crate::orchestrator) thread: Option<Thread>,
+    /// Whether that conversation ended with a question that has no answer.
+    pub(in crate::orchestrator) unanswered: bool,
+    /// What of each conversation's tokens is in the totals already.
+    pub(in crate::orchestrator) counted: BTreeMap<ThreadId, Tokens>,
+    /// Its entry in the deadlines.
+    pub(super) wake: Option<Mono>,
+    pub(super) stage: Stage,
+}
+
+impl Claim {
+    pub(in crate::orchestrator) fn new(
+        issue: Arc<Issue>,
+        seen: ReadId,
+        key: WorkspaceKey,
+        host: HostId,
+        stage: Stage,
+    ) -> Self {
+        Self {
+            issue,
+            seen,
+            version: 0,
+            key,
+            host,
+            attempt: None,
+            failure: None,
+            unchanged_ends: 0,
+            thread: None,
+            unanswered: false,
+            counted: BTreeMap::new(),
+            wake: None,
+            stage,
+        }
+    }
+
+    pub(in crate::orchestrator) const fn issue(&self) -> &Arc<Issue> {
+        &self.issue
+    }
+
+    pub(in crate::orchestrator) const fn seen(&self) -> ReadId {
+        self.seen
+    }
+
+    pub(in crate::orchestrator) const fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(in crate::orchestrator) const fn key(&self) -> &WorkspaceKey {
+        &self.key
+    }
+
+    pub(in crate::orchestrator) const fn host(&self) -> &HostId {
+        &self.host
+    }
+
+    pub(in crate::orchestrator) const fn wake(&self) -> Option<Mono> {
+        self.wake
+    }
+
+    pub(in crate::orchestrator) const fn stage(&self) -> &Stage {
+        &self.stage
+    }
+
+    /// Whether it is read on an interval. A check or a removal under way speaks for itself.
+    pub(in crate::orchestrator) const fn is_refreshed(&self) -> bool {
+        matches!(
+            self.stage,
+            Stage::Running { .. }
+                | Stage::Stopping { .. }
+                | Stage::Waiting { .. }
+                | Stage::Blocked { .. }
+        )
+    }
+
+    /// Whether a run or a removal is in its folder.
+    pub(in crate::orchestrator) const fn is_in_folder(&self) -> bool {
+        matches!(
+            self.stage,
+            Stage::Running { .. } | Stage::Stopping { .. } | Stage::Cleaning { .. }
+        )
+    }
+
+    /// Whether a run of it lives.
+    pub(super) const fn is_live(&self) -> bool {
+        matches!(self.stage, Stage::Running { .. } | Stage::Stopping { .. })
+    }
+
+    /// The next run begins a new conversation (contract 10.3).
+    pub(in crate::orchestrator) fn forget_thread(&mut self) {
+        self.thread = None;
+        self.unanswered = false;
+        self.counted.clear();
+    }
+}
+
+/// The stages of a claim (contract 6.1).
+#[derive(Clone, Debug)]
+pub(in crate::orchestrator) enum Stage {
+    /// Being read before it starts.
+    Checking { read: ReadId, origin: Origin },
+    /// A run lives.
+    Running { run: RunId },
+    /// A run was told to stop and still lives.
+    Stopping {
+        run: RunId,
+        why: StopReason,
+        then: After,
+        overdue: bool,
+        /// Whether an operator wants it stopped, whatever else was decided before or since.
+        by_operator: bool,
+    },
+    /// The next attempt comes later, or as soon as it may when `ready`.
+    Waiting { ready: bool },
+    /// A person is needed.
+    Blocked {
+        why: BlockReason,
+        since: Now,
+        /// Whether a read has shown since then in which state the issue was left.
+        seen: bool,
+    },
+    /// The workspace is being removed; between two tries `removal` is `None`.
+    Cleaning { workspace: Removal, removal: Option<RemovalId>, failures: u32 },
+}
+
+/// Where a claim being checked came from, and so where it falls back to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::orchestrator) enum Origin {
+    Fresh,
+    Retry,
+}
+
+/// What follows the end of a run that was told to end. It only escalates (contract 6.3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::orchestrator) enum After {
+    Retry(Failure),
+    Block(BlockReason),
+    Release(ReleaseReason),
+    Clean,
+}
+
+impl After {
+    const fn rank(&self) -> u8 {
+        match self {
+            Self::Retry(_) => 0,
+            Self::Block(_) => 1,
+            Self::Release(_) => 2,
+            Self::Clean => 3,
+        }
+    }
+
+    /// Whether a read of the issue led to it: then a newer one may lead elsewhere.
+    pub(in crate::orchestrator) const fn is_about_the_issue(&self) -> bool {
+        match self {
+            Self::Clean => true,
+            Self::Release(why) => !matches!(why, ReleaseReason::ShutDown),
+            Self::Retry(_) | Self::Block(_) => false,
+        }
+    }
+
+    /// The graver of the two.
+    pub(in crate::orchestrator) fn escalate(&mut self, other: Self) {
+        if other.rank() > self.rank() {
+            *self = other;
+        }
+    }
+}
+
+/// A conversation, and the kind of agent that had it.
+#[derive(Clone, Debug)]
+pub(in crate::orchestrator) struct Thread {
+    pub(in crate::orchestrator) id: ThreadId,
+    pub(in crate::orchestrator) agent: Arc<str>,
+}
+
+/// What tells progress from its absence: the state, and when the tracker saw the last change.
+pub(in crate::orchestrator) type Mark = (StateName, Option<Wall>);
+
+pub(in crate::orchestrator) fn mark(issue: &Issue) -> Mark {
+    (issue.state.clone(), issue.updated_at)
+}

@@ -1,0 +1,341 @@
+//! What is asked of the tracker, and who gets the answer: jobs on an interval that travel together
+//! (contract 4.3–4.5, 12.1), and every other read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::failure::Failure;
+use crate::issue::{Issue, IssueId};
+use crate::snapshot::{JobRow, Mode};
+use crate::time::Mono;
+use crate::tracker::{ById, CandidateQuery, Candidates, Poll};
+
+use super::backlog::{PollAnswer, SPARE};
+use super::claims::Claim;
+use super::pacing::{bounded_wish, slowed};
+use super::reads::{Asked, Found, PollParts, asked_upkeep_wait, asked_wait, no_answer};
+use super::{Answer, Effect, Happened, Job, Orchestrator, Purpose, Query, ReadId, Saved};
+
+impl Orchestrator {
+    /// Asks the tracker something.
+    pub(super) fn ask(&mut self, query: Query, asked: Asked) -> ReadId {
+        let read = self.ids.read();
+        let (generation, purpose) = (self.configuration.generation, asked.purpose());
+        self.backlog.asked(&asked, &query, &self.claims);
+        self.reads.open(read, generation, asked, self.now.mono);
+        self.effect(Effect::Read { read, generation, purpose, query });
+        read
+    }
+
+    /// A read came back.
+    pub(super) fn answered(&mut self, read: ReadId, answer: Answer) {
+        let Some(asked) = self.reads.close(read) else {
+            return;
+        };
+        self.pacing.requests.count(self.now.wall, asked.purpose(), answer.requests);
+        if matches!(asked, Asked::Abandoned(_)) {
+            return;
+        }
+        let Answer { candidates, by_id, next_poll, budget, .. } = answer;
+        if let Some(budget) = budget {
+            self.pacing.requests.note_budget(budget);
+        }
+        let by_id = by_id.unwrap_or_else(|| Err(no_answer()));
+        let candidates = candidates.unwrap_or_else(|| Err(no_answer()));
+        match asked {
+            Asked::Poll(parts) => {
+                let wish = next_poll.filter(|_| parts.candidates);
+                self.poll_answered(read, parts, candidates, by_id);
+                if let Some(wish) = wish {
+                    let wish = bounded_wish(wish, self.interval(&Job::Candidates));
+                    self.reads.jobs.candidates.postpone(self.now.mono + wish);
+                }
+            }
+            Asked::Check { chosen } => self.check_answered(read, chosen, by_id),
+            Asked::Turn { runs } => self.turns_answered(read, runs, by_id),
+            Asked::Strays => self.strays_answered(read, candidates),
+            Asked::Delivery { claimed, others } => {
+                self.delivery_answered(read, claimed, others, by_id);
+            }
+            Asked::Abandoned(_) => {}
+        }
+    }
+
+    /// Sorts an answer by issue. Tells when the whole read failed.
+    pub(super) fn found(&mut self, purpose: Purpose, by_id: Result<ById, Failure>) -> Found {
+        let found = Found::new(by_id);
+        if let Some(failure) = found.failure() {
+            self.notice(Happened::ReadFailed { purpose, failure: failure.clone() });
+        }
+        found
+    }
+
+    /// At a restart the jobs go on where the last life left them.
+    pub(super) fn restore_jobs(&mut self, ages: BTreeMap<Job, Duration>) {
+        let intervals = [Job::Candidates, Job::Refresh, Job::Sweep].map(|job| self.interval(&job));
+        self.reads.jobs.restore(ages, intervals, self.now);
+    }
+
+    /// The interval of a job at this moment.
+    pub(super) fn interval(&self, job: &Job) -> Duration {
+        let (polling, now) = (&self.settings().polling, self.now.mono);
+        let (base, mode, state) = match job {
+            Job::Candidates => {
+                let base = polling.jobs.candidates.unwrap_or(polling.interval);
+                (base, self.pacing.mode(polling, now), &self.reads.jobs.candidates)
+            }
+            Job::Refresh => {
+                let base = polling.jobs.refresh.unwrap_or(polling.interval);
+                // While a run lives, a cancel in the tracker must be noticed in time.
+                if self.claims.runs().len() > 0 {
+                    return base;
+                }
+                (base, self.pacing.activity(polling, now), &self.reads.jobs.refresh)
+            }
+            Job::Sweep => return polling.jobs.sweep,
+            Job::Custom(name) => return self.reads.jobs.custom_interval(name),
+        };
+        let interval = slowed(polling, base, mode);
+        // While deliveries tell what changes, polls only make sure (contract 12.8). One that failed
+        // has made sure of nothing.
+        if self.backlog.deliveries.are_healthy(now) && state.failure().is_none() {
+            slowed(polling, interval, Mode::Idle)
+        } else {
+            interval
+        }
+    }
+
+    /// When a job is due; `None` while it is under way, and for candidates while no slot is free.
+    ///
+    /// A refresh or a sweep with nothing to ask for is due all the same, and asks for nothing: so
+    /// the first claim does not make a refresh overdue.
+    fn job_due(&self, job: &Job) -> Option<Mono> {
+        let state = self.reads.jobs.get(job)?;
+        let may_run = *job != Job::Candidates || self.has_slot_to_fill();
+        let idle = may_run && !state.is_open() && !self.shutting_down;
+        idle.then(|| state.due(self.interval(job), self.configuration.min_read_gap))
+    }
+
+    /// Whether a slot is free that no issue being read is to have.
+    fn has_slot_to_fill(&self) -> bool {
+        // An operator's wish is for now.
+        let is_urgent = self.reads.jobs.candidates.is_urgent();
+        let reserved = if is_urgent { 0 } else { self.reads.refill.reserved() };
+        self.free_slots() as usize > reserved
+    }
+
+    /// When the next job is due.
+    pub(super) fn next_job(&self) -> Option<Mono> {
+        self.reads.jobs.all().filter_map(|job| self.job_due(&job)).min()
+    }
+
+    /// Records of unclaimed issues that the tracker can be asked about.
+    fn swept_records(&self) -> impl Iterator<Item = &IssueId> {
+        self.folders.recorded().filter(|id| !self.claims.contains(id))
+    }
+
+    /// Starts what is due. Jobs due within a tenth of their interval travel together (4.3).
+    pub(super) fn run_jobs(&mut self) {
+        self.skip_empty_jobs();
+        let now = self.now.mono;
+        let due = |job: &Job, slack: u32| {
+            let slack = self.interval(job).checked_div(slack).unwrap_or_default();
+            let may_travel = self.reads.jobs.get(job).is_some_and(|state| state.may_travel(now));
+            may_travel && self.job_due(job).is_some_and(|at| at <= now + slack)
+        };
+        let jobs = [Job::Candidates, Job::Refresh, Job::Sweep];
+        if jobs.iter().any(|job| due(job, 0)) {
+            let [candidates, refresh, sweep] = jobs.map(|job| due(&job, 10));
+            self.poll(candidates, refresh, sweep);
+        }
+        let may_come = [Job::Candidates, Job::Refresh].map(|job| self.job_due(&job).is_some());
+        self.reads.jobs.drop_wishes(may_come);
+        self.run_custom_jobs();
+    }
+
+    /// A job that has nothing to ask for is done, and takes nobody along.
+    fn skip_empty_jobs(&mut self) {
+        let now = self.now;
+        let is_due = |job| self.job_due(job).is_some_and(|at| at <= now.mono);
+        let refresh = is_due(&Job::Refresh) && !self.claims.values().any(Claim::is_refreshed);
+        let sweep = is_due(&Job::Sweep)
+            && self.swept_records().next().is_none()
+            && !self.folders.has_unmatched_strays();
+        if refresh {
+            self.reads.jobs.refresh.begin(now, false);
+        }
+        if sweep {
+            self.reads.jobs.sweep.begin(now, false);
+        }
+    }
+
+    /// One read for every job that is due. Validation decides whether candidates are asked for;
+    /// claimed issues are read in any case (contract 4.4).
+    fn poll(&mut self, candidates: bool, refresh: bool, sweep: bool) {
+        let now = self.now;
+        self.recheck_workflow();
+        let jobs = &self.reads.jobs;
+        let parts = PollParts {
+            candidates: candidates && self.problems.is_empty(),
+            refresh: refresh.then(|| {
+                let refreshed = self.claims.iter().filter(|(_, claim)| claim.is_refreshed());
+                refreshed.map(|(id, claim)| (id.clone(), claim.version())).collect()
+            }),
+            sweep: sweep.then(|| self.swept_records().cloned().collect()),
+            manual: (candidates && jobs.candidates.is_manual())
+                || (refresh && jobs.refresh.is_manual()),
+        };
+        let query = parts.candidates.then(|| CandidateQuery {
+            states: self.settings().tracker.active_states.clone(),
+            enough: self.settings().agent.max_concurrent_agents as usize
+                + SPARE
+                + self.claims.len()
+                + self.idle_candidates(),
+        });
+        let refreshed = parts.refresh.iter().flatten().map(|(id, _)| id);
+        let ids: Vec<IssueId> = refreshed.chain(parts.sweep.iter().flatten()).cloned().collect();
+        let asks = query.is_some() || !ids.is_empty();
+        let jobs = &mut self.reads.jobs;
+        for (is_due, asks, state) in [
+            (candidates, parts.candidates, &mut jobs.candidates),
+            (refresh, asks, &mut jobs.refresh),
+            (sweep, asks, &mut jobs.sweep),
+        ] {
+            if is_due {
+                state.begin(now, asks);
+            }
+        }
+        if asks {
+            let poll = Poll { purpose: parts.purpose(), candidates: query, ids };
+            self.ask(Query::Poll(poll), Asked::Poll(parts));
+        }
+        if sweep {
+            self.read_strays();
+        }
+        if asks || sweep {
+            self.save();
+        }
+    }
+
+    /// Candidates at the front of a longer list that cannot start: the next list must reach beyond
+    /// them, else what could start behind them never would.
+    fn idle_candidates(&self) -> usize {
+        if !self.backlog.has_more() {
+            return 0;
+        }
+        let is_idle = |issue: &&Issue| {
+            !self.claims.contains(&issue.id)
+                && (!self.is_free_candidate(issue)
+                    || self.claims.slots().free_in_state(self.settings(), &issue.state) == Some(0))
+        };
+        self.backlog.issues().iter().filter(is_idle).count()
+    }
+
+    /// A missed edit is found before the next dispatch at the latest (contract 2.6).
+    pub(super) fn recheck_workflow(&mut self) {
+        if !self.out.effects.contains(&Effect::RecheckWorkflow) {
+            self.effect(Effect::RecheckWorkflow);
+        }
+    }
+
+    /// Saves what must survive a restart.
+    pub(super) fn save(&mut self) {
+        let saved = Saved {
+            scope: self.configuration.scope.clone(),
+            last_runs: self.reads.jobs.last_runs(),
+            spent: self.pacing.requests.spent().clone(),
+            decisions: self.decisions(),
+        };
+        self.effect(Effect::Save(saved));
+    }
+
+    /// A poll came back: first what is known of claims and records, then the candidates (4.4).
+    fn poll_answered(
+        &mut self,
+        read: ReadId,
+        parts: PollParts,
+        candidates: Result<Candidates, Failure>,
+        by_id: Result<ById, Failure>,
+    ) {
+        let now = self.now.mono;
+        let jobs = &mut self.reads.jobs;
+        let failure = by_id.as_ref().err();
+        if parts.refresh.is_some() {
+            jobs.refresh.end(now, failure.cloned(), asked_upkeep_wait);
+        }
+        if parts.sweep.is_some() {
+            jobs.sweep.end(now, failure.cloned(), asked_wait);
+        }
+        let candidates = parts.candidates.then_some(candidates);
+        if let Some(result) = &candidates {
+            jobs.candidates.end(now, result.as_ref().err().cloned(), asked_wait);
+        }
+        let purpose = if parts.refresh.is_some() { Purpose::Refresh } else { Purpose::Sweep };
+        let found = if parts.asks_by_id() { self.found(purpose, by_id) } else { Found::new(by_id) };
+        let list = candidates.as_ref().and_then(|result| result.as_ref().ok());
+        let answer = PollAnswer { parts: &parts, found: &found, list };
+        self.backlog.answered(read, &answer, &self.claims, &self.reads, now);
+        self.refreshed(read, parts.refresh.unwrap_or_default(), &found);
+        self.swept(read, parts.sweep.unwrap_or_default(), &found);
+        match candidates {
+            Some(Ok(list)) => self.keep(read, list),
+            Some(Err(failure)) => {
+                self.notice(Happened::ReadFailed { purpose: Purpose::Candidates, failure });
+            }
+            None => {}
+        }
+    }
+
+    /// Keeps a new list and fills slots from it.
+    fn keep(&mut self, read: ReadId, list: Candidates) {
+        let compare = self.settings().polling.activity.is_some();
+        if self.backlog.keep(read, list, self.now.mono, compare) {
+            self.pacing.touch(self.now.mono);
+        }
+        self.reads.refill.want_now();
+    }
+
+    fn run_custom_jobs(&mut self) {
+        let due = |name: &&Arc<str>| {
+            let job = Job::Custom(Arc::clone(name));
+            self.job_due(&job).is_some_and(|at| at <= self.now.mono)
+        };
+        let due: Vec<Arc<str>> = self.reads.jobs.custom_names().filter(due).cloned().collect();
+        for name in due {
+            if let Some(state) = self.reads.jobs.custom_mut(&name) {
+                state.begin(self.now, true);
+            }
+            self.effect(Effect::RunJob { name });
+        }
+    }
+
+    /// An embedder's job came back.
+    pub(super) fn job_ended(&mut self, name: Arc<str>, outcome: Result<(), Failure>) {
+        let Some(state) = self.reads.jobs.custom_mut(&name) else {
+            return;
+        };
+        let failure = outcome.err();
+        state.end(self.now.mono, failure.clone(), asked_wait);
+        if let Some(failure) = failure {
+            self.notice(Happened::JobFailed { job: Job::Custom(name), failure });
+        }
+    }
+
+    /// One row per job, for people.
+    pub(super) fn job_rows(&self) -> Vec<JobRow> {
+        let has_claims = self.claims.values().any(Claim::is_refreshed);
+        let jobs = &self.reads.jobs;
+        let row = |job: Job| {
+            let state = jobs.get(&job)?;
+            Some(JobRow {
+                in_progress: state.is_open(),
+                next: self.job_due(&job).filter(|_| job != Job::Refresh || has_claims),
+                last_run: state.last_run(),
+                failure: state.failure().cloned(),
+                job,
+            })
+        };
+        jobs.all().filter_map(row).collect()
+    }
+}

@@ -1,0 +1,281 @@
+//! The jobs that read the tracker on an interval (contract 4.1, 12.1).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::failure::Failure;
+use crate::issue::IssueId;
+use crate::orchestrator::{Job, Purpose};
+use crate::time::{Mono, Now, Wall};
+
+use super::answer::asked_wait;
+
+/// At a restart, a read younger than this is not repeated (contract 4.1).
+pub(in crate::orchestrator) const RESTART_PAUSE: Duration = Duration::from_secs(10);
+
+/// The same for the sweep, which is in no hurry.
+const RESTART_SWEEP_PAUSE: Duration = Duration::from_secs(60);
+
+/// One job: idle until it is due, or reading.
+#[derive(Debug, Default)]
+pub(in crate::orchestrator) struct JobState {
+    /// When it last ran.
+    last: Option<Mono>,
+    last_wall: Option<Wall>,
+    /// Not before this, whatever the interval says: the tracker asked for it.
+    not_before: Mono,
+    /// As soon as possible: what is known is known to be outdated.
+    asap: bool,
+    /// As soon as the tracker's least gap allows: an operator asked for it.
+    manual: bool,
+    open: bool,
+    failure: Option<Failure>,
+}
+
+impl JobState {
+    /// When it is due, on this interval; an operator's wish is kept `gap` from the last run.
+    pub(in crate::orchestrator) fn due(&self, interval: Duration, gap: Duration) -> Mono {
+        match self.last {
+            _ if self.asap => Mono::default(),
+            Some(last) if self.manual => last + gap,
+            None if self.manual => Mono::default(),
+            // An interval of nothing would be a busy loop.
+            Some(last) => (last + interval.max(Duration::from_millis(1))).max(self.not_before),
+            None => self.not_before,
+        }
+    }
+
+    /// Whether it may go along with a job that is due, though its own time is a little later.
+    pub(in crate::orchestrator) fn may_travel(&self, now: Mono) -> bool {
+        self.is_urgent() || self.not_before <= now
+    }
+
+    /// Whether it does not wait for its interval.
+    pub(in crate::orchestrator) const fn is_urgent(&self) -> bool {
+        self.asap || self.manual
+    }
+
+    pub(in crate::orchestrator) const fn is_open(&self) -> bool {
+        self.open
+    }
+
+    pub(in crate::orchestrator) const fn is_manual(&self) -> bool {
+        self.manual
+    }
+
+    pub(in crate::orchestrator) const fn last_run(&self) -> Option<Wall> {
+        self.last_wall
+    }
+
+    pub(in crate::orchestrator) const fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
+    }
+
+    /// Until when the tracker wants silence, if it said so.
+    pub(in crate::orchestrator) fn refused_until(&self) -> Option<Mono> {
+        self.failure.as_ref().and_then(asked_wait).map(|_| self.not_before)
+    }
+
+    /// It runs; `asks` says whether there is an answer to wait for.
+    pub(in crate::orchestrator) fn begin(&mut self, now: Now, asks: bool) {
+        self.last = Some(now.mono);
+        self.last_wall = Some(now.wall);
+        self.asap = false;
+        self.manual = false;
+        self.open = asks;
+    }
+
+    /// It is over. `asked` says how long the tracker wants us to wait after a failure.
+    pub(in crate::orchestrator) fn end(
+        &mut self,
+        now: Mono,
+        failure: Option<Failure>,
+        asked: impl Fn(&Failure) -> Option<Duration>,
+    ) {
+        self.open = false;
+        if let Some(wait) = failure.as_ref().and_then(asked) {
+            self.not_before = now + wait;
+        }
+        self.failure = failure;
+    }
+
+    /// It is as if it had not run.
+    fn abandon(&mut self) {
+        self.open = false;
+        self.last = None;
+    }
+
+    /// It runs as soon as possible.
+    pub(in crate::orchestrator) const fn hurry(&mut self) {
+        self.asap = true;
+    }
+
+    /// Its next run comes early, though so long after the last and not before the tracker allows.
+    pub(in crate::orchestrator) fn hasten(&mut self, pause: Duration) {
+        if let Some(last) = self.last.take() {
+            self.postpone(last + pause);
+        }
+    }
+
+    /// Its next run does not come before this.
+    pub(in crate::orchestrator) fn postpone(&mut self, until: Mono) {
+        self.not_before = self.not_before.max(until);
+    }
+}
+
+/// The jobs.
+#[derive(Debug, Default)]
+pub(in crate::orchestrator) struct Jobs {
+    pub(in crate::orchestrator) candidates: JobState,
+    pub(in crate::orchestrator) refresh: JobState,
+    pub(in crate::orchestrator) sweep: JobState,
+    custom: BTreeMap<Arc<str>, (Duration, JobState)>,
+    /// Last runs of jobs that an embedder has not added yet.
+    restored: BTreeMap<Job, Wall>,
+}
+
+impl Jobs {
+    /// Goes on where the last life left the jobs: `intervals` are those of candidates, refresh and
+    /// sweep.
+    pub(in crate::orchestrator) fn restore(
+        &mut self,
+        ages: BTreeMap<Job, Duration>,
+        intervals: [Duration; 3],
+        now: Now,
+    ) {
+        let last = |job| ages.get(&job).map(|age| now.wall - *age);
+        let rest = |job, interval: Duration, pause: Duration| {
+            let age = ages.get(&job).copied().unwrap_or(Duration::MAX);
+            now.mono + interval.min(pause).saturating_sub(age)
+        };
+        let [candidates, refresh, sweep] = intervals;
+        for (job, state, interval, pause) in [
+            (Job::Candidates, &mut self.candidates, candidates, RESTART_PAUSE),
+            (Job::Refresh, &mut self.refresh, refresh, RESTART_PAUSE),
+            (Job::Sweep, &mut self.sweep, sweep, RESTART_SWEEP_PAUSE),
+        ] {
+            state.last_wall = last(job.clone());
+            state.not_before = rest(job, interval, pause);
+        }
+        let is_custom = |job: &Job| matches!(job, Job::Custom(_));
+        self.restored = ages
+            .into_iter()
+            .filter(|(job, _)| is_custom(job))
+            .map(|(job, age)| (job, now.wall - age))
+            .collect();
+    }
+
+    pub(in crate::orchestrator) fn get(&self, job: &Job) -> Option<&JobState> {
+        match job {
+            Job::Candidates => Some(&self.candidates),
+            Job::Refresh => Some(&self.refresh),
+            Job::Sweep => Some(&self.sweep),
+            Job::Custom(name) => self.custom.get(name).map(|(_, state)| state),
+        }
+    }
+
+    /// All jobs, an embedder's own last.
+    pub(in crate::orchestrator) fn all(&self) -> impl Iterator<Item = Job> {
+        let custom = self.custom.keys().cloned().map(Job::Custom);
+        [Job::Candidates, Job::Refresh, Job::Sweep].into_iter().chain(custom)
+    }
+
+    /// The interval of an embedder's job.
+    pub(in crate::orchestrator) fn custom_interval(&self, name: &Arc<str>) -> Duration {
+        self.custom.get(name).map(|(interval, _)| *interval).unwrap_or_default()
+    }
+
+    /// The names of an embedder's jobs.
+    pub(in crate::orchestrator) fn custom_names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.custom.keys()
+    }
+
+    pub(in crate::orchestrator) fn custom_mut(&mut self, name: &Arc<str>) -> Option<&mut JobState> {
+        self.custom.get_mut(name).map(|(_, state)| state)
+    }
+
+    /// An embedder adds a job, or changes its interval.
+    pub(in crate::orchestrator) fn add(&mut self, name: Arc<str>, interval: Duration, now: Now) {
+        let last = self.restored.remove(&Job::Custom(Arc::clone(&name)));
+        let (known, state) = self.custom.entry(name).or_default();
+        if let (None, Some(last)) = (state.last, last) {
+            let age = last.until(now.wall).unwrap_or_default();
+            state.not_before = now.mono + interval.saturating_sub(age);
+            state.last_wall = Some(last);
+        }
+        *known = interval;
+    }
+
+    /// An operator wants a poll.
+    pub(in crate::orchestrator) const fn wish(&mut self) {
+        self.candidates.manual = true;
+        self.refresh.manual = true;
+    }
+
+    /// An operator's wish is for now: what cannot be asked is not asked later, but for what waits
+    /// for an open read or for the tracker's least gap. Of candidates and refresh `may_come` says
+    /// which may.
+    pub(in crate::orchestrator) fn drop_wishes(&mut self, may_come: [bool; 2]) {
+        let jobs = [&mut self.candidates, &mut self.refresh];
+        for (state, may_come) in jobs.into_iter().zip(may_come) {
+            state.asap &= state.open;
+            state.manual &= state.open || may_come;
+        }
+    }
+
+    /// Whatever failed was another tracker's.
+    pub(in crate::orchestrator) fn forget_failures(&mut self) {
+        for job in [&mut self.candidates, &mut self.refresh, &mut self.sweep] {
+            job.not_before = Mono::default();
+            job.failure = None;
+        }
+    }
+
+    /// An abandoned poll leaves its jobs as if they had not run.
+    pub(super) fn abandon(&mut self, parts: &PollParts) {
+        let jobs = [
+            (parts.candidates, &mut self.candidates),
+            (parts.refresh.is_some(), &mut self.refresh),
+            (parts.sweep.is_some(), &mut self.sweep),
+        ];
+        for (_, state) in jobs.into_iter().filter(|(was_asked, _)| *was_asked) {
+            state.abandon();
+        }
+    }
+
+    /// When each job last ran, for the next life.
+    pub(in crate::orchestrator) fn last_runs(&self) -> BTreeMap<Job, Wall> {
+        let known = self.all().filter_map(|job| Some((self.get(&job)?.last_wall?, job)));
+        let known = known.map(|(at, job)| (job, at));
+        known.chain(self.restored.iter().map(|(job, at)| (job.clone(), *at))).collect()
+    }
+}
+
+/// What one poll carries: each part belongs to a job.
+#[derive(Clone, Debug)]
+pub(in crate::orchestrator) struct PollParts {
+    pub(in crate::orchestrator) candidates: bool,
+    /// Claims to refresh, with the version they had.
+    pub(in crate::orchestrator) refresh: Option<Vec<(IssueId, u64)>>,
+    pub(in crate::orchestrator) sweep: Option<Vec<IssueId>>,
+    /// Whether an operator asked for it.
+    pub(in crate::orchestrator) manual: bool,
+}
+
+impl PollParts {
+    pub(in crate::orchestrator) const fn purpose(&self) -> Purpose {
+        match self {
+            Self { manual: true, .. } => Purpose::Manual,
+            Self { candidates: true, .. } => Purpose::Candidates,
+            Self { refresh: Some(_), .. } => Purpose::Refresh,
+            _ => Purpose::Sweep,
+        }
+    }
+
+    /// Whether any issue is asked for by id.
+    pub(in crate::orchestrator) fn asks_by_id(&self) -> bool {
+        let refresh = self.refresh.iter().flatten().next();
+        refresh.is_some() || self.sweep.iter().flatten().next().is_some()
+    }
+}

@@ -1,0 +1,136 @@
+//! What is due: deadlines, then reads, then slots (contract 4.4).
+
+use std::sync::Arc;
+
+use crate::failure::{Failure, FailureKind};
+use crate::issue::IssueId;
+use crate::policy::{self, Standing};
+use crate::time::Mono;
+
+use super::claims::{After, Stage};
+use super::{Happened, Orchestrator, ReleaseReason, RunId, Step, StopReason};
+
+impl Orchestrator {
+    /// Does everything that is due.
+    pub(super) fn settle(&mut self) -> Step {
+        self.view.take();
+        let now = self.now.mono;
+        while let Some(id) = self.claims.take_due(now) {
+            self.claim_due(&id);
+        }
+        if self.pacing.holds.pass(now) {
+            self.reads.refill.want_now();
+        }
+        self.reads.refill.pass(now);
+        if let Some(id) = self.backlog.deliveries.pass(now) {
+            self.notice(Happened::DeliveryMissed { id });
+        }
+        if !self.shutting_down {
+            self.read_turns();
+            self.run_jobs();
+            self.fill_slots();
+            self.read_deliveries();
+        }
+        if let Some(mode) = self.pacing.changed_mode(&self.configuration.settings.polling, now) {
+            self.notice(Happened::ModeChanged { mode });
+        }
+        self.wakeup = self.find_wakeup();
+        std::mem::take(&mut self.out)
+    }
+
+    fn find_wakeup(&self) -> Option<Mono> {
+        let deadline = self.claims.next_deadline();
+        if self.shutting_down {
+            return deadline;
+        }
+        let deliveries = self.backlog.deliveries.next_change(self.now.mono);
+        [
+            deadline,
+            self.reads.turns.due(),
+            self.next_job(),
+            self.next_refill(),
+            self.reads.refill.fresh_from(),
+            self.pacing.holds.next(),
+            self.delivery_read_due(),
+            deliveries,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// A claim's deadline has passed.
+    fn claim_due(&mut self, id: &IssueId) {
+        let Some(claim) = self.claims.get(id) else {
+            return;
+        };
+        match claim.stage() {
+            Stage::Waiting { .. } => {
+                let issue = Arc::clone(claim.issue());
+                self.make_ready(id);
+                if self.slot_for(&issue).is_err() {
+                    self.notice_of(id, None, Happened::Queued);
+                }
+            }
+            Stage::Running { run } => {
+                let run = *run;
+                if !self.grace_due(id, run) {
+                    self.stall_due(id, run);
+                }
+            }
+            Stage::Stopping { run, .. } => {
+                let run = *run;
+                self.claims.note_overdue(id);
+                self.notice_of(id, Some(run), Happened::StopOverdue);
+            }
+            Stage::Cleaning { workspace, removal: None, failures } => {
+                let (workspace, failures) = (workspace.clone(), *failures);
+                let is_alive = self.backlog.shows_alive_since(id, claim.seen());
+                if self.folders.has(&workspace) && !is_alive {
+                    self.remove(id, workspace, failures);
+                } else {
+                    self.release(id, ReleaseReason::Terminal);
+                }
+            }
+            Stage::Checking { .. } | Stage::Blocked { .. } | Stage::Cleaning { .. } => {
+                debug_assert!(false, "a deadline for a stage that has none");
+            }
+        }
+    }
+
+    /// Stops a run whose grace is over. Returns whether it was.
+    fn grace_due(&mut self, issue: &IssueId, run: RunId) -> bool {
+        let now = self.now.mono;
+        let Some(after) = self.claims.run_mut(run).and_then(|live| live.end_grace(now)) else {
+            return false;
+        };
+        // Other settings may have made it active since.
+        let is_active = self.claims.get(issue).is_some_and(|claim| {
+            policy::standing(claim.issue(), &self.settings().tracker) == Standing::Active
+        });
+        if is_active {
+            self.watch_run(run);
+            return true;
+        }
+        let why = if after == After::Clean { StopReason::Terminal } else { StopReason::NotActive };
+        self.stop(issue, why, after);
+        true
+    }
+
+    /// The agent showed no sign of life for too long, or just seems so (contract 8.1).
+    fn stall_due(&mut self, id: &IssueId, run: RunId) {
+        let Some(timeout) = self.settings().codex.stall_timeout else {
+            return self.watch_run(run);
+        };
+        let Some(live) = self.claims.run(run) else {
+            return;
+        };
+        if !live.can_stall() || live.last_alive + timeout > self.now.mono {
+            return self.watch_run(run);
+        }
+        let silent = self.now.mono.since(live.last_alive);
+        let message = format!("no sign of life for {} s", silent.as_secs());
+        let failure = Failure::new(FailureKind::Stalled, message);
+        self.stop(id, StopReason::Stalled, After::Retry(failure));
+    }
+}

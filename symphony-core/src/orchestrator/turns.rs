@@ -1,0 +1,359 @@
+//! Live runs: signs of life, turn ends, and what follows the end (contract 8.1, 10.1).
+
+use std::sync::Arc;
+
+use crate::agent::{AgentUpdate, ThreadId, Tokens};
+use crate::failure::{Failure, FailureKind};
+use crate::issue::{Issue, IssueId};
+use crate::policy::{self, Standing};
+use crate::time::Mono;
+use crate::tracker::{ById, TrackerErrorKind};
+use crate::workspace::{WorkspaceKey, WorkspaceRecord};
+
+use super::claims::{After, Run, Stage, Thread, TurnStage, outcome};
+use super::reads::{Asked, Seen, asked_upkeep_wait};
+use super::{
+    BlockReason, Effect, Happened, Orchestrator, Phase, Purpose, Query, ReadId, ReleaseReason,
+    RunEnd, RunId, RunNews,
+};
+
+/// How often the read after a turn is tried again (contract 10.1).
+const TURN_READ_RETRIES: u32 = 3;
+
+impl Orchestrator {
+    /// News of a run; of one that is over, nothing is news.
+    pub(super) fn run_news(&mut self, id: RunId, news: RunNews) {
+        match news {
+            RunNews::Agent(update) => self.agent_update(id, update),
+            RunNews::Phase(phase) => self.entered(id, phase),
+            RunNews::Workspace(record) => self.workspace_made(id, record),
+            RunNews::WorkspaceGone => self.workspace_gone(id),
+            RunNews::TurnEnded => self.turn_ended(id),
+            RunNews::Ended(end) => self.run_ended(id, end),
+        }
+    }
+
+    fn entered(&mut self, id: RunId, phase: Phase) {
+        let now = self.now.mono;
+        if let Some(run) = self.claims.run_mut(id) {
+            run.enter(phase, now);
+            self.watch_run(id);
+        }
+    }
+
+    fn workspace_made(&mut self, id: RunId, record: WorkspaceRecord) {
+        if let Some(run) = self.claims.run(id) {
+            debug_assert_eq!(record.issue, run.issue, "a record of another issue");
+            self.folders.made(record);
+        }
+    }
+
+    fn workspace_gone(&mut self, id: RunId) {
+        if let Some(run) = self.claims.run(id) {
+            self.folders.unmade(&run.scope, &run.issue);
+        }
+    }
+
+    /// A sign of life. This is the hottest path: one lookup, no allocation.
+    fn agent_update(&mut self, id: RunId, update: AgentUpdate) {
+        let now = self.now.mono;
+        // The only one that is frequent and about the claim too.
+        if let AgentUpdate::Usage { thread, total } = update {
+            return self.count_tokens(id, thread, &total);
+        }
+        let Some(run) = self.claims.run_mut(id) else {
+            return;
+        };
+        run.last_alive = now;
+        match update {
+            AgentUpdate::Alive | AgentUpdate::Usage { .. } => {}
+            AgentUpdate::Event(event) => run.last_event = Some(event),
+            AgentUpdate::ToolBegan => run.owed = run.owed.saturating_add(1),
+            AgentUpdate::UnrequestedTurn => {
+                run.unrequested_turns = run.unrequested_turns.saturating_add(1);
+            }
+            AgentUpdate::ToolEnded { changed_issue } => {
+                run.end_tool(changed_issue, now);
+                self.watch_run(id);
+            }
+            AgentUpdate::Session { thread, session_id, pid } => {
+                run.session_id = Some(session_id);
+                run.pid = pid;
+                if let Some((run, claim)) = self.claims.live_mut(id) {
+                    claim.thread = Some(Thread { id: thread, agent: Arc::clone(&run.agent) });
+                }
+            }
+            AgentUpdate::RateLimits(limits) => {
+                self.pacing.holds.note_limits(&run.agent, limits);
+            }
+        }
+    }
+
+    fn count_tokens(&mut self, id: RunId, thread: ThreadId, total: &Tokens) {
+        let Some((run, claim)) = self.claims.live_mut(id) else {
+            return;
+        };
+        run.last_alive = self.now.mono;
+        let used = claim.counted.entry(thread).or_default().raise_to(total);
+        run.tokens.add(&used);
+        self.totals.tokens.add(&used);
+        if used != Tokens::default() {
+            self.probe_works(id);
+        }
+    }
+
+    fn turn_ended(&mut self, id: RunId) {
+        let now = self.now.mono;
+        let Some(run) = self.claims.run_mut(id) else {
+            return;
+        };
+        run.last_alive = now;
+        let is_open = run.turn == TurnStage::Open;
+        self.probe_works(id);
+        if !is_open || !self.claims.is_running(id) {
+            return;
+        }
+        if let Some(run) = self.claims.run_mut(id) {
+            run.end_turn();
+        }
+        self.reads.turns.wait_for_batch(id, now);
+        self.watch_run(id);
+    }
+
+    /// Reads the issues of the turns that ended, together.
+    pub(super) fn read_turns(&mut self) {
+        if self.reads.turns.due().is_none_or(|due| due > self.now.mono) {
+            return;
+        }
+        let runs = self.reads.turns.take(self.now.mono);
+        let ids = runs.iter().filter_map(|run| self.claims.run(*run)).map(|r| r.issue.clone());
+        let query = Query::ByIds(ids.collect());
+        self.ask(query, Asked::Turn { runs });
+    }
+
+    /// The read after some turns came back: each goes on, or finishes (contract 10.1).
+    pub(super) fn turns_answered(
+        &mut self,
+        read: ReadId,
+        runs: Vec<RunId>,
+        by_id: Result<ById, Failure>,
+    ) {
+        let found = self.found(Purpose::Turn, by_id);
+        for id in runs {
+            let Some(run) = self.claims.run(id) else {
+                continue;
+            };
+            let issue = run.issue.clone();
+            if run.turn != TurnStage::Ended || !self.claims.is_running(id) {
+                continue;
+            }
+            match found.see(&issue) {
+                Seen::Failed(failure) => self.turn_read_failed(id, failure.clone()),
+                Seen::Absent if self.claims.is_older(&issue, read) => self.decide_turn(id),
+                Seen::Absent => {
+                    self.claims.saw(&issue, read);
+                    self.finish(id, Some(After::Release(ReleaseReason::Gone)));
+                }
+                Seen::Present(fresh) => {
+                    let standing = policy::standing(fresh, &self.settings().tracker);
+                    if standing == Standing::Terminal
+                        && !self.claims.is_older(&issue, read)
+                        && self.backlog.shows_alive_since(&issue, read)
+                    {
+                        // A list that was asked for later knows better: so it is read once more.
+                        self.reads.turns.wait_for_batch(id, self.now.mono);
+                        continue;
+                    }
+                    self.accept(&issue, read, Arc::clone(fresh));
+                    self.decide_turn(id);
+                }
+            }
+        }
+    }
+
+    fn turn_read_failed(&mut self, id: RunId, failure: Failure) {
+        let max = self.settings().agent.max_retry_backoff;
+        let Some(run) = self.claims.run_mut(id) else {
+            return;
+        };
+        // A limit is not the fault of this read: the session waits for it to pass.
+        let is_limited = failure.kind == FailureKind::Tracker(TrackerErrorKind::RateLimited);
+        run.read_failures += u32::from(!is_limited);
+        if run.read_failures > TURN_READ_RETRIES {
+            self.finish(id, Some(After::Retry(failure)));
+        } else {
+            let delay = asked_upkeep_wait(&failure)
+                .unwrap_or_else(|| policy::backoff(run.read_failures.max(1), max));
+            self.reads.turns.wait(id, self.now.mono + delay);
+        }
+    }
+
+    fn decide_turn(&mut self, id: RunId) {
+        let Some((run, claim)) = self.claims.live_mut(id) else {
+            return;
+        };
+        match policy::standing(claim.issue(), &self.configuration.settings.tracker) {
+            Standing::Terminal => self.finish(id, Some(After::Clean)),
+            Standing::Inactive => self.finish(id, Some(After::Release(ReleaseReason::NotActive))),
+            Standing::Active if run.turns >= run.max_turns => self.finish(id, None),
+            Standing::Active => {
+                run.begin_turn(self.now.mono);
+                let (turn, max_turns) = (run.turns, run.max_turns);
+                let (issue, name) = (Arc::clone(claim.issue()), run.issue.clone());
+                self.watch_run(id);
+                self.effect(Effect::NextTurn { run: id, turn, issue });
+                self.notice_of(&name, Some(id), Happened::Continued { turn, max_turns });
+            }
+        }
+    }
+
+    fn finish(&mut self, id: RunId, then: Option<After>) {
+        if let Some(run) = self.claims.run_mut(id) {
+            run.finish(then);
+            self.watch_run(id);
+            self.effect(Effect::Finish { run: id });
+        }
+    }
+
+    /// A run is over and nothing of it is left: its slot is free and its claim moves on.
+    fn run_ended(&mut self, id: RunId, end: RunEnd) {
+        let Some(run) = self.claims.end_run(id) else {
+            return;
+        };
+        self.reads.turns.forget(id);
+        let Some(claim) = self.claims.get(&run.issue) else {
+            return;
+        };
+        let took = self.now.mono.since(run.started.mono);
+        let (issue, key) = (run.issue.clone(), claim.key().clone());
+        let (asked, why) = match claim.stage() {
+            // An issue that turns out to be active after all is not free: an operator stopped it.
+            Stage::Stopping {
+                then: After::Release(ReleaseReason::NotEligible),
+                why,
+                by_operator: true,
+                ..
+            } => (Some(After::Block(BlockReason::Operator)), Some(*why)),
+            Stage::Stopping { then, why, .. } => (Some(then.clone()), Some(*why)),
+            _ => (None, None),
+        };
+        let then = asked.as_ref().or(run.then.as_ref());
+        let outcome = outcome(&run, &end, why, then, claim.issue(), &self.settings().tracker);
+        self.totals.count_end(outcome, took);
+        self.notice_of(&issue, Some(id), Happened::Ended { outcome, end: end.clone(), took });
+        self.probe_ended(id, &run.agent, &end);
+        self.pacing.touch(self.now.mono);
+        self.reads.refill.want_when_freed();
+        if self.shutting_down {
+            self.release(&issue, ReleaseReason::ShutDown);
+        } else {
+            self.follow_end(&issue, run, asked, end);
+        }
+        self.free_folder(&issue, &key);
+    }
+
+    /// Gives a folder back, unless the claim of the issue is in it again.
+    fn free_folder(&mut self, id: &IssueId, key: &WorkspaceKey) {
+        let is_in_it = self
+            .claims
+            .get(id)
+            .is_some_and(|claim| claim.is_in_folder() && claim.key().folded() == key.folded());
+        if !is_in_it {
+            self.folders.free(key, id);
+        }
+    }
+
+    fn follow(&mut self, issue: &IssueId, then: After) {
+        match then {
+            After::Retry(failure) => self.retry_after_failure(issue, failure),
+            After::Block(why) => self.block_after_run(issue, why),
+            After::Release(why) => self.release(issue, why),
+            After::Clean => self.clean(issue),
+        }
+    }
+
+    /// What follows a run: what was decided while it lived, else what its end says.
+    fn follow_end(&mut self, issue: &IssueId, run: Run, asked: Option<After>, end: RunEnd) {
+        let was_stopped = asked.is_some();
+        let decided = asked.or(run.then);
+        if let RunEnd::Failed(failure) = &end
+            && failure.kind.is_limit()
+        {
+            let until = self.begin_hold(&run.agent, failure);
+            // The agent refused: that is no attempt, whatever else was to follow it.
+            if matches!(decided, None | Some(After::Retry(_))) {
+                if let Some(claim) = self.claims.get_mut(issue) {
+                    claim.forget_thread();
+                }
+                return self.wait_until(issue, until, Some(failure.clone()));
+            }
+        }
+        match (decided, end) {
+            (Some(then), _) if was_stopped => self.follow(issue, then),
+            (Some(then), RunEnd::Succeeded) => self.follow(issue, then),
+            (None, RunEnd::Succeeded) => self.continue_after_success(issue, &run.began_at),
+            // Once the issue is known to be over, how its last turn ended changes nothing.
+            (
+                Some(then @ (After::Clean | After::Release(_))),
+                RunEnd::Failed(_) | RunEnd::InputRequired { .. },
+            ) => self.follow(issue, then),
+            (_, RunEnd::Failed(failure)) => self.retry_after_failure(issue, failure),
+            (_, RunEnd::InputRequired { question }) => {
+                self.block_after_run(issue, BlockReason::Question(question));
+            }
+            (_, RunEnd::Cancelled) => {
+                let message = "the run ended without being told to";
+                self.retry_after_failure(issue, Failure::new(FailureKind::Internal, message));
+            }
+        }
+    }
+
+    /// Takes over a newer snapshot of a claimed issue.
+    pub(super) fn accept(&mut self, id: &IssueId, read: ReadId, fresh: Arc<Issue>) {
+        let accepted = self.claims.accept(id, read, fresh);
+        if accepted.freed_slot {
+            self.reads.refill.want_when_freed();
+        }
+        if accepted.moved {
+            self.pacing.touch(self.now.mono);
+        }
+    }
+
+    /// The agent refused a run for a reason that holds for every run. Returns until when.
+    fn begin_hold(&mut self, agent: &str, failure: &Failure) -> Mono {
+        let max = self.settings().agent.max_retry_backoff;
+        let until = self.pacing.holds.begin(agent, failure, self.now, max);
+        let (agent, failure) = (agent.to_owned(), failure.clone());
+        self.notice(Happened::HoldBegan { agent, until, failure });
+        until
+    }
+
+    /// A run got work out of the agent; if it is the one that tries, the hold is over.
+    fn probe_works(&mut self, run: RunId) {
+        if let Some(agent) = self.pacing.holds.probed_by(run).map(str::to_owned) {
+            self.lift_hold(&agent);
+        }
+    }
+
+    /// The run that tries is over. If it never reached the agent, another one tries.
+    fn probe_ended(&mut self, run: RunId, agent: &str, end: &RunEnd) {
+        if self.pacing.holds.end_probe(agent, run)
+            && matches!(end, RunEnd::Succeeded | RunEnd::InputRequired { .. })
+        {
+            self.lift_hold(agent);
+        }
+    }
+
+    pub(super) fn lift_hold(&mut self, agent: &str) {
+        if self.pacing.holds.lift(agent) {
+            self.notice(Happened::HoldEnded { agent: agent.to_owned() });
+            self.wake_held();
+        }
+    }
+
+    /// What waited for nothing but a hold is due.
+    pub(super) fn wake_held(&mut self) {
+        self.wake_waiting(|failure| failure.kind.is_limit());
+        self.reads.refill.want_now();
+    }
+}
