@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use symphony::core::agent::{AgentEvent, AgentUpdate, ThreadId, Tokens};
 use symphony::core::orchestrator::{
-    Answer, Configuration, Effect, Event, Phase, Query, ReadId, Restored, RunEnd, RunId, RunNews,
-    Start, Step,
+    Answer, Configuration, Effect, Event, Phase, ReadId, Restored, RunEnd, RunNews, Start,
+    Step,
 };
+use symphony::core::run::RunId;
 use symphony::core::time::{Mono, Now, Wall};
-use symphony::core::tracker::{ById, Candidates};
+use symphony::core::tracker::{ById, Candidates, Purpose};
 use symphony::core::{
     Blocker, Failure, FailureKind, Issue, Label, Orchestrator, Scope, Settings, StateSet,
     WorkspaceRecord,
@@ -153,8 +154,10 @@ impl Board {
     pub(crate) fn perform(&mut self, step: Step) {
         for effect in step.effects {
             match effect {
-                Effect::Read { read, query: Query::Poll(_), .. } => self.poll = Some(read),
-                Effect::Read { read, query: Query::ByIds(_), .. } => self.check = Some(read),
+                Effect::Read { read, poll, .. } if poll.purpose == Purpose::Check => {
+                    self.check = Some(read);
+                }
+                Effect::Read { read, .. } => self.poll = Some(read),
                 Effect::Start(start) => self.begin(start),
                 _ => {}
             }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use symphony::core::agent::{AgentEvent, AgentUpdate, ThreadId, Tokens};
-use symphony::core::orchestrator::{Event, RunId, RunNews};
+use symphony::core::orchestrator::{Event, RunNews};
+use symphony::core::run::RunId;
 use symphony::core::time::Mono;
 
 use crate::board::{Board, Numbers, Setup, happening, issues, usage};

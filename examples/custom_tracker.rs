@@ -3,10 +3,11 @@
 //!     cargo run --example custom_tracker      a service that works through the file
 //!     cargo test --example custom_tracker     the conformance kit: does it keep the contract?
 //!
-//! An adapter has three parts: a [`Tracker`] that reads, [`AgentTools`] that agents change things
-//! with, and a [`TrackerFactory`] that makes both from a workflow file. To write one for another
-//! tracker, copy this file, put your requests where it reads and writes the text, and let the kit
-//! at the end say what is missing. Contract sections 1 and 11 have the rules.
+//! An adapter has three parts: [`ReadIssues`], of which [`TwoReads`] makes a tracker, [`AgentTools`]
+//! that agents change things with, and a [`TrackerFactory`] that makes both from a workflow file. To
+//! write one for another tracker, copy this file, put your requests where it reads and writes the
+//! text, and let the kit at the end say what is missing. Contract sections 1 and 11 have the rules.
+//! A tracker that can answer for a list and for single issues in one request implements `Tracker`.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,9 +18,8 @@ use serde_json::json;
 use symphony::core::issue::Malformed;
 use symphony::core::orchestrator::Happened;
 use symphony::core::tracker::{
-    AgentTools, Built, ById, Poll, Polled, ToolCall, ToolResult, ToolSpec, Tracker, TrackerContext,
-    TrackerError, TrackerErrorKind, TrackerFactory, TrackerProfile, Unreadable,
-    poll_with_two_reads,
+    AgentTools, Built, ById, ReadIssues, ToolCall, ToolResult, ToolSpec, TrackerContext,
+    TrackerError, TrackerErrorKind, TrackerFactory, TrackerProfile, TwoReads, Unreadable,
 };
 use symphony::core::{Issue, IssueId, Label, Scope, StateName, StateSet};
 use symphony::memory::{Script, ScriptedAgent, ScriptedFactory};
@@ -166,11 +166,8 @@ impl TodoTracker {
 }
 
 #[async_trait]
-impl Tracker for TodoTracker {
-    async fn fetch_issues_by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError> {
-        if states.is_empty() {
-            return Ok(Vec::new()); // nothing is asked for, so nothing is requested
-        }
+impl ReadIssues for TodoTracker {
+    async fn by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError> {
         let text = self.read().await?;
         let mut found = Vec::new();
         for issue in issues(&text) {
@@ -184,11 +181,8 @@ impl Tracker for TodoTracker {
         Ok(found)
     }
 
-    async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
+    async fn by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
         let mut answer = ById::default();
-        if ids.is_empty() {
-            return Ok(answer);
-        }
         for issue in issues(&self.read().await?) {
             match issue {
                 Ok(issue) if ids.contains(&issue.id) => answer.found.push(issue),
@@ -201,11 +195,6 @@ impl Tracker for TodoTracker {
             }
         }
         Ok(answer)
-    }
-
-    async fn poll(&self, poll: &Poll) -> Polled {
-        // A tracker that can answer both in one request does so here.
-        poll_with_two_reads(self, poll).await
     }
 
     fn tools(&self) -> Option<Arc<dyn AgentTools>> {
@@ -289,7 +278,10 @@ impl TrackerFactory for TodoFactory {
         let states = states.into_iter().flat_map(|states| states.names().iter().cloned()).collect();
         Ok(Built {
             scope: Scope::from(format!("todo:{}", path.display())), // whose workspaces these are
-            tracker: Arc::new(TodoTracker { file: Arc::new(TodoFile::new(path)), states }),
+            tracker: Arc::new(TwoReads(TodoTracker {
+ file: Arc::new(TodoFile::new(path)),
+ states,
+ })),
             // With a token in `$TODO_TOKEN` this would be its name: no agent and no hook sees it.
             secret_names: Vec::new(),
         })
@@ -304,6 +296,7 @@ mod tests {
 
     use symphony::core::conformance::tracker::{Fault, Seed};
     use symphony::core::conformance::{Able, TrackerFixture, Unable};
+    use symphony::core::tracker::Tracker;
 
     use super::*;
 
@@ -344,7 +337,7 @@ mod tests {
         }
 
         fn tracker(&self) -> Arc<dyn Tracker> {
-            Arc::new(self.tracker.clone())
+            Arc::new(TwoReads(self.tracker.clone()))
         }
 
         fn states(&self) -> [StateName; 2] {
@@ -438,7 +431,7 @@ mod tests {
         };
         assert!(!call("Done | MT-1 | Todo\nMT-9 | Todo | Mine too"));
         assert!(call("done"));
-        let found = board.block_on(board.tracker.fetch_issues_by_ids(&[mine, other])).unwrap();
+        let found = board.block_on(board.tracker.by_ids(&[mine, other])).unwrap();
         let states: Vec<StateName> = found.found.into_iter().map(|issue| issue.state).collect();
         assert_eq!(states, [done, todo]);
     }

@@ -17,7 +17,7 @@ use symphony_codex::{CodexAgent, CodexSession};
 use symphony_core::agent::{
     AgentBackend as _, AgentSession as _, AgentUpdate, SessionRequest, Turn, Updates,
 };
-use symphony_core::orchestrator::RunId;
+use symphony_core::run::RunId;
 use symphony_core::{Issue, Settings, StateSet};
 use symphony_host::Local;
 use tokio::io::AsyncReadExt as _;

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 use symphony_core::agent::{AgentError, AgentErrorKind, SessionRequest, Updates};
 use symphony_core::finding::Finding;
-use symphony_core::orchestrator::RunId;
+use symphony_core::run::RunId;
 use symphony_core::{Issue, Settings};
 use symphony_host::{Host, Mark, Scope, Shell};
 

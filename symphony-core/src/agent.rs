@@ -16,7 +16,7 @@ use crate::env::Env;
 use crate::failure::{Failure, FailureKind, chain};
 use crate::finding::Finding;
 use crate::issue::Issue;
-use crate::orchestrator::RunId;
+use crate::run::RunId;
 use crate::settings::Settings;
 use crate::text::text_newtype;
 use crate::time::Wall;

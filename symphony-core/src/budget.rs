@@ -25,7 +25,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::issue::IssueId;
-use crate::orchestrator::Spent;
 use crate::settings::BudgetSettings;
 use crate::time::{Mono, Now, Wall};
 use crate::tracker::{TrackerError, TrackerErrorKind};
@@ -39,6 +38,25 @@ pub(crate) use spender::TOOL;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
+/// Requests of one day, by what they were for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// The day, as [`Wall::day`] counts.
+    pub day: i64,
+    /// Requests by purpose: `candidates`, `refresh`, `sweep`, `check`, `turn`, `delivery`,
+    /// `manual`; and `tool`.
+    pub requests: BTreeMap<String, u64>,
+}
+
+impl Spent {
+    /// Whether these are the counts of a day. Those of the day after it are, too: a clock that was set
+    /// back a little wipes nothing. One that was far ahead once does not keep them for ever.
+    #[must_use]
+    pub const fn is_of(&self, day: i64) -> bool {
+        self.day == day || self.day == day.saturating_add(1)
+    }
+}
+
 /// A tenth of an hour's budget may go at once: nine tenths make the steady rate.
 const HOUR_BURST: u64 = 10;
 /// Half of a day's budget may go at once: work comes in waves, and the rest still trickles.
@@ -127,8 +145,8 @@ impl Refused {
 /// clock. Who comes back when told is admitted in the end, however many others ask.
 ///
 /// ```
-/// use symphony_core::budget::{Budget, Quota, Reported, Spender};
-/// use symphony_core::orchestrator::{Purpose, Spent};
+/// use symphony_core::budget::{Budget, Quota, Reported, Spender, Spent};
+/// use symphony_core::tracker::Purpose;
 /// use symphony_core::settings::BudgetSettings;
 /// use symphony_core::time::Now;
 ///

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, FailureKind};
 use crate::issue::Issue;
-use crate::orchestrator::RunId;
+use crate::run::RunId;
 use crate::settings::Settings;
 use crate::workspace::OpenFolder;
 

@@ -22,6 +22,7 @@ pub mod policy;
 pub mod problem;
 pub mod prompt;
 pub mod redact;
+pub mod run;
 pub mod settings;
 pub mod snapshot;
 pub mod status;

@@ -13,8 +13,9 @@ use crate::agent::{AgentEvent, RateLimits, ThreadId, Tokens};
 use crate::budget::BudgetView;
 use crate::failure::Failure;
 use crate::issue::{Identifier, Issue, IssueId, Label, StateName};
-use crate::orchestrator::{BlockReason, Job, Phase, RunId, StopReason};
+use crate::orchestrator::{BlockReason, Job, Phase, StopReason};
 use crate::problem::Problem;
+use crate::run::RunId;
 use crate::time::{Mono, Now, Wall};
 use crate::workspace::{HostId, WorkspaceKey};
 

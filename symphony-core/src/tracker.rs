@@ -13,12 +13,11 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::budget::BudgetView;
+use crate::budget::{BudgetView, Spent};
 use crate::env::Env;
 use crate::failure::{Failure, FailureKind, chain};
 use crate::finding::Finding;
 use crate::issue::{Issue, IssueId};
-use crate::orchestrator::{Purpose, Spent};
 use crate::settings::{BudgetSettings, Settings, StateSet, TrackerSettings};
 use crate::time::Wall;
 use crate::webhook::Webhook;
@@ -30,29 +29,20 @@ use crate::workspace::Scope;
 /// or an error, never a part that looks like the whole.
 #[async_trait]
 pub trait Tracker: fmt::Debug + Send + Sync {
-    /// The issues of the scope in these states, as full snapshots, whether dispatchable or not.
+    /// Answers one poll in as few requests as the tracker allows, with separate results for the list
+    /// and for the ids.
     ///
-    /// Empty input makes no request. A malformed record is dropped with one log line (1.3).
+    /// - Issues are full snapshots, whether dispatchable or not.
+    /// - A list holds the issues of the scope in the states asked for. A malformed record is dropped
+    ///   with one log line (1.3).
+    /// - Ids are a set. What is gone or out of scope is omitted, and omission means exactly that: a
+    ///   record that cannot be read is in [`unreadable`](ById::unreadable).
+    /// - Each result is complete or an error: a failed page fails its part.
+    /// - What is empty makes no request.
+    /// - When its [`Budget`](crate::budget::Budget) refuses the list, the ids are read all the same:
+    ///   candidates give way first (12.6).
     ///
-    /// # Errors
-    /// A failed page fails the read.
-    async fn fetch_issues_by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError>;
-
-    /// The current snapshots of these issues, each at most once, in any order.
-    ///
-    /// Empty input makes no request; ids are a set. What is gone or out of scope is omitted, and
-    /// omission means exactly that: a record that cannot be read is in
-    /// [`unreadable`](ById::unreadable).
-    ///
-    /// # Errors
-    /// A failed page fails the read.
-    async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError>;
-
-    /// Both reads in as few requests as the tracker allows, with separate results.
-    ///
-    /// When its [`Budget`](crate::budget::Budget) refuses the candidates, the ids are read all the
-    /// same: candidates give way first (12.6). [`poll_with_two_reads`] is the whole answer of an
-    /// adapter with nothing special.
+    /// An adapter that has two plain reads is a [`ReadIssues`] in [`TwoReads`].
     async fn poll(&self, poll: &Poll) -> Polled;
 
     /// The tools that an agent gets for this tracker. A session keeps the ones it began with.
@@ -75,6 +65,29 @@ pub trait Tracker: fmt::Debug + Send + Sync {
     }
 }
 
+/// One part of [`Tracker::poll`] alone, as commands and tests ask for it.
+#[async_trait]
+pub trait TrackerExt: Tracker {
+    /// Reads all issues of the scope in these states.
+    ///
+    /// # Errors
+    /// As [`Tracker::poll`] has them for its list.
+    async fn fetch_issues_by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError> {
+        let polled = self.poll(&Poll::of_states(Purpose::Sweep, states.clone())).await;
+        polled.candidates.map_or_else(|| Ok(Vec::new()), |list| Ok(list?.issues))
+    }
+
+    /// Reads these issues.
+    ///
+    /// # Errors
+    /// As [`Tracker::poll`] has them for its ids.
+    async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
+        self.poll(&Poll::of_ids(Purpose::Check, ids.to_vec())).await.by_id
+    }
+}
+
+impl<T: Tracker + ?Sized> TrackerExt for T {}
+
 /// What one poll asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Poll {
@@ -84,6 +97,57 @@ pub struct Poll {
     pub candidates: Option<CandidateQuery>,
     /// Issues to read by id.
     pub ids: Vec<IssueId>,
+}
+
+impl Poll {
+    /// Asks for these issues alone.
+    #[must_use]
+    pub const fn of_ids(purpose: Purpose, ids: Vec<IssueId>) -> Self {
+        Self { purpose, candidates: None, ids }
+    }
+
+    /// Asks for all issues in these states alone.
+    #[must_use]
+    pub const fn of_states(purpose: Purpose, states: StateSet) -> Self {
+        let candidates = Some(CandidateQuery { states, enough: usize::MAX });
+        Self { purpose, candidates, ids: Vec::new() }
+    }
+}
+
+/// What a read is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// Finding issues to start.
+    Candidates,
+    /// Reading claimed issues again.
+    Refresh,
+    /// Finding workspaces to remove.
+    Sweep,
+    /// Reading chosen issues and due retries before they start.
+    Check,
+    /// Reading issues whose turn ended.
+    Turn,
+    /// Reading issues that a delivery is about.
+    Delivery,
+    /// Reading claimed issues and candidates because an operator asked for it.
+    Manual,
+}
+
+impl Purpose {
+    /// The name used in counts.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Candidates => "candidates",
+            Self::Refresh => "refresh",
+            Self::Sweep => "sweep",
+            Self::Check => "check",
+            Self::Turn => "turn",
+            Self::Delivery => "delivery",
+            Self::Manual => "manual",
+        }
+    }
 }
 
 /// Which candidates are asked for.
@@ -137,21 +201,58 @@ pub struct Unreadable {
     pub message: String,
 }
 
-/// [`Tracker::poll`] for an adapter with nothing special: up to two reads, each counted as one
-/// request.
-pub async fn poll_with_two_reads(tracker: &dyn Tracker, poll: &Poll) -> Polled {
-    let mut requests = 0;
-    let candidates = match &poll.candidates {
-        None => None,
-        Some(query) => {
-            requests += u32::from(!query.states.is_empty());
-            let issues = tracker.fetch_issues_by_states(&query.states).await;
-            Some(issues.map(|issues| Candidates { issues, more: false }))
-        }
-    };
-    requests += u32::from(!poll.ids.is_empty());
-    let by_id = tracker.fetch_issues_by_ids(&poll.ids).await;
-    Polled { candidates, by_id, next_poll: None, requests, budget: None }
+/// Reads lists and single issues, each in a request of its own: all that an adapter with nothing
+/// special has to do. [`TwoReads`] makes a [`Tracker`] of it.
+#[async_trait]
+pub trait ReadIssues: fmt::Debug + Send + Sync {
+    /// Reads all issues of the scope in these states, of which there is at least one.
+    ///
+    /// # Errors
+    /// A failed page fails the read.
+    async fn by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError>;
+
+    /// Reads these issues, of which there is at least one. What is gone or out of scope is omitted;
+    /// what cannot be read is [`unreadable`](ById::unreadable).
+    ///
+    /// # Errors
+    /// A failed page fails the read.
+    async fn by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError>;
+
+    /// The tools that an agent gets for this tracker.
+    fn tools(&self) -> Option<Arc<dyn AgentTools>> {
+        None
+    }
+}
+
+/// A [`Tracker`] that answers a poll with up to two reads, each counted as one request.
+#[derive(Clone, Debug)]
+pub struct TwoReads<T>(pub T);
+
+#[async_trait]
+impl<T: ReadIssues> Tracker for TwoReads<T> {
+    async fn poll(&self, poll: &Poll) -> Polled {
+        let mut requests = 0;
+        let candidates = match &poll.candidates {
+            None => None,
+            Some(query) if query.states.is_empty() => Some(Ok(Candidates::default())),
+            Some(query) => {
+                requests += 1;
+                let issues = self.0.by_states(&query.states).await;
+                Some(issues.map(|issues| Candidates { issues, more: false }))
+            }
+        };
+        let by_id = if poll.ids.is_empty() {
+            Ok(ById::default())
+        } else {
+            requests += 1;
+            self.0.by_ids(&poll.ids).await
+        };
+        Polled { candidates, by_id, next_poll: None, requests, budget: None }
+    }
+
+    fn tools(&self) -> Option<Arc<dyn AgentTools>> {
+        self.0.tools()
+    }
 }
 
 /// Builds trackers of one kind.

@@ -20,8 +20,10 @@ use std::time::{Duration, Instant};
 use symphony_core::agent::{
     AgentErrorKind, AgentEvent, AgentUpdate, RateLimitWindow, RateLimits, ThreadId, Tokens,
 };
+use symphony_core::budget::Spent;
 use symphony_core::orchestrator::*;
 use symphony_core::problem::{Problem, ProblemKind};
+use symphony_core::run::RunId;
 use symphony_core::settings::HostLimit;
 use symphony_core::time::{Mono, Now, Wall};
 use symphony_core::tracker::{ById, Candidates, TrackerErrorKind, Unreadable};

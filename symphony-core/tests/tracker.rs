@@ -4,7 +4,6 @@
 
 use std::error::Error;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,11 +11,10 @@ use mockall::mock;
 use mockall::predicate::eq;
 use symphony_core::agent::{AgentError, AgentErrorKind};
 use symphony_core::hooks::{Hook, HookError};
-use symphony_core::orchestrator::Purpose;
 use symphony_core::time::Wall;
 use symphony_core::tracker::{
-    AgentTools, ById, CandidateQuery, Candidates, Poll, Polled, Tracker, TrackerError,
-    TrackerErrorKind, poll_with_two_reads,
+    ById, CandidateQuery, Candidates, Poll, Purpose, ReadIssues, Tracker, TrackerError,
+    TrackerErrorKind, TwoReads,
 };
 use symphony_core::{Failure, FailureKind, Issue, IssueId, StateSet};
 
@@ -25,14 +23,9 @@ mock! {
     Board {}
 
     #[async_trait]
-    impl Tracker for Board {
-        async fn fetch_issues_by_states(
-            &self,
-            states: &StateSet,
-        ) -> Result<Vec<Issue>, TrackerError>;
-        async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError>;
-        async fn poll(&self, poll: &Poll) -> Polled;
-        fn tools(&self) -> Option<Arc<dyn AgentTools>>;
+    impl ReadIssues for Board {
+        async fn by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError>;
+        async fn by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError>;
     }
 }
 
@@ -56,12 +49,12 @@ fn found(id: &str) -> ById {
 async fn rule_11_1_a_poll_of_both_makes_each_read_once_and_keeps_the_results_apart() {
     let mut board = MockBoard::new();
     board
-        .expect_fetch_issues_by_states()
+        .expect_by_states()
         .with(eq(todo()))
         .times(1)
         .returning(|_| Ok(vec![issue("a"), issue("b")]));
     board
-        .expect_fetch_issues_by_ids()
+        .expect_by_ids()
         .withf(|ids| ids == ["b".into(), "c".into()])
         .times(1)
         .returning(|_| Ok(found("b")));
@@ -70,7 +63,7 @@ async fn rule_11_1_a_poll_of_both_makes_each_read_once_and_keeps_the_results_apa
         candidates: query(todo()),
         ids: vec!["b".into(), "c".into()],
     };
-    let polled = poll_with_two_reads(&board, &poll).await;
+    let polled = TwoReads(board).poll(&poll).await;
     let expected = Candidates { issues: vec![issue("a"), issue("b")], more: false };
     assert_eq!(polled.candidates.unwrap().unwrap(), expected);
     assert_eq!(polled.by_id.unwrap(), found("b"));
@@ -80,10 +73,10 @@ async fn rule_11_1_a_poll_of_both_makes_each_read_once_and_keeps_the_results_apa
 #[tokio::test]
 async fn rule_11_1_a_poll_without_candidates_does_not_read_them() {
     let mut board = MockBoard::new();
-    board.expect_fetch_issues_by_states().never();
-    board.expect_fetch_issues_by_ids().times(1).returning(|_| Ok(found("a")));
+    board.expect_by_states().never();
+    board.expect_by_ids().times(1).returning(|_| Ok(found("a")));
     let poll = Poll { purpose: Purpose::Refresh, candidates: None, ids: vec!["a".into()] };
-    let polled = poll_with_two_reads(&board, &poll).await;
+    let polled = TwoReads(board).poll(&poll).await;
     assert!(polled.candidates.is_none());
     assert_eq!((polled.by_id.unwrap(), polled.requests), (found("a"), 1));
 }
@@ -91,14 +84,13 @@ async fn rule_11_1_a_poll_without_candidates_does_not_read_them() {
 #[tokio::test]
 async fn rule_11_1_a_poll_counts_no_request_for_what_is_empty() {
     let mut board = MockBoard::new();
-    board.expect_fetch_issues_by_states().returning(|_| Ok(Vec::new()));
-    board.expect_fetch_issues_by_ids().returning(|_| Ok(ById::default()));
+    board.expect_by_states().times(1).returning(|_| Ok(Vec::new()));
+    board.expect_by_ids().never();
+    let board = TwoReads(board);
     let none = StateSet::default();
     for (candidates, requests) in [(None, 0), (query(none), 0), (query(todo()), 1)] {
         let ids = Vec::new();
-        let polled =
-            poll_with_two_reads(&board, &Poll { purpose: Purpose::Candidates, candidates, ids })
-                .await;
+        let polled = board.poll(&Poll { purpose: Purpose::Candidates, candidates, ids }).await;
         assert_eq!(polled.requests, requests);
     }
 }
@@ -107,11 +99,11 @@ async fn rule_11_1_a_poll_counts_no_request_for_what_is_empty() {
 async fn rule_11_1_a_failure_of_one_part_leaves_the_other() {
     let mut board = MockBoard::new();
     let refused = |_: &StateSet| Err(TrackerError::new(TrackerErrorKind::RateLimited, "wait"));
-    board.expect_fetch_issues_by_states().returning(refused);
-    board.expect_fetch_issues_by_ids().returning(|_| Ok(found("a")));
+    board.expect_by_states().returning(refused);
+    board.expect_by_ids().returning(|_| Ok(found("a")));
     let poll =
         Poll { purpose: Purpose::Candidates, candidates: query(todo()), ids: vec!["a".into()] };
-    let polled = poll_with_two_reads(&board, &poll).await;
+    let polled = TwoReads(board).poll(&poll).await;
     let error = polled.candidates.unwrap().unwrap_err();
     assert_eq!(error.kind, TrackerErrorKind::RateLimited);
     assert_eq!(polled.by_id.unwrap(), found("a"));

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use symphony_core::settings::Provider;
-use symphony_core::tracker::{Tracker, TrackerContext, TrackerFactory};
+use symphony_core::tracker::{Tracker, TrackerContext, TrackerExt, TrackerFactory};
 use symphony_core::{Settings, StateSet};
 use symphony_linear::{Bounds, Bytes, HeaderMap, LinearFactory, NoReply, Reply, Transport};
 use symphony_linear_fake::{Answered, Fake, Issue, KEY};

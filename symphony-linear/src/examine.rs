@@ -3,8 +3,8 @@
 use cynic::QueryBuilder;
 use symphony_core::budget::Spender;
 use symphony_core::finding::Finding;
-use symphony_core::orchestrator::Purpose;
 use symphony_core::policy::{missing_label, open_blocker};
+use symphony_core::tracker::Purpose;
 use symphony_core::{Issue, Label, StateName};
 
 use crate::complexity;

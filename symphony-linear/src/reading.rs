@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cynic::QueryBuilder;
 use symphony_core::budget::Spender;
-use symphony_core::orchestrator::Purpose;
-use symphony_core::tracker::{ById, CandidateQuery, Candidates, Unreadable};
+use symphony_core::tracker::{ById, CandidateQuery, Candidates, Purpose, Unreadable};
 use symphony_core::{Issue, IssueId};
 use tokio::time::Instant;
 

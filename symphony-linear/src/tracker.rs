@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use symphony_core::budget::Spent;
 use symphony_core::finding::Finding;
-use symphony_core::orchestrator::{Purpose, Spent};
 use symphony_core::time::Mono;
 use symphony_core::tracker::{
-    AgentTools, ById, CandidateQuery, Candidates, Poll, Polled, Tracker, TrackerError,
+    AgentTools, CandidateQuery, Candidates, Poll, Polled, Purpose, Tracker, TrackerError,
 };
 use symphony_core::webhook::Webhook;
-use symphony_core::{Issue, IssueId, Settings, StateName, StateSet, plain};
+use symphony_core::{Issue, Settings, StateName, StateSet, plain};
 use tracing::warn;
 
 use crate::client::Client;
@@ -162,15 +162,6 @@ impl LinearTracker {
 
 #[async_trait]
 impl Tracker for LinearTracker {
-    async fn fetch_issues_by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError> {
-        Ok(self.list(states).await?)
-    }
-
-    async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
-        let mut reading = Reading::new(self, Purpose::Check);
-        Ok(reading.both(None, ids).await.1?)
-    }
-
     async fn poll(&self, poll: &Poll) -> Polled {
         let mut reading = Reading::new(self, poll.purpose);
         let (candidates, by_id) = reading.both(poll.candidates.as_ref(), &poll.ids).await;

@@ -56,7 +56,7 @@ pub enum Requests {
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// use symphony_core::StateSet;
-/// use symphony_core::tracker::{Tracker, TrackerErrorKind};
+/// use symphony_core::tracker::{TrackerErrorKind, TrackerExt};
 /// use symphony_memory::{Fault, MemoryTracker};
 ///
 /// let board = MemoryTracker::new();

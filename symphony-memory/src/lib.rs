@@ -12,8 +12,8 @@
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! use std::sync::Arc;
 //! use symphony_core::agent::{AgentBackend, SessionRequest, Turn, Updates};
-//! use symphony_core::orchestrator::RunId;
-//! use symphony_core::tracker::Tracker;
+//! use symphony_core::run::RunId;
+//! use symphony_core::tracker::{Tracker, TrackerExt};
 //! use symphony_core::{Issue, Settings, StateSet};
 //! use symphony_memory::{MemoryTracker, Script, ScriptedAgent};
 //!

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
-use symphony_core::tracker::{AgentTools, ById, Candidates, Poll, Polled, Tracker, TrackerError};
-use symphony_core::{Issue, IssueId, StateName, StateSet};
+use symphony_core::tracker::{AgentTools, Candidates, Poll, Polled, Tracker, TrackerError};
+use symphony_core::{Issue, IssueId, StateName};
 use tokio::sync::{Mutex, watch};
 
 use crate::board::{Board, Card, Comment};
@@ -23,7 +23,7 @@ use crate::update_issue::{Change, Refusal, UpdateIssue};
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// use symphony_core::tracker::Tracker;
+/// use symphony_core::tracker::TrackerExt;
 /// use symphony_core::{Issue, StateSet};
 /// use symphony_memory::MemoryTracker;
 ///
@@ -298,26 +298,6 @@ impl Shared {
 
 #[async_trait]
 impl Tracker for MemoryTracker {
-    async fn fetch_issues_by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError> {
-        if states.is_empty() {
-            return Ok(Vec::new());
-        }
-        let (met, fresh) = self.request(&[Requests::Candidates]).await;
-        met.part(Requests::Candidates)?;
-        fresh?;
-        Ok(self.shared.board.borrow().by_states(states))
-    }
-
-    async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
-        if ids.is_empty() {
-            return Ok(ById::default());
-        }
-        let (met, fresh) = self.request(&[Requests::ById]).await;
-        met.part(Requests::ById)?;
-        fresh?;
-        Ok(self.shared.board.borrow().by_ids(ids))
-    }
-
     /// Both parts in one request, from one moment of the board.
     async fn poll(&self, poll: &Poll) -> Polled {
         let states = poll.candidates.as_ref().map(|query| &query.states);

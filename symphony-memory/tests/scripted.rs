@@ -11,7 +11,7 @@ use symphony_core::agent::{
     AgentBackend, AgentError, AgentErrorKind, AgentEvent, AgentFactory, AgentSession, AgentUpdate,
     RateLimits, SessionRequest, ThreadId, Tokens, Turn, TurnEnd, Updates,
 };
-use symphony_core::orchestrator::RunId;
+use symphony_core::run::RunId;
 use symphony_core::time::Wall;
 use symphony_core::tracker::{ToolResult, Tracker};
 use symphony_core::{Issue, Label, Settings, StateSet};

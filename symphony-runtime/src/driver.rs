@@ -13,10 +13,11 @@ use std::time::Duration;
 use symphony_core::agent::AgentUpdate;
 use symphony_core::hooks::{Hook, HookContext};
 use symphony_core::orchestrator::{
-    Command, Effect, Event, Generation, Notice, Purpose, Query, ReadId, Removal, RemovalId, RunId,
-    RunNews, Step,
+    Command, Effect, Event, Generation, Notice, ReadId, Removal, RemovalId, RunNews, Step,
 };
+use symphony_core::run::RunId;
 use symphony_core::snapshot::{Explanation, Snapshot};
+use symphony_core::tracker::Poll;
 use symphony_core::{Failure, FailureKind, Issue, Orchestrator, Settings};
 use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -321,9 +322,7 @@ impl Driver {
     /// Begins an effect.
     fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Read { read, generation, purpose, query } => {
-                self.read(read, generation, purpose, query);
-            }
+            Effect::Read { read, generation, poll } => self.read(read, generation, poll),
             Effect::Start(start) => {
                 let run = start.run;
                 let reins = worker::spawn(Attempt {
@@ -354,13 +353,13 @@ impl Driver {
         }
     }
 
-    fn read(&mut self, read: ReadId, generation: Generation, purpose: Purpose, query: Query) {
+    fn read(&mut self, read: ReadId, generation: Generation, poll: Poll) {
         debug_assert_eq!(generation, self.loaded.configuration.generation);
         let tracker = Arc::clone(&self.loaded.tracker);
         let limit = self.loaded.settings().tracker.timeout;
         let inbox = self.inbox.clone();
         self.tasks.spawn(async move {
-            let answer = reader::read(tracker, purpose, query, limit).await;
+            let answer = reader::read(tracker, poll, limit).await;
             inbox.send(Event::Answered { read, answer });
         });
     }

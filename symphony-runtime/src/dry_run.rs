@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use symphony_core::orchestrator::{
-    Answer, Configuration, Effect, Event, Generation, Orchestrator, Purpose, Query, Restored, Step,
+    Answer, Configuration, Effect, Event, Generation, Orchestrator, Restored, Step,
 };
 use symphony_core::snapshot::{Explanation, Verdict};
 use symphony_core::time::Now;
@@ -79,8 +79,8 @@ impl Rehearsal {
         let mut effects = VecDeque::from(first.effects);
         for _ in 0..ROUNDS {
             let event = match effects.pop_front() {
-                Some(Effect::Read { read, purpose, query, .. }) => {
-                    let answer = self.answer(purpose, query).await;
+                Some(Effect::Read { read, poll, .. }) => {
+                    let answer = self.answer(poll).await;
                     Event::Answered { read, answer }
                 }
                 Some(Effect::Start(start)) => {
@@ -98,24 +98,18 @@ impl Rehearsal {
     }
 
     /// The first list is read from the tracker; whatever is asked later is answered from it.
-    async fn answer(&mut self, purpose: Purpose, query: Query) -> Answer {
-        match (query, &self.read) {
-            (Query::Poll(Poll { candidates: Some(mut candidates), ids, .. }), None) => {
+    async fn answer(&mut self, mut poll: Poll) -> Answer {
+        match &mut poll.candidates {
+            Some(candidates) if self.read.is_none() => {
                 candidates.enough = usize::MAX; // every issue is to have its answer
-                let poll = Poll { purpose, candidates: Some(candidates), ids };
-                let tracker = Arc::clone(&self.tracker);
-                let answer = reader::read(tracker, purpose, Query::Poll(poll), self.limit).await;
+                let answer = reader::read(Arc::clone(&self.tracker), poll, self.limit).await;
                 self.read = Some(answer.clone());
                 answer
             }
-            (Query::Poll(Poll { candidates, ids, .. }), _) => Answer {
-                candidates: candidates.map(|_| Ok(Candidates::default())),
-                ..self.known(&ids)
+            candidates => Answer {
+                candidates: candidates.as_ref().map(|_| Ok(Candidates::default())),
+                ..self.known(&poll.ids)
             },
-            (Query::ByIds(ids), _) => self.known(&ids),
-            (Query::ByStates(_), _) => {
-                Answer { candidates: Some(Ok(Candidates::default())), ..self.known(&[]) }
-            }
         }
     }
 

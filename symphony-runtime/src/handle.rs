@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use symphony_core::agent::AgentEvent;
-use symphony_core::orchestrator::{Command, Event, Notice, RunId};
+use symphony_core::orchestrator::{Command, Event, Notice};
+use symphony_core::run::RunId;
 use symphony_core::snapshot::{Explanation, Snapshot, Unstarted};
 use symphony_core::status::{IssueStatus, Stage, UnstartedStatus};
 use symphony_core::webhook::Delivery;

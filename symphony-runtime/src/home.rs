@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use symphony_core::orchestrator::RunId;
+use symphony_core::run::RunId;
 use symphony_host::{EarlierLife, Host, ProcessId, SweepError};
 use tracing::warn;
 

@@ -8,9 +8,8 @@ use symphony_core::agent::AgentBackend;
 use symphony_core::budget::BudgetView;
 use symphony_core::env::Env;
 use symphony_core::finding::Finding;
-use symphony_core::orchestrator::Purpose;
 use symphony_core::problem::Problem;
-use symphony_core::tracker::{CandidateQuery, Poll, Tracker};
+use symphony_core::tracker::{CandidateQuery, Poll, Purpose, Tracker};
 use symphony_core::workflow::Workflow;
 
 use crate::loader::{self, ProcessEnv};

@@ -3,45 +3,30 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use symphony_core::orchestrator::{Answer, Purpose, Query};
+use symphony_core::orchestrator::Answer;
 use symphony_core::time::Wall;
-use symphony_core::tracker::{CandidateQuery, Poll, Tracker, TrackerError, TrackerErrorKind};
+use symphony_core::tracker::{Poll, Tracker, TrackerError, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind};
 
 use crate::clock::wall_now;
 use crate::panics::isolated;
 
 /// Asks the tracker, within the limit.
-pub(crate) async fn read(
-    tracker: Arc<dyn Tracker>,
-    purpose: Purpose,
-    query: Query,
-    limit: Duration,
-) -> Answer {
-    let asked = query.clone();
+pub(crate) async fn read(tracker: Arc<dyn Tracker>, poll: Poll, limit: Duration) -> Answer {
+    let lists = poll.candidates.is_some();
     // In a task of its own: a tracker that does not give way is left behind all the same.
-    match tokio::time::timeout(limit, isolated(ask(tracker, purpose, query))).await {
+    match tokio::time::timeout(limit, isolated(ask(tracker, poll))).await {
         Ok(Ok(answer)) => answer,
-        Ok(Err(panic)) => failed(&asked, &panic),
+        Ok(Err(panic)) => failed(lists, &panic),
         Err(_) => {
             let message = format!("the tracker did not answer within {} ms", limit.as_millis());
             let kind = FailureKind::Tracker(TrackerErrorKind::Request);
-            failed(&asked, &Failure::new(kind, message))
+            failed(lists, &Failure::new(kind, message))
         }
     }
 }
 
-/// Every read is a poll, because that also tells what it cost.
-async fn ask(tracker: Arc<dyn Tracker>, purpose: Purpose, query: Query) -> Answer {
-    let poll = match query {
-        Query::Poll(poll) => poll,
-        Query::ByIds(ids) => Poll { purpose, candidates: None, ids },
-        Query::ByStates(states) => {
-            // All of them: a folder of any could be there.
-            let query = CandidateQuery { states, enough: usize::MAX };
-            Poll { purpose, candidates: Some(query), ids: Vec::new() }
-        }
-    };
+async fn ask(tracker: Arc<dyn Tracker>, poll: Poll) -> Answer {
     let polled = tracker.poll(&poll).await;
     let now = wall_now();
     Answer {
@@ -58,14 +43,9 @@ fn told<T>(result: Result<T, TrackerError>, now: Wall) -> Result<T, Failure> {
 }
 
 /// The answer that every part of the question failed.
-fn failed(query: &Query, failure: &Failure) -> Answer {
-    let candidates = match query {
-        Query::Poll(poll) => poll.candidates.is_some(),
-        Query::ByStates(_) => true,
-        Query::ByIds(_) => false,
-    };
+fn failed(lists: bool, failure: &Failure) -> Answer {
     Answer {
-        candidates: candidates.then(|| Err(failure.clone())),
+        candidates: lists.then(|| Err(failure.clone())),
         by_id: Some(Err(failure.clone())),
         requests: 1,
         ..Answer::default()

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use symphony_core::agent::AgentEvent;
-use symphony_core::orchestrator::{Happened, IssueName, Notice, Outcome, RunEnd, RunId};
+use symphony_core::orchestrator::{Happened, IssueName, Notice, Outcome, RunEnd};
+use symphony_core::run::RunId;
 use symphony_core::status::{RunStatus, TimelineEntry, Told};
 use symphony_core::time::Wall;
 use symphony_core::{Identifier, IssueId, plain, plain_start};

@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Map, Value};
+use symphony_core::budget::Spent;
 use symphony_core::finding::Finding;
-use symphony_core::orchestrator::Spent;
 use symphony_core::redact::Redactor;
 use symphony_core::tracker::{
     AgentTools, ById, Poll, Polled, ToolCall, ToolResult, ToolSpec, Tracker, TrackerError,
 };
 use symphony_core::webhook::Webhook;
-use symphony_core::{Blocker, Issue, IssueId, Label, Settings, StateSet};
+use symphony_core::{Blocker, Issue, Label, Settings};
 
 use crate::clock::wall_now;
 
@@ -35,21 +35,6 @@ impl Redacted {
 
 #[async_trait]
 impl Tracker for Redacted {
-    async fn fetch_issues_by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError> {
-        let mut found = self.tracker.fetch_issues_by_states(states).await;
-        match &mut found {
-            Ok(issues) => self.words.issues(issues),
-            Err(error) => self.words.error(error),
-        }
-        found
-    }
-
-    async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
-        let mut found = self.tracker.fetch_issues_by_ids(ids).await;
-        self.words.by_id(&mut found);
-        found
-    }
-
     async fn poll(&self, poll: &Poll) -> Polled {
         let mut polled = self.tracker.poll(poll).await;
         match &mut polled.candidates {
@@ -201,10 +186,11 @@ impl Words {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use symphony_core::orchestrator::Purpose;
     use symphony_core::tracker::{
-        CandidateQuery, Candidates, TrackerErrorKind, Unreadable, poll_with_two_reads,
+        CandidateQuery, Candidates, Purpose, TrackerErrorKind, TrackerExt, Unreadable,
     };
+
+    use symphony_core::StateSet;
 
     use super::*;
 
@@ -239,18 +225,17 @@ mod tests {
 
     #[async_trait]
     impl Tracker for Parrot {
-        async fn fetch_issues_by_states(&self, _: &StateSet) -> Result<Vec<Issue>, TrackerError> {
-            self.said(vec![issue()])
-        }
-
-        async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
-            let id = ids.first().cloned().unwrap_or_else(|| "1".into());
-            let unreadable = vec![Unreadable { id, message: KEY.to_owned() }];
-            self.said(ById { found: vec![issue()], unreadable })
-        }
-
         async fn poll(&self, poll: &Poll) -> Polled {
-            poll_with_two_reads(self, poll).await
+            let list = Candidates { issues: vec![issue()], more: false };
+            let id = poll.ids.first().cloned().unwrap_or_else(|| "1".into());
+            let unreadable = vec![Unreadable { id, message: KEY.to_owned() }];
+            Polled {
+                candidates: poll.candidates.is_some().then(|| self.said(list)),
+                by_id: self.said(ById { found: vec![issue()], unreadable }),
+                next_poll: None,
+                requests: 1,
+                budget: None,
+            }
         }
 
         fn tools(&self) -> Option<Arc<dyn AgentTools>> {
@@ -286,18 +271,16 @@ mod tests {
             let candidates = Some(CandidateQuery { states: states.clone(), enough: 1 });
             let poll = Poll { purpose: Purpose::Candidates, candidates, ids: vec!["1".into()] };
             let polled = tracker.poll(&poll).await;
-            let by_states = tracker.fetch_issues_by_states(&states).await;
-            let by_ids = tracker.fetch_issues_by_ids(&["1".into()]).await;
-            let told = [&polled.by_id, &by_ids]
-                .map(|read| read.as_ref().err().map(|error| error.to_failure(wall_now()).message));
+            let error = polled.by_id.as_ref().err();
+            let told = error.map(|error| error.to_failure(wall_now()).message);
             let expected = fails.then(|| "no: [redacted] is refused".to_owned());
-            assert_eq!(told, [expected.clone(), expected], "the message and its cause");
+            assert_eq!(told, expected, "the message and its cause");
             let text = json!({"token": KEY, "other": 1});
             let call = ToolCall { name: "x".into(), arguments: text, issue: Arc::new(issue()) };
             let result = tracker.tools().unwrap().call(call).await;
             assert_eq!(result.text, r#"{"other":1,"token":"[redacted]"}"#);
             let findings = tracker.examine(&settings).await;
-            let all = format!("{polled:?} {by_states:?} {by_ids:?} {findings:?} {tracker:?}");
+            let all = format!("{polled:?} {findings:?} {tracker:?}");
             assert!(!all.contains(KEY) && all.contains("[redacted]"), "{all}");
         }
     }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use symphony_core::Scope;
-use symphony_core::orchestrator::{Decisions, Job, Saved, Spent, StoppedIssue};
+use symphony_core::budget::Spent;
+use symphony_core::orchestrator::{Decisions, Job, Saved, StoppedIssue};
 use symphony_core::time::Wall;
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;

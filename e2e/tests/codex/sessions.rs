@@ -11,7 +11,7 @@ use symphony_core::agent::{
     AgentBackend as _, AgentErrorKind, AgentSession, AgentUpdate, SessionRequest, ThreadId, Turn,
     TurnEnd, Updates,
 };
-use symphony_core::orchestrator::RunId;
+use symphony_core::run::RunId;
 use symphony_core::tracker::{AgentTools, ToolCall, ToolResult, ToolSpec};
 use symphony_core::{Issue, Settings, StateSet};
 use symphony_e2e::{Does, Model, codex};

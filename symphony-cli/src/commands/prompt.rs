@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use symphony_core::prompt::{PromptInput, continuation};
-use symphony_core::tracker::Tracker;
+use symphony_core::tracker::{Tracker, TrackerExt as _};
 use symphony_core::{Issue, IssueId, Settings};
 use symphony_runtime::{Usable, inspect};
 

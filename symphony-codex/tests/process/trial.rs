@@ -9,7 +9,7 @@ use symphony_core::agent::{
     AgentBackend as _, AgentError, AgentSession, AgentUpdate, SessionRequest, Turn, TurnEnd,
     Updates,
 };
-use symphony_core::orchestrator::RunId;
+use symphony_core::run::RunId;
 use symphony_core::{Issue, Settings, StateSet};
 use symphony_host::{Host, Local};
 use tempfile::TempDir;

@@ -8,7 +8,7 @@ use symphony_codex::CodexSession;
 use symphony_core::agent::{
     AgentError, AgentSession as _, AgentUpdate, SessionRequest, Turn, TurnEnd, Updates,
 };
-use symphony_core::orchestrator::RunId;
+use symphony_core::run::RunId;
 use symphony_core::{Issue, Settings, StateSet};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines};
 

@@ -7,8 +7,8 @@ use super::line::Cost;
 use super::meter::Meter;
 use super::spender::Spender;
 use super::{DAY_BURST, HOUR_BURST, Limit};
-use crate::orchestrator::Purpose;
 use crate::time::Mono;
+use crate::tracker::Purpose;
 
 /// How often reads of claimed issues pass a hold: one far time must not keep agents at work whose
 /// issue was closed.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::issue::IssueId;
-use crate::orchestrator::Purpose;
+use crate::tracker::Purpose;
 
 /// What the calls of agents' tools are counted as.
 pub(crate) const TOOL: &str = "tool";

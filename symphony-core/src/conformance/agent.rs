@@ -11,7 +11,7 @@ use crate::agent::{
     Updates,
 };
 use crate::issue::Issue;
-use crate::orchestrator::RunId;
+use crate::run::RunId;
 use crate::settings::Settings;
 
 /// An agent that does what a test tells it.

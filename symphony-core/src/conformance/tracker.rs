@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use super::{Able, Deviation, Rule, Unable, Verdict, broken};
 use crate::issue::{Issue, IssueId, StateName};
-use crate::orchestrator::Purpose;
 use crate::settings::StateSet;
 use crate::time::Wall;
 use crate::tracker::{
-    ById, CandidateQuery, Candidates, Poll, Polled, ToolCall, Tracker, TrackerError,
+    ById, CandidateQuery, Candidates, Poll, Polled, Purpose, ToolCall, Tracker, TrackerError,
+    TrackerExt,
 };
 
 pub use faults::*;
@@ -277,7 +277,6 @@ macro_rules! __tracker_rules {
             rule_1_3_a_list_drops_a_malformed_record_and_keeps_the_others,
             rule_1_3_a_malformed_record_read_by_id_is_unreadable_and_spoils_no_other,
             rule_11_1_no_states_make_no_request,
-            rule_11_1_no_ids_make_no_request,
             rule_11_1_a_poll_for_nothing_makes_no_request,
             rule_11_1_a_list_holds_the_issues_of_its_states_and_no_others,
             rule_11_1_a_list_is_complete_beyond_one_page,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::failure::FailureKind;
 use crate::issue::{Issue, IssueId};
 use crate::problem::Problem;
+use crate::run::RunId;
 use crate::settings::TrackerSettings;
 use crate::time::Now;
 use crate::workspace::{HostId, WorkspaceKey};
@@ -13,7 +14,7 @@ use super::claims::{After, Claim, Origin, Stage};
 use super::reads::Asked;
 use super::{
     BlockReason, Command, Configuration, Decisions, Happened, Orchestrator, ReadId, ReleaseReason,
-    RunId, StopReason, StoppedIssue, Workspaces,
+    StopReason, StoppedIssue, Workspaces,
 };
 
 impl Orchestrator {

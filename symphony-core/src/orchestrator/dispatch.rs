@@ -8,14 +8,14 @@ use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Rank, Standing};
 use crate::snapshot::Reason;
 use crate::time::Mono;
-use crate::tracker::ById;
+use crate::tracker::{ById, Purpose};
 use crate::workspace::{HostId, WorkspaceKey};
 
 use super::backlog::{Best, Choice};
 use super::claims::{Claim, Full, Origin, Run, Stage, mark};
 use super::holds::HoldGate;
 use super::reads::{Asked, Seen};
-use super::{Effect, Happened, Orchestrator, Purpose, Query, ReadId, ReleaseReason, Start};
+use super::{Effect, Happened, Orchestrator, ReadId, ReleaseReason, Start};
 
 impl Origin {
     fn rank(self, issue: &Issue) -> Rank<'_> {
@@ -64,7 +64,7 @@ impl Orchestrator {
         }
         let ids: Vec<IssueId> = chosen.iter().map(|(id, _)| id.clone()).collect();
         self.recheck_workflow();
-        let read = self.ask(Query::ByIds(ids.clone()), Asked::Check { chosen: ids });
+        let read = self.ask(Asked::Check { chosen: ids.clone() }, None, ids);
         for (id, fresh) in chosen {
             let origin = match fresh {
                 None => Origin::Retry,

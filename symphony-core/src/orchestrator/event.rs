@@ -10,30 +10,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::agent::{AgentUpdate, ThreadId};
-use crate::budget::BudgetView;
+use crate::budget::{BudgetView, Spent};
 use crate::failure::Failure;
 use crate::issue::{Identifier, Issue, IssueId, StateName};
 use crate::problem::Problem;
-use crate::settings::{Settings, StateSet};
+use crate::run::RunId;
+use crate::settings::Settings;
 use crate::snapshot::Mode;
 use crate::time::{Mono, Wall};
-use crate::tracker::{ById, Candidates, Poll};
+use crate::tracker::{ById, Candidates, Poll, Purpose};
 use crate::workspace::{HostId, Scope, WorkspaceKey, WorkspaceRecord};
-
-/// One attempt at one issue. Never used again, also across restarts (contract 6.3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct RunId {
-    /// Which life of the service.
-    pub boot: u64,
-    /// Counted from one within that life.
-    pub number: u64,
-}
-
-impl fmt::Display for RunId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.boot, self.number)
-    }
-}
 
 /// One read of the tracker. Later reads have greater ids.
 #[derive(
@@ -164,25 +150,6 @@ pub struct StoppedIssue {
     pub attempt: Option<u32>,
 }
 
-/// Requests of one day, by what they were for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spent {
-    /// The day, as [`Wall::day`] counts.
-    pub day: i64,
-    /// Requests by purpose: `candidates`, `refresh`, `sweep`, `check`, `turn`, `delivery`,
-    /// `manual`; and `tool`.
-    pub requests: BTreeMap<String, u64>,
-}
-
-impl Spent {
-    /// Whether these are the counts of a day. Those of the day after it are, too: a clock that was set
-    /// back a little wipes nothing. One that was far ahead once does not keep them for ever.
-    #[must_use]
-    pub const fn is_of(&self, day: i64) -> bool {
-        self.day == day || self.day == day.saturating_add(1)
-    }
-}
-
 /// Everything that can happen to the orchestrator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -255,7 +222,7 @@ pub enum Event {
 /// What a read brought: each part that was asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// The list, for a poll with candidates and for a read by states.
+    /// The list, where one was asked for.
     pub candidates: Option<Result<Candidates, Failure>>,
     /// The issues read by id.
     pub by_id: Option<Result<ById, Failure>>,
@@ -394,10 +361,8 @@ pub enum Effect {
         read: ReadId,
         /// Which tracker instance to ask.
         generation: Generation,
-        /// What for: the tracker's budget ranks requests by it.
-        purpose: Purpose,
-        /// What to ask.
-        query: Query,
+        /// What to ask, and what for.
+        poll: Poll,
     },
     /// Start a run, with the settings now in force.
     Start(Start),
@@ -440,18 +405,6 @@ pub enum Effect {
         /// Its name.
         name: Arc<str>,
     },
-}
-
-/// A question to the tracker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Query {
-    /// [`Tracker::poll`](crate::tracker::Tracker::poll)
-    Poll(Poll),
-    /// [`Tracker::fetch_issues_by_ids`](crate::tracker::Tracker::fetch_issues_by_ids)
-    ByIds(Vec<IssueId>),
-    /// [`Tracker::fetch_issues_by_states`](crate::tracker::Tracker::fetch_issues_by_states)
-    ByStates(StateSet),
 }
 
 /// A run to start.
@@ -682,42 +635,6 @@ pub enum Happened {
         /// Why.
         failure: Failure,
     },
-}
-
-/// What a read is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Purpose {
-    /// Finding issues to start.
-    Candidates,
-    /// Reading claimed issues again.
-    Refresh,
-    /// Finding workspaces to remove.
-    Sweep,
-    /// Reading chosen issues and due retries before they start.
-    Check,
-    /// Reading issues whose turn ended.
-    Turn,
-    /// Reading issues that a delivery is about.
-    Delivery,
-    /// Reading claimed issues and candidates because an operator asked for it.
-    Manual,
-}
-
-impl Purpose {
-    /// The name used in counts.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Candidates => "candidates",
-            Self::Refresh => "refresh",
-            Self::Sweep => "sweep",
-            Self::Check => "check",
-            Self::Turn => "turn",
-            Self::Delivery => "delivery",
-            Self::Manual => "manual",
-        }
-    }
 }
 
 /// Why an issue needs a person.

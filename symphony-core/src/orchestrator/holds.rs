@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use crate::agent::RateLimits;
 use crate::failure::Failure;
+use crate::run::RunId;
 use crate::snapshot::HoldRow;
 use crate::time::{Mono, Now};
-
-use super::RunId;
 
 /// The longest hold, whatever the agent says.
 const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);

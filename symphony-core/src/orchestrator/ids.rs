@@ -1,6 +1,7 @@
 //! Numbers that are given out once.
 
-use super::{ReadId, RemovalId, RunId};
+use super::{ReadId, RemovalId};
+use crate::run::RunId;
 
 /// Gives out the ids of runs, reads and removals. Later reads have greater ids.
 #[derive(Debug)]

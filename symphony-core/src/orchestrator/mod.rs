@@ -52,6 +52,7 @@ use std::sync::{Arc, OnceLock};
 use crate::agent::AgentUpdate;
 use crate::issue::IssueId;
 use crate::problem::Problem;
+use crate::run::RunId;
 use crate::settings::Settings;
 use crate::snapshot::{CandidatesView, Totals};
 use crate::time::{Mono, Now};
@@ -63,7 +64,11 @@ use ids::Ids;
 use pacing::Pacing;
 use reads::Reads;
 
-pub use event::*;
+pub use event::{
+    Answer, BlockReason, Command, Configuration, Decisions, Effect, Event, Generation, Happened,
+    IssueName, Job, Notice, Outcome, Phase, ReadId, ReleaseReason, Removal, RemovalId, Restored,
+    RunEnd, RunNews, Saved, Start, Step, StopReason, StoppedIssue, Workspaces,
+};
 
 /// The state of all scheduling. See the [module](self) for how it is used.
 ///

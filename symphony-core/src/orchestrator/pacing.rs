@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
+use crate::budget::Spent;
 use crate::settings::{ActivitySettings, PollingSettings};
 use crate::snapshot::Mode;
 use crate::time::Mono;
 
-use super::Spent;
 use super::holds::Holds;
 use super::requests::DayRequests;
 

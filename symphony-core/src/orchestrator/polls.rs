@@ -9,22 +9,27 @@ use crate::failure::Failure;
 use crate::issue::{Issue, IssueId};
 use crate::snapshot::{JobRow, Mode};
 use crate::time::Mono;
-use crate::tracker::{ById, CandidateQuery, Candidates, Poll};
+use crate::tracker::{ById, CandidateQuery, Candidates, Poll, Purpose};
 
 use super::backlog::{PollAnswer, SPARE};
 use super::claims::Claim;
 use super::pacing::{bounded_wish, slowed};
 use super::reads::{Asked, Found, PollParts, asked_upkeep_wait, asked_wait, no_answer};
-use super::{Answer, Effect, Happened, Job, Orchestrator, Purpose, Query, ReadId, Saved};
+use super::{Answer, Effect, Happened, Job, Orchestrator, ReadId, Saved};
 
 impl Orchestrator {
-    /// Asks the tracker something.
-    pub(super) fn ask(&mut self, query: Query, asked: Asked) -> ReadId {
-        let read = self.ids.read();
-        let (generation, purpose) = (self.configuration.generation, asked.purpose());
-        self.backlog.asked(&asked, &query, &self.claims);
+    /// Asks the tracker for a list, for issues by id, or both.
+    pub(super) fn ask(
+        &mut self,
+        asked: Asked,
+        candidates: Option<CandidateQuery>,
+        ids: Vec<IssueId>,
+    ) -> ReadId {
+        let (read, generation) = (self.ids.read(), self.configuration.generation);
+        let poll = Poll { purpose: asked.purpose(), candidates, ids };
+        self.backlog.asked(&asked, &poll, &self.claims);
         self.reads.open(read, generation, asked, self.now.mono);
-        self.effect(Effect::Read { read, generation, purpose, query });
+        self.effect(Effect::Read { read, generation, poll });
         read
     }
 
@@ -207,8 +212,7 @@ impl Orchestrator {
             }
         }
         if asks {
-            let poll = Poll { purpose: parts.purpose(), candidates: query, ids };
-            self.ask(Query::Poll(poll), Asked::Poll(parts));
+            self.ask(Asked::Poll(parts), query, ids);
         }
         if sweep {
             self.read_strays();

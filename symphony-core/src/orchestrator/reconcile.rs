@@ -5,14 +5,13 @@ use std::sync::Arc;
 use crate::failure::Failure;
 use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Standing};
-use crate::tracker::Candidates;
+use crate::run::RunId;
+use crate::tracker::{CandidateQuery, Candidates, Purpose};
 use crate::workspace::{HostId, WorkspaceKey};
 
 use super::claims::{After, Claim, Run, Stage};
 use super::reads::{Asked, Found, Seen};
-use super::{
-    Happened, Orchestrator, Purpose, Query, ReadId, ReleaseReason, Removal, RunId, StopReason,
-};
+use super::{Happened, Orchestrator, ReadId, ReleaseReason, Removal, StopReason};
 
 impl Orchestrator {
     /// Claimed issues were read. An answer changes only claims that are as they were when it was
@@ -196,7 +195,9 @@ impl Orchestrator {
         }
         let states = self.settings().tracker.terminal_states.clone();
         if !states.is_empty() {
-            self.ask(Query::ByStates(states), Asked::Strays);
+            // All of them: a folder of any could be there.
+            let all = CandidateQuery { states, enough: usize::MAX };
+            self.ask(Asked::Strays, Some(all), Vec::new());
         }
     }
 

@@ -4,10 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::budget::{BudgetView, TOOL};
+use crate::budget::{Spent, BudgetView, TOOL};
 use crate::time::{Now, Wall, millis};
-
-use super::{Purpose, Spent};
+use crate::tracker::Purpose;
 
 /// What was asked of the tracker today, and what it said is left.
 #[derive(Debug)]

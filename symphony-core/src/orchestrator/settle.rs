@@ -5,10 +5,11 @@ use std::sync::Arc;
 use crate::failure::{Failure, FailureKind};
 use crate::issue::IssueId;
 use crate::policy::{self, Standing};
+use crate::run::RunId;
 use crate::time::Mono;
 
 use super::claims::{After, Stage};
-use super::{Happened, Orchestrator, ReleaseReason, RunId, Step, StopReason};
+use super::{Happened, Orchestrator, ReleaseReason, Step, StopReason};
 
 impl Orchestrator {
     /// Does everything that is due.

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use crate::failure::Failure;
 use crate::issue::IssueId;
 use crate::policy::{self, CONTINUATION_DELAY, Standing};
+use crate::run::RunId;
 use crate::snapshot::Reason;
 use crate::time::Mono;
 
 use super::claims::{After, Mark, mark};
 use super::reads::asked_wait;
 use super::{
-    BlockReason, Effect, Happened, Orchestrator, ReleaseReason, Removal, RemovalId, RunId,
-    StopReason,
+    BlockReason, Effect, Happened, Orchestrator, ReleaseReason, Removal, RemovalId, StopReason,
 };
 
 /// How often a removal is tried before it is left to the sweep (contract 6.3).

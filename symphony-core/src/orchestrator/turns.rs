@@ -6,15 +6,15 @@ use crate::agent::{AgentUpdate, ThreadId, Tokens};
 use crate::failure::{Failure, FailureKind};
 use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Standing};
+use crate::run::RunId;
 use crate::time::Mono;
-use crate::tracker::{ById, TrackerErrorKind};
+use crate::tracker::{ById, Purpose, TrackerErrorKind};
 use crate::workspace::{WorkspaceKey, WorkspaceRecord};
 
 use super::claims::{After, Run, Stage, Thread, TurnStage, outcome};
 use super::reads::{Asked, Seen, asked_upkeep_wait};
 use super::{
-    BlockReason, Effect, Happened, Orchestrator, Phase, Purpose, Query, ReadId, ReleaseReason,
-    RunEnd, RunId, RunNews,
+    BlockReason, Effect, Happened, Orchestrator, Phase, ReadId, ReleaseReason, RunEnd, RunNews,
 };
 
 /// How often the read after a turn is tried again (contract 10.1).
@@ -127,8 +127,8 @@ impl Orchestrator {
         }
         let runs = self.reads.turns.take(self.now.mono);
         let ids = runs.iter().filter_map(|run| self.claims.run(*run)).map(|r| r.issue.clone());
-        let query = Query::ByIds(ids.collect());
-        self.ask(query, Asked::Turn { runs });
+        let ids = ids.collect();
+        self.ask(Asked::Turn { runs }, None, ids);
     }
 
     /// The read after some turns came back: each goes on, or finishes (contract 10.1).

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::run::RunId;
 use crate::snapshot::{
     BlockedRow, CheckingRow, CleaningRow, Polling, Reason, RunningRow, Slots, Snapshot, Totals,
     WaitingRow,
@@ -10,7 +11,7 @@ use crate::snapshot::{
 use crate::time::Now;
 
 use super::claims::{Claim, Run, Stage};
-use super::{Job, Orchestrator, RunId, StopReason};
+use super::{Job, Orchestrator, StopReason};
 
 impl Orchestrator {
     /// Everything, as of now. Costs about as much as copying its rows.

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use crate::failure::Failure;
 use crate::issue::IssueId;
 use crate::time::Mono;
-use crate::tracker::ById;
+use crate::tracker::{ById, Purpose};
 
 use super::backlog::MOST_DELIVERED;
 use super::reads::{Asked, RESTART_PAUSE};
-use super::{Job, Orchestrator, Purpose, Query, ReadId};
+use super::{Job, Orchestrator, ReadId};
 
 impl Orchestrator {
     /// The tracker says that something happened to these issues.
@@ -79,7 +79,7 @@ impl Orchestrator {
             }
         }
         let ids = ids.into_iter().collect();
-        self.ask(Query::ByIds(ids), Asked::Delivery { claimed, others });
+        self.ask(Asked::Delivery { claimed, others }, None, ids);
     }
 
     /// The issues were read: what is claimed is refreshed, what is not joins or leaves the

@@ -9,11 +9,10 @@ mod world;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use symphony_core::budget::{Budget, BudgetView, Limit, Quota, Refused, Reported, Spender};
-use symphony_core::orchestrator::{Purpose, Spent};
+use symphony_core::budget::{Budget, BudgetView, Limit, Quota, Refused, Reported, Spender, Spent};
 use symphony_core::settings::BudgetSettings;
 use symphony_core::time::Wall;
-use symphony_core::tracker::TrackerErrorKind;
+use symphony_core::tracker::{Purpose, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind};
 
 use world::{

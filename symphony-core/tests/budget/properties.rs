@@ -5,8 +5,7 @@ use std::time::Duration;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use symphony_core::budget::{Budget, Permit, Quota, Refused, Reported};
-use symphony_core::orchestrator::Spent;
+use symphony_core::budget::{Budget, Permit, Quota, Refused, Reported, Spent};
 use symphony_core::settings::BudgetSettings;
 use symphony_core::time::{Mono, Now, Wall};
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use symphony_core::budget::{Budget, Permit, Quota, Refused, Reported, Spender};
-use symphony_core::orchestrator::{Purpose, Spent};
+use symphony_core::budget::{Budget, Permit, Quota, Refused, Reported, Spender, Spent};
 use symphony_core::settings::BudgetSettings;
 use symphony_core::time::{Mono, Now, Wall};
+use symphony_core::tracker::Purpose;
 
 pub(crate) const HOUR: u64 = 3_600_000;
 pub(crate) const DAY: u64 = 24 * HOUR;

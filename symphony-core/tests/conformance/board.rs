@@ -11,8 +11,8 @@ use symphony_core::conformance::tracker::{Fault, Seed};
 use symphony_core::conformance::{Able, TrackerFixture};
 use symphony_core::time::Wall;
 use symphony_core::tracker::{
-    AgentTools, ById, Candidates, Poll, Polled, ToolCall, ToolResult, ToolSpec, Tracker,
-    TrackerError, TrackerErrorKind, Unreadable,
+    AgentTools, ById, CandidateQuery, Candidates, Poll, Polled, ToolCall, ToolResult, ToolSpec,
+    Tracker, TrackerError, TrackerErrorKind, Unreadable,
 };
 use symphony_core::{Blocker, Issue, IssueId, Label, Malformed, StateName, StateSet};
 use tokio::runtime::Runtime;
@@ -24,7 +24,6 @@ const PAGE: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mistake {
     AsksForNoStates,
-    AsksForNoIds,
     PollsForNothing,
     ReadsTheFirstPage,
     ReadsTheFirstIds,
@@ -395,20 +394,59 @@ impl Drop for OpenCall<'_> {
 
 #[async_trait]
 impl Tracker for Board {
-    async fn fetch_issues_by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError> {
-        if states.is_empty() && !self.makes(Mistake::AsksForNoStates) {
-            return Ok(Vec::new());
+    async fn poll(&self, poll: &Poll) -> Polled {
+        let before = self.world().requests;
+        let (candidates, by_id) = match &poll.candidates {
+            None => self.ids_alone(&poll.ids).await,
+            Some(query) if poll.ids.is_empty() && query.enough == usize::MAX => {
+                self.list_alone(&query.states).await
+            }
+            Some(query) => self.both(query, &poll.ids).await,
+        };
+        let made = self.world().requests - before;
+        Polled {
+            candidates,
+            by_id,
+            next_poll: None,
+            requests: match self.makes(Mistake::MiscountsAPoll) {
+                true => 0,
+                false => u32::try_from(made).unwrap(),
+            },
+            budget: None,
         }
-        self.list(states).await
     }
 
-    async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
-        if ids.is_empty() {
-            if self.makes(Mistake::AsksForNoIds) {
-                self.request(0).await?;
-            }
-            return Ok(ById::default());
+    fn tools(&self) -> Option<Arc<dyn AgentTools>> {
+        let (world, mistakes) = (Arc::clone(&self.world), self.mistakes.clone());
+        Some(Arc::new(Tools { world, mistakes }))
+    }
+}
+
+/// The list and the issues of a poll.
+type Parts = (Option<Result<Candidates, TrackerError>>, Result<ById, TrackerError>);
+
+impl Board {
+    async fn list_alone(&self, states: &StateSet) -> Parts {
+        let mut list = Ok(Vec::new());
+        if !states.is_empty() || self.makes(Mistake::AsksForNoStates) {
+            list = self.list(states).await;
         }
+        (Some(list.map(|issues| Candidates { issues, more: false })), Ok(ById::default()))
+    }
+
+    async fn ids_alone(&self, ids: &[IssueId]) -> Parts {
+        if ids.is_empty() {
+            let mut by_id = Ok(ById::default());
+            if self.makes(Mistake::PollsForNothing) {
+                by_id = self.request(0).await.map(|()| ById::default());
+            }
+            return (None, by_id);
+        }
+        let is_wrong = self.makes(Mistake::AlwaysPollsCandidates);
+        (is_wrong.then(|| Ok(Candidates::default())), self.by_ids(ids).await)
+    }
+
+    async fn by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
         // At most eight connections.
         if self.open_calls.fetch_add(1, Ordering::SeqCst) >= 8 {
             return Err(TrackerError::new(TrackerErrorKind::Request, "no connection free"));
@@ -433,46 +471,19 @@ impl Tracker for Board {
         Ok(answer)
     }
 
-    async fn poll(&self, poll: &Poll) -> Polled {
-        let before = self.world().requests;
-        let mut candidates = None;
-        if let Some(query) = &poll.candidates {
-            candidates = Some(self.candidates(&query.states, query.enough).await);
-        } else if !poll.ids.is_empty() && self.makes(Mistake::AlwaysPollsCandidates) {
-            candidates = Some(Ok(Candidates::default()));
-        }
-        let mut by_id = Ok(ById::default());
-        if !poll.ids.is_empty() {
-            // The ids travel with the first page, when there is one.
-            by_id = match &candidates {
-                Some(Err(error)) => Err(TrackerError::new(error.kind, error.message.clone())),
-                Some(Ok(_)) => Ok(self.pick(&poll.ids)),
-                None => self.read(&poll.ids).await,
-            };
-        } else if self.makes(Mistake::PollsForNothing) && candidates.is_none() {
-            by_id = self.request(0).await.map(|()| ById::default());
-        }
+    /// The ids travel with the first page.
+    async fn both(&self, query: &CandidateQuery, ids: &[IssueId]) -> Parts {
+        let mut candidates = Some(self.candidates(&query.states, query.enough).await);
+        let mut by_id = match &candidates {
+            Some(Err(error)) if !ids.is_empty() => {
+                Err(TrackerError::new(error.kind, error.message.clone()))
+            }
+            _ => Ok(self.pick(ids)),
+        };
         self.err_in_poll(&mut candidates, &mut by_id).await;
-        let made = self.world().requests - before;
-        Polled {
-            candidates,
-            by_id,
-            next_poll: None,
-            requests: match self.makes(Mistake::MiscountsAPoll) {
-                true => 0,
-                false => u32::try_from(made).unwrap(),
-            },
-            budget: None,
-        }
+        (candidates, by_id)
     }
 
-    fn tools(&self) -> Option<Arc<dyn AgentTools>> {
-        let (world, mistakes) = (Arc::clone(&self.world), self.mistakes.clone());
-        Some(Arc::new(Tools { world, mistakes }))
-    }
-}
-
-impl Board {
     async fn candidates(
         &self,
         states: &StateSet,

@@ -25,7 +25,6 @@ fn broken<F>(rules: Vec<Rule<F>>, fixture: impl Fn() -> F) -> Vec<&'static str> 
 /// Every mistake, with the rules that it breaks.
 const CAUGHT: &[(Mistake, &[&str])] = &[
     (Mistake::AsksForNoStates, &["rule_11_1_no_states_make_no_request"]),
-    (Mistake::AsksForNoIds, &["rule_11_1_no_ids_make_no_request"]),
     (Mistake::PollsForNothing, &["rule_11_1_a_poll_for_nothing_makes_no_request"]),
     (
         Mistake::ReadsTheFirstPage,

@@ -2,8 +2,9 @@
 
 use symphony_core::agent::{AgentErrorKind, AgentUpdate};
 use symphony_core::orchestrator::{
-    BlockReason, Command, Event, Happened, Phase, Removal, RunEnd, RunId, RunNews,
+    BlockReason, Command, Event, Happened, Phase, Removal, RunEnd, RunNews,
 };
+use symphony_core::run::RunId;
 use symphony_core::snapshot::Reason;
 use symphony_core::{Issue, WorkspaceKey, WorkspaceRecord};
 

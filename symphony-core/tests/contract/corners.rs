@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use symphony_core::agent::{AgentErrorKind, AgentUpdate, RateLimitWindow, RateLimits};
-use symphony_core::orchestrator::{Command, Effect, Happened, Query, Spent};
+use symphony_core::budget::Spent;
+use symphony_core::orchestrator::{Command, Effect, Happened};
 use symphony_core::tracker::{TrackerErrorKind, TrackerProfile};
 use symphony_core::workflow::{Workflow, WorkflowContext};
 use symphony_core::{Failure, FailureKind, Issue, Scope, StateSet};
@@ -136,7 +137,7 @@ fn rule_11_1_candidates_without_a_slot_in_their_state_do_not_hide_those_behind_t
     for _ in 0..40 {
         let effects = desk.effects();
         let enough = effects.iter().find_map(|effect| match effect {
-            Effect::Read { query: Query::Poll(poll), .. } => Some(poll.candidates.as_ref()?.enough),
+            Effect::Read { poll, .. } => Some(poll.candidates.as_ref()?.enough),
             _ => None,
         });
         started.extend(effects.iter().filter_map(|effect| match effect {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use symphony_core::orchestrator::{Command, Event, Happened, Job, Purpose};
+use symphony_core::orchestrator::{Command, Event, Happened, Job};
 use symphony_core::snapshot::{Mode, Reason, WebhookView};
-use symphony_core::tracker::TrackerErrorKind;
+use symphony_core::tracker::{Purpose, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind, IssueId};
 
 use crate::desk::{Desk, Draft, NONE, Place, id, issue, record};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use symphony_core::budget::BudgetView;
-use symphony_core::orchestrator::{Command, Effect, Event, Happened, Job, Query, Saved, Spent};
+use symphony_core::budget::{BudgetView, Spent};
+use symphony_core::orchestrator::{Command, Effect, Event, Happened, Job, Saved};
 use symphony_core::settings::ActivitySettings;
 use symphony_core::snapshot::Mode;
 use symphony_core::tracker::TrackerErrorKind;
@@ -542,7 +542,7 @@ fn rule_12_5_a_long_list_reaches_beyond_what_cannot_start() {
         desk.effects()
             .iter()
             .find_map(|effect| match effect {
-                Effect::Read { query: Query::Poll(poll), .. } => poll.candidates.clone(),
+                Effect::Read { poll, .. } => poll.candidates.clone(),
                 _ => None,
             })
             .map(|query| query.enough)

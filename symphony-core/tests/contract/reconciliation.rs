@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use symphony_core::agent::AgentUpdate;
-use symphony_core::orchestrator::{Happened, Phase, Purpose};
-use symphony_core::tracker::TrackerErrorKind;
+use symphony_core::orchestrator::{Happened, Phase};
+use symphony_core::tracker::{Purpose, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind, Issue, Label};
 
 use crate::desk::{Desk, Draft, NONE, Place, issue, record};

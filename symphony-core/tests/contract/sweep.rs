@@ -1,7 +1,7 @@
 //! Contract 4.2: the sweep.
 
-use symphony_core::orchestrator::{Happened, Purpose, Removal, Workspaces};
-use symphony_core::tracker::TrackerErrorKind;
+use symphony_core::orchestrator::{Happened, Removal, Workspaces};
+use symphony_core::tracker::{Purpose, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind, Scope, WorkspaceKey};
 
 use crate::desk::{Desk, Draft, NONE, Place, issue, record};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use symphony_core::agent::{AgentUpdate, RateLimits, Tokens};
-use symphony_core::orchestrator::{BlockReason, Command, Effect, Happened, Purpose};
+use symphony_core::orchestrator::{BlockReason, Command, Effect, Happened};
 use symphony_core::snapshot::Reason;
-use symphony_core::tracker::TrackerErrorKind;
+use symphony_core::tracker::{Purpose, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind};
 
 use crate::desk::{Desk, Draft, NONE, Place, id, issue};

@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use symphony_core::orchestrator::{ReadId, RemovalId, RunId};
+use symphony_core::orchestrator::{ReadId, RemovalId};
+use symphony_core::run::RunId;
 
 /// Something that is due at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

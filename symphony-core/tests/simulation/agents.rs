@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use symphony_core::agent::{AgentErrorKind, AgentEvent, AgentUpdate, ThreadId, Tokens};
 use symphony_core::hooks::Hook;
-use symphony_core::orchestrator::{Phase, RunEnd, RunId, RunNews, Start};
+use symphony_core::orchestrator::{Phase, RunEnd, RunNews, Start};
+use symphony_core::run::RunId;
 use symphony_core::time::Wall;
 use symphony_core::{Failure, FailureKind, IssueId, Scope, WorkspaceRecord};
 

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use symphony_core::orchestrator::{
     Answer, BlockReason, Command, Configuration, Effect, Event, Generation, ReadId, Removal,
-    RemovalId, Restored, RunId, RunNews, Start, Step, StopReason, Workspaces,
+    RemovalId, Restored, RunNews, Start, Step, StopReason, Workspaces,
 };
+use symphony_core::run::RunId;
 use symphony_core::time::{Mono, Now};
 use symphony_core::{Issue, IssueId, Settings, WorkspaceRecord};
 
@@ -532,9 +533,9 @@ impl Books {
     pub(crate) fn did(&mut self, effect: &Effect) -> Check {
         ensure!(!self.step.nothing, "old news changes nothing", "it led to {effect:?}");
         match effect {
-            Effect::Read { read, generation, purpose, query } => {
+            Effect::Read { read, generation, poll } => {
                 self.check_read_id(*read, *generation)?;
-                self.asked(*read, *generation, *purpose, query)
+                self.asked(*read, *generation, poll)
             }
             Effect::Start(start) => self.started(start),
             Effect::NextTurn { run, turn, issue } => self.next_turn(*run, *turn, issue),

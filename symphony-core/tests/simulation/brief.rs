@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use symphony_core::Issue;
-use symphony_core::orchestrator::{Answer, Effect, Event, Notice, Query};
-use symphony_core::tracker::{ById, CandidateQuery, Candidates};
+use symphony_core::orchestrator::{Answer, Effect, Event, Notice};
+use symphony_core::tracker::{ById, Candidates, Poll};
 
 /// One event.
 pub(crate) fn event(event: &Event) -> String {
@@ -80,19 +80,11 @@ fn issue(issue: &Issue) -> String {
 /// One effect.
 pub(crate) fn effect(effect: &Effect) -> String {
     match effect {
-        Effect::Read { read, query, .. } => match query {
-            Query::Poll(poll) => {
-                let ids: Vec<_> = poll.ids.iter().map(ToString::to_string).collect();
-                let enough = poll.candidates.as_ref().map(|query| query.enough);
-                format!("read {}: poll, candidates {enough:?}, ids {ids:?}", read.0)
-            }
-            Query::ByIds(ids) => format!(
-                "read {}: ids {:?}",
-                read.0,
-                ids.iter().map(ToString::to_string).collect::<Vec<_>>()
-            ),
-            Query::ByStates(_) => format!("read {}: terminal states", read.0),
-        },
+        Effect::Read { read, poll, .. } => {
+            let ids: Vec<_> = poll.ids.iter().map(ToString::to_string).collect();
+            let enough = poll.candidates.as_ref().map(|query| query.enough);
+            format!("read {} for {:?}: list {enough:?}, ids {ids:?}", read.0, poll.purpose)
+        }
         Effect::Start(start) => format!(
             "start {} of {} attempt {:?} in {} on {} resume {:?} recorded {}",
             start.run,
@@ -112,20 +104,13 @@ pub(crate) fn effect(effect: &Effect) -> String {
     }
 }
 
-/// One effect, with everything in it. A read is spelled as the one question that it is: a list of
-/// states with how many are enough, and ids.
+/// One effect, with everything in it.
 pub(crate) fn whole_effect(effect: &Effect) -> String {
-    let Effect::Read { read, generation, purpose, query } = effect else {
+    let Effect::Read { read, generation, poll } = effect else {
         return format!("{effect:?}");
     };
-    let (list, ids) = match query {
-        Query::Poll(poll) => (poll.candidates.clone(), poll.ids.as_slice()),
-        Query::ByIds(ids) => (None, ids.as_slice()),
-        Query::ByStates(states) => {
-            (Some(CandidateQuery { states: states.clone(), enough: usize::MAX }), &[][..])
-        }
-    };
-    format!("{read:?} of {generation:?} for {purpose:?}: {list:?} {ids:?}")
+    let Poll { purpose, candidates, ids } = poll;
+    format!("{read:?} of {generation:?} for {purpose:?}: {candidates:?} {ids:?}")
 }
 
 /// One notice.

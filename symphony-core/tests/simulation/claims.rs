@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use symphony_core::agent::ThreadId;
-use symphony_core::orchestrator::{BlockReason, RunId, StopReason, StoppedIssue};
+use symphony_core::orchestrator::{BlockReason, StopReason, StoppedIssue};
+use symphony_core::run::RunId;
 use symphony_core::snapshot::Snapshot;
 use symphony_core::time::Mono;
 use symphony_core::{Issue, IssueId};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use symphony_core::Failure;
 use symphony_core::agent::RateLimits;
-use symphony_core::orchestrator::RunId;
+use symphony_core::run::RunId;
 use symphony_core::snapshot::HoldRow;
 use symphony_core::time::{Mono, Now};
 

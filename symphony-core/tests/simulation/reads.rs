@@ -5,16 +5,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use symphony_core::orchestrator::{
-    Answer, Generation, Purpose as Reason, Query, ReadId, StopReason,
-};
+use symphony_core::orchestrator::{Answer, Generation, ReadId, StopReason};
 use symphony_core::time::Mono;
-use symphony_core::tracker::ById;
+use symphony_core::tracker::{ById, Poll, Purpose as Reason};
 use symphony_core::{Failure, Issue, IssueId};
 
 use crate::books::{Books, Kept, backoff};
 use crate::claims::{Entry, Outcome, Until, View};
 use crate::eligibility::{is_active, is_routable, is_terminal};
+use crate::tracker::{Form, form};
 use crate::violation::{Check, ensure};
 
 /// An open read.
@@ -66,18 +65,14 @@ impl<'a> Sayings<'a> {
 
 impl Books {
     /// A read goes out: it must be of use, and the only one of its purpose.
-    pub(crate) fn asked(
-        &mut self,
-        read: ReadId,
-        generation: Generation,
-        reason: Reason,
-        query: &Query,
-    ) -> Check {
+    pub(crate) fn asked(&mut self, read: ReadId, generation: Generation, poll: &Poll) -> Check {
+        let reason = poll.purpose;
         if reason == Reason::Manual {
             self.pace.asked_by_operator(self.now.mono, self.config.min_read_gap)?;
         }
-        let purpose = match query {
-            Query::Poll(poll) => {
+        let ids = &poll.ids;
+        let purpose = match form(poll) {
+            Form::Jobs => {
                 self.step.polls += 1;
                 let candidates = poll.candidates.is_some();
                 ensure!(candidates || !poll.ids.is_empty(), "a read asks something", "{poll:?}");
@@ -99,8 +94,8 @@ impl Books {
                 self.step.poll = Some(read);
                 Purpose::Poll { candidates, refresh: poll.ids.clone(), sweep: Vec::new() }
             }
-            Query::ByIds(ids) => {
-                ensure!(!ids.is_empty(), "a read asks something", "{query:?}");
+            Form::Ids => {
+                ensure!(!ids.is_empty(), "a read asks something", "{poll:?}");
                 if reason == Reason::Delivery {
                     self.delivery_asked(read, ids)?;
                     Purpose::Delivery { claimed: Vec::new(), others: ids.clone() }
@@ -112,9 +107,10 @@ impl Books {
                     Purpose::Check(ids.clone())
                 }
             }
-            Query::ByStates(states) => {
+            Form::Strays => {
+                let states = poll.candidates.as_ref().map(|query| &query.states);
                 ensure!(
-                    *states == self.settings().tracker.terminal_states,
+                    states == Some(&self.settings().tracker.terminal_states),
                     "strays are matched with terminal issues",
                     "{states:?}"
                 );

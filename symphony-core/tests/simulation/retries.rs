@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use symphony_core::orchestrator::{BlockReason, RunEnd, RunId, StopReason};
+use symphony_core::orchestrator::{BlockReason, RunEnd, StopReason};
+use symphony_core::run::RunId;
 use symphony_core::time::Mono;
 use symphony_core::{Issue, StateKind};
 

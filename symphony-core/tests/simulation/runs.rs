@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use symphony_core::agent::{AgentEvent, AgentUpdate, ThreadId, Tokens};
-use symphony_core::orchestrator::{Phase, ReadId, RunId, RunNews, Start, StopReason};
+use symphony_core::orchestrator::{Phase, ReadId, RunNews, Start, StopReason};
+use symphony_core::run::RunId;
 use symphony_core::time::{Mono, Now, Wall};
 use symphony_core::{HostId, IssueId, Settings, StateName, WorkspaceKey};
 

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use symphony_core::budget::BudgetView;
-use symphony_core::orchestrator::{Answer, Event, Query, ReadId};
+use symphony_core::orchestrator::{Answer, Event, ReadId};
 use symphony_core::settings::StateSet;
-use symphony_core::tracker::{ById, CandidateQuery, Candidates, TrackerErrorKind, Unreadable};
+use symphony_core::tracker::{
+    ById, CandidateQuery, Candidates, Poll, Purpose, TrackerErrorKind, Unreadable,
+};
 use symphony_core::{Failure, FailureKind, Issue, IssueId};
 
 use crate::board::{Board, Found};
@@ -18,12 +20,32 @@ use crate::plan::Plan;
 /// A read under way.
 #[derive(Debug)]
 struct Open {
-    query: Query,
+    poll: Poll,
     scope: usize,
     fate: Fate,
     asked: u64,
     /// What it saw when it was asked, if that is what it will bring.
     early: Option<Answer>,
+}
+
+/// What a read is, by what it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Jobs that travel together.
+    Jobs,
+    /// Issues by id.
+    Ids,
+    /// Terminal issues, for folders without a record.
+    Strays,
+}
+
+/// The form of a read.
+pub(crate) const fn form(poll: &Poll) -> Form {
+    match poll.purpose {
+        Purpose::Check | Purpose::Turn | Purpose::Delivery => Form::Ids,
+        Purpose::Sweep if poll.candidates.is_some() => Form::Strays,
+        Purpose::Sweep | Purpose::Candidates | Purpose::Refresh | Purpose::Manual => Form::Jobs,
+    }
 }
 
 /// How a read will end.
@@ -71,12 +93,12 @@ impl Tracker {
         now: u64,
         read: ReadId,
         scope: usize,
-        query: Query,
+        poll: Poll,
         timeout: Duration,
     ) -> u64 {
         let timeout = u64::try_from(timeout.as_millis()).unwrap_or(30_000);
         let (fate, latency) = self.fate(now, timeout);
-        let mut open = Open { query, scope, fate, asked: now, early: None };
+        let mut open = Open { poll, scope, fate, asked: now, early: None };
         if self.luck.strikes(Fault::OldView, 300) {
             open.early = Some(self.look(&open));
         }
@@ -134,7 +156,7 @@ impl Tracker {
             None => self.look(&open),
         };
         answer.budget = self.bucket.view();
-        if matches!(open.query, Query::Poll(_)) && self.luck.strikes(Fault::NextPoll, 30) {
+        if form(&open.poll) == Form::Jobs && self.luck.strikes(Fault::NextPoll, 30) {
             let span = self.luck.rng.pick(&[0, 3_000, 45_000, 600_000, 400_000_000]);
             answer.next_poll = Some(Duration::from_millis(span));
         }
@@ -164,8 +186,9 @@ impl Tracker {
         if let Fate::Failed(failure) = &open.fate {
             answer.requests = u32::from(failure.message != "budget");
         }
-        match &open.query {
-            Query::Poll(poll) => {
+        let poll = &open.poll;
+        match form(poll) {
+            Form::Jobs => {
                 answer.candidates =
                     poll.candidates.as_ref().map(|query| self.candidates(open, query));
                 if !poll.ids.is_empty() || self.luck.rng.per_mille(500) {
@@ -175,8 +198,11 @@ impl Tracker {
                     answer.requests *= 2;
                 }
             }
-            Query::ByIds(ids) => answer.by_id = Some(self.by_id(open, ids)),
-            Query::ByStates(states) => answer.candidates = Some(self.by_states(open, states)),
+            Form::Ids => answer.by_id = Some(self.by_id(open, &poll.ids)),
+            Form::Strays => {
+                let query = poll.candidates.as_ref();
+                answer.candidates = query.map(|query| self.by_states(open, &query.states));
+            }
         }
         answer
     }

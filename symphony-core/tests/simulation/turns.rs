@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use symphony_core::orchestrator::{Effect, Happened, Query, ReadId, RunId, Step};
-use symphony_core::tracker::ById;
-use symphony_core::tracker::TrackerErrorKind;
+use symphony_core::orchestrator::{Effect, Happened, ReadId, Step};
+use symphony_core::run::RunId;
+use symphony_core::tracker::{ById, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind, Issue, IssueId};
 
 use crate::books::{Books, TurnAnswer};
@@ -259,10 +259,6 @@ impl Books {
                 Effect::Start(start) => due.push((start.run, "started")),
                 Effect::Stop { run, .. } => due.push((*run, "stopping")),
                 Effect::NextTurn { run, .. } => due.push((*run, "continued")),
-                Effect::Read {
-                    query: Query::ByIds(_) | Query::Poll(_) | Query::ByStates(_),
-                    ..
-                } => {}
                 _ => {}
             }
         }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use symphony_core::IssueId;
 use symphony_core::orchestrator::{
-    Command, Effect, Event, Job, Restored, RunEnd, RunId, RunNews, Saved, Step,
+    Command, Effect, Event, Job, Restored, RunEnd, RunNews, Saved, Step,
 };
+use symphony_core::run::RunId;
 use symphony_core::time::{Mono, Now, Wall};
 use symphony_core::{Failure, FailureKind, Orchestrator};
 
@@ -561,9 +562,9 @@ impl World {
     fn perform(&mut self, effect: Effect) -> Check {
         let time = self.time;
         match effect {
-            Effect::Read { read, query, .. } => {
+            Effect::Read { read, poll, .. } => {
                 let timeout = self.books.settings().tracker.timeout;
-                let after = self.tracker.ask(time, read, self.files.scope, query, timeout);
+                let after = self.tracker.ask(time, read, self.files.scope, poll, timeout);
                 self.agenda.put(time + after, Due::Answer(read));
             }
             Effect::Start(start) => {

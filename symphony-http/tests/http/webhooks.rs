@@ -5,10 +5,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use secrecy::SecretString;
 use serde_json::json;
+use symphony_core::IssueId;
 use symphony_core::time::Wall;
-use symphony_core::tracker::{AgentTools, ById, Poll, Polled, Tracker, TrackerError};
+use symphony_core::tracker::{AgentTools, Poll, Polled, Tracker};
 use symphony_core::webhook::{Delivery, Refused, Webhook};
-use symphony_core::{Issue, IssueId, StateSet};
 use symphony_http::Config;
 use symphony_memory::MemoryTracker;
 
@@ -20,14 +20,6 @@ struct Delivers(MemoryTracker);
 
 #[async_trait]
 impl Tracker for Delivers {
-    async fn fetch_issues_by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError> {
-        self.0.fetch_issues_by_states(states).await
-    }
-
-    async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
-        self.0.fetch_issues_by_ids(ids).await
-    }
-
     async fn poll(&self, poll: &Poll) -> Polled {
         self.0.poll(poll).await
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
-use symphony_core::orchestrator::Spent;
+use symphony_core::budget::Spent;
 use symphony_core::tracker::TrackerErrorKind;
 use symphony_linear_fake::{Fake, Fault, Issue, Limits};
 

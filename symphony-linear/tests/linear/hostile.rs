@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use symphony_core::prompt::{Prompt, PromptInput};
+use symphony_core::tracker::TrackerExt;
 
 use symphony_linear_fake::{Fake, Fault, Issue};
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
-use symphony_core::orchestrator::Purpose;
-use symphony_core::tracker::{CandidateQuery, Candidates, Poll, Polled, TrackerErrorKind};
+use symphony_core::tracker::{
+    CandidateQuery, Candidates, Poll, Polled, Purpose, TrackerErrorKind, TrackerExt,
+};
 use symphony_core::{IssueId, Label, StateKind, StateSet};
 use symphony_linear::{Bounds, Bytes, LinearFactory, NoReply, PAGE, Reply, Transport};
 use symphony_linear_fake::{Fake, Fault, Issue};

@@ -1,7 +1,7 @@
 //! What is ours: a project, a team, its states (contract 11.3).
 
 use serde_json::json;
-use symphony_core::tracker::TrackerErrorKind;
+use symphony_core::tracker::{TrackerErrorKind, TrackerExt};
 use symphony_linear_fake::{Fake, Issue};
 
 use crate::desk::{factory, settings, tracker, tracker_with, try_build};

@@ -32,7 +32,7 @@ pub const SCRIPTED: &str = "scripted";
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// use std::sync::Arc;
 /// use symphony_core::agent::{AgentBackend, SessionRequest, Turn, TurnEnd, Updates};
-/// use symphony_core::orchestrator::RunId;
+/// use symphony_core::run::RunId;
 /// use symphony_core::{Issue, Settings, StateSet};
 /// use symphony_memory::{Script, ScriptedAgent};
 ///

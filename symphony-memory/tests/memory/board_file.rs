@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use symphony_core::tracker::{Tracker, TrackerErrorKind};
+use symphony_core::tracker::{Tracker, TrackerErrorKind, TrackerExt};
 use symphony_core::{Blocker, Issue, Label, StateKind, StateSet};
 use symphony_memory::{Comment, MemoryTracker};
 use tempfile::TempDir;

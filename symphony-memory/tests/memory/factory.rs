@@ -8,7 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use symphony_core::settings::Provider;
 use symphony_core::tracker::{
-    Built, TrackerContext, TrackerError, TrackerErrorKind, TrackerFactory, TrackerProfile,
+    Built, TrackerContext, TrackerError, TrackerErrorKind, TrackerExt, TrackerFactory,
+    TrackerProfile,
 };
 use symphony_core::{Scope, Settings, StateSet};
 use symphony_memory::{MemoryFactory, MemoryTracker};

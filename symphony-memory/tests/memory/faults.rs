@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use symphony_core::StateSet;
-use symphony_core::tracker::{Tracker, TrackerErrorKind};
+use symphony_core::tracker::{Tracker, TrackerErrorKind, TrackerExt};
 use symphony_memory::{Fault, Requests};
 use tokio::time::{Instant, timeout};
 

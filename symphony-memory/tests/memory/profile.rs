@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 use symphony_core::settings::Provider;
-use symphony_core::tracker::{Built, TrackerContext, TrackerFactory};
+use symphony_core::tracker::{Built, TrackerContext, TrackerExt, TrackerFactory};
 use symphony_core::{Settings, StateKind, StateSet};
 use symphony_memory::MemoryFactory;
 use tempfile::TempDir;

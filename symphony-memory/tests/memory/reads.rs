@@ -1,7 +1,8 @@
 //! What a read asks and answers.
 
-use symphony_core::orchestrator::Purpose;
-use symphony_core::tracker::{ById, CandidateQuery, Candidates, Poll, Tracker};
+use symphony_core::tracker::{
+    ById, CandidateQuery, Candidates, Poll, Purpose, Tracker, TrackerExt,
+};
 use symphony_core::{IssueId, StateSet};
 
 use super::{board, identifiers, ids, issue};

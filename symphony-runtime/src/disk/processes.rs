@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::io::Errno;
-use symphony_core::orchestrator::RunId;
+use symphony_core::run::RunId;
 use symphony_host::ProcessId;
 
 use super::root::names;

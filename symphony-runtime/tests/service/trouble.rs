@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use async_trait::async_trait;
+use symphony_core::Settings;
 use symphony_core::agent::{
     AgentBackend, AgentError, AgentFactory, AgentSession, SessionRequest, Turn, TurnEnd,
 };
@@ -11,10 +12,9 @@ use symphony_core::env::Env;
 use symphony_core::hooks::{Hook, HookContext, HookError, WorkspaceHooks};
 use symphony_core::orchestrator::Happened;
 use symphony_core::tracker::{
-    AgentTools, Built, ById, Poll, Polled, Tracker, TrackerContext, TrackerError, TrackerFactory,
+    AgentTools, Built, Poll, Polled, Tracker, TrackerContext, TrackerError, TrackerFactory,
     TrackerProfile,
 };
-use symphony_core::{Issue, IssueId, Settings, StateSet};
 use symphony_memory::{Fault, Gate, MemoryFactory, Requests, Script, ScriptedAgent};
 use symphony_runtime::{Ended, ServiceBuilder};
 
@@ -74,17 +74,10 @@ struct Moody(Arc<dyn Tracker>, Arc<Mood>);
 
 #[async_trait]
 impl Tracker for Moody {
-    async fn fetch_issues_by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError> {
-        self.0.fetch_issues_by_states(states).await
-    }
-
-    async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
-        assert!(!self.1.ids.swap(false, Ordering::Relaxed), "ids are broken");
-        self.0.fetch_issues_by_ids(ids).await
-    }
-
     async fn poll(&self, poll: &Poll) -> Polled {
-        assert!(!self.1.poll.swap(false, Ordering::Relaxed), "poll is broken");
+        let is_check = poll.candidates.is_none();
+        assert!(!is_check || !self.1.ids.swap(false, Ordering::Relaxed), "ids are broken");
+        assert!(is_check || !self.1.poll.swap(false, Ordering::Relaxed), "poll is broken");
         self.0.poll(poll).await
     }
 

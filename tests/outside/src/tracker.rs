@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use symphony_core::settings::env_reference;
 use symphony_core::tracker::{
-    AgentTools, Built, ById, Poll, Polled, Tracker, TrackerContext, TrackerError, TrackerErrorKind,
-    TrackerFactory, TrackerProfile, Unreadable, poll_with_two_reads,
+    Built, ById, ReadIssues, TrackerContext, TrackerError, TrackerErrorKind, TrackerFactory,
+    TrackerProfile, TwoReads, Unreadable,
 };
 use symphony_core::{Issue, IssueId, Label, Scope, StateSet};
 
@@ -87,11 +87,8 @@ fn issue(line: &str) -> Result<Issue, Unreadable> {
 }
 
 #[async_trait]
-impl Tracker for PaperTracker {
-    async fn fetch_issues_by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError> {
-        if states.is_empty() {
-            return Ok(Vec::new());
-        }
+impl ReadIssues for PaperTracker {
+    async fn by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError> {
         let text = self.paper.read().await?;
         let issues = text.lines().filter_map(|line| issue(line).ok());
         Ok(issues
@@ -99,11 +96,8 @@ impl Tracker for PaperTracker {
             .collect())
     }
 
-    async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
+    async fn by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
         let mut answer = ById::default();
-        if ids.is_empty() {
-            return Ok(answer);
-        }
         for line in self.paper.read().await?.lines() {
             match issue(line) {
                 Ok(issue) if ids.contains(&issue.id) => answer.found.push(issue),
@@ -114,14 +108,6 @@ impl Tracker for PaperTracker {
             }
         }
         Ok(answer)
-    }
-
-    async fn poll(&self, poll: &Poll) -> Polled {
-        poll_with_two_reads(self, poll).await
-    }
-
-    fn tools(&self) -> Option<Arc<dyn AgentTools>> {
-        None
     }
 }
 
@@ -166,7 +152,7 @@ impl TrackerFactory for PaperFactory {
                 .ok_or_else(|| config(&format!("tracker.provider.board: {name} is not set")))?,
         };
         Ok(Built {
-            tracker: Arc::new(PaperTracker::new(Paper::new(&text))),
+            tracker: Arc::new(TwoReads(PaperTracker::new(Paper::new(&text)))),
             scope: Scope::from("paper"),
             secret_names: Vec::new(),
         })

@@ -18,7 +18,7 @@ use symphony_core::conformance::{
 };
 use symphony_core::hooks::{Hook, HookContext, WorkspaceHooks};
 use symphony_core::settings::Provider;
-use symphony_core::tracker::{Tracker, TrackerContext, TrackerErrorKind, TrackerFactory};
+use symphony_core::tracker::{Tracker, TrackerContext, TrackerErrorKind, TrackerFactory, TrackerExt, TwoReads};
 use symphony_core::{Issue, IssueId, Settings, StateName};
 
 /// Nothing here waits for the world outside, so polling again is enough.
@@ -70,7 +70,7 @@ impl TrackerFixture for Board {
     }
 
     fn tracker(&self) -> Arc<dyn Tracker> {
-        Arc::new(PaperTracker::new(self.0.clone()))
+        Arc::new(TwoReads(PaperTracker::new(self.0.clone())))
     }
 
     fn states(&self) -> [StateName; 2] {

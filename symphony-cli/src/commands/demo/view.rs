@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use anstream::println;
 use anstyle::{AnsiColor, Style};
-use symphony_core::orchestrator::{BlockReason, Happened, Notice, Outcome, RunEnd, RunId};
+use symphony_core::orchestrator::{BlockReason, Happened, Notice, Outcome, RunEnd};
+use symphony_core::run::RunId;
 use symphony_core::snapshot::{Reason, Snapshot};
 use symphony_core::{Identifier, Issue, Settings};
 use symphony_runtime::{Handle, plain};

@@ -15,7 +15,9 @@ pub fn rule_11_1_a_poll_for_nothing_makes_no_request<F: TrackerFixture>(fixture:
     let made = trial.counted(|| {
         let polled = trial.poll(None, Vec::new());
         ensure_eq("candidates", polled.candidates.is_some(), false)?;
-        ensure_eq("issues of no ids", by_id(&polled)?.found.len(), 0)
+        let answer = by_id(&polled)?;
+        let all = (answer.found.len(), answer.unreadable.len());
+        ensure_eq("issues of no ids", all, (0, 0))
     })?;
     ensure_eq("requests", made, 0)
 }

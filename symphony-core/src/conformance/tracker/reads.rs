@@ -1,10 +1,10 @@
-//! The two reads (contract 11.1).
+//! A list alone, and ids alone (contract 11.1).
 
 use super::{Fault, Seed, TrackerFixture, Trial, failed, ids, sorted};
 use crate::conformance::{Verdict, abandon, broken, ensure, ensure_eq, together};
 use crate::issue::{Issue, IssueId};
 use crate::settings::StateSet;
-use crate::tracker::TrackerError;
+use crate::tracker::{TrackerError, TrackerExt};
 
 /// Nothing to look for is answered without asking.
 pub fn rule_11_1_no_states_make_no_request<F: TrackerFixture>(fixture: &F) -> Verdict {
@@ -13,18 +13,6 @@ pub fn rule_11_1_no_states_make_no_request<F: TrackerFixture>(fixture: &F) -> Ve
     let made = trial.counted(|| {
         let found = trial.list(&StateSet::default())?;
         ensure_eq("issues in no states", ids(&found), Vec::new())
-    })?;
-    ensure_eq("requests", made, 0)
-}
-
-/// Nothing to read is answered without asking.
-pub fn rule_11_1_no_ids_make_no_request<F: TrackerFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture);
-    trial.put("Here")?;
-    let made = trial.counted(|| {
-        let answer = trial.by_ids(&[])?;
-        let all = (answer.found.len(), answer.unreadable.len());
-        ensure_eq("issues of no ids", all, (0, 0))
     })?;
     ensure_eq("requests", made, 0)
 }

@@ -12,11 +12,11 @@ use crate::issue::{Issue, IssueId, StateName};
 use crate::settings::TrackerSettings;
 use crate::snapshot::Reason;
 use crate::time::Mono;
-use crate::tracker::Candidates;
+use crate::tracker::{Candidates, Poll};
 
+use super::ReadId;
 use super::claims::Claims;
 use super::reads::{Asked, Found, PollParts, Reads, Seen};
-use super::{Query, ReadId};
 
 pub(super) use best::{Best, Choice, SPARE};
 pub(super) use deliveries::{Deliveries, MOST_DELIVERED};
@@ -212,15 +212,11 @@ impl Backlog {
 impl Backlog {
     /// A read goes out, and will tell of its issues; a list of candidates of every issue that is
     /// unclaimed, unless it may be cut off.
-    pub(super) fn asked(&mut self, asked: &Asked, query: &Query, claims: &Claims) {
+    pub(super) fn asked(&mut self, asked: &Asked, poll: &Poll, claims: &Claims) {
         if matches!(asked, Asked::Poll(PollParts { candidates: true, .. })) && !self.list.more {
             self.deliveries.leave_all(|id| !claims.contains(id));
         }
-        match query {
-            Query::Poll(poll) => self.deliveries.leave(&poll.ids),
-            Query::ByIds(ids) => self.deliveries.leave(ids),
-            Query::ByStates(_) => {}
-        }
+        self.deliveries.leave(&poll.ids);
         if matches!(asked, Asked::Delivery { .. }) {
             self.deliveries.set_open(true);
         }

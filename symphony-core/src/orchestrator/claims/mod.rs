@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use crate::failure::Failure;
 use crate::issue::{Issue, IssueId};
+use crate::run::RunId;
 use crate::snapshot::Slots;
 use crate::time::{Mono, Now};
 use crate::workspace::{HostId, WorkspaceKey};
 
-use super::{BlockReason, ReadId, Removal, RemovalId, RunId, StopReason};
+use super::{BlockReason, ReadId, Removal, RemovalId, StopReason};
 
 pub(super) use outcome::outcome;
 pub(super) use run::{Run, TurnStage};

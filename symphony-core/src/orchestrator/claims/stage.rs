@@ -6,9 +6,8 @@ use std::sync::Arc;
 use crate::agent::{ThreadId, Tokens};
 use crate::failure::Failure;
 use crate::issue::{Issue, StateName};
-use crate::orchestrator::{
-    BlockReason, ReadId, ReleaseReason, Removal, RemovalId, RunId, StopReason,
-};
+use crate::orchestrator::{BlockReason, ReadId, ReleaseReason, Removal, RemovalId, StopReason};
+use crate::run::RunId;
 use crate::time::{Mono, Now, Wall};
 use crate::workspace::{HostId, WorkspaceKey};
 

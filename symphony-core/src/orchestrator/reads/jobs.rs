@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use crate::failure::Failure;
 use crate::issue::IssueId;
-use crate::orchestrator::{Job, Purpose};
+use crate::orchestrator::Job;
 use crate::time::{Mono, Now, Wall};
+use crate::tracker::Purpose;
 
 use super::answer::asked_wait;
 

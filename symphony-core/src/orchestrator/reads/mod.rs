@@ -9,9 +9,11 @@ mod turns;
 use std::collections::BTreeMap;
 
 use crate::issue::IssueId;
+use crate::run::RunId;
 use crate::time::Mono;
+use crate::tracker::Purpose;
 
-use super::{Generation, Purpose, ReadId, RunId};
+use super::{Generation, ReadId};
 
 pub(super) use answer::{Found, Seen, asked_upkeep_wait, asked_wait, no_answer};
 pub(super) use jobs::{Jobs, PollParts, RESTART_PAUSE};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::orchestrator::RunId;
+use crate::run::RunId;
 use crate::time::Mono;
 
 /// Turn ends this close together are read together (contract 4.5).

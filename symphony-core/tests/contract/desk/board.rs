@@ -1,8 +1,8 @@
 //! The tracker of the desk: a board of issues that answers reads truthfully.
 
-use symphony_core::orchestrator::{Answer, Query};
+use symphony_core::orchestrator::Answer;
 use symphony_core::time::Wall;
-use symphony_core::tracker::{ById, Candidates, Unreadable};
+use symphony_core::tracker::{ById, Candidates, Poll, Purpose, Unreadable};
 use symphony_core::{Blocker, Issue, IssueId, Label, StateKind};
 
 use super::Desk;
@@ -84,22 +84,23 @@ impl Draft for Issue {
     }
 }
 
-/// A query in a few words; its ids in alphabetical order.
-pub(super) fn spell(query: &Query) -> String {
+/// A poll in a few words; its ids in alphabetical order.
+pub(super) fn spell(poll: &Poll) -> String {
     let list = |ids: &[IssueId]| {
         let mut names: Vec<_> = ids.iter().map(name).collect();
         names.sort();
         names.join(" ")
     };
-    match query {
-        Query::Poll(poll) if poll.candidates.is_none() => format!("refresh {}", list(&poll.ids)),
-        Query::Poll(poll) if poll.ids.is_empty() => "poll".to_owned(),
-        Query::Poll(poll) => format!("poll with {}", list(&poll.ids)),
-        Query::ByIds(ids) => format!("read {}", list(ids)),
-        Query::ByStates(states) => {
-            let names = states.names().iter().map(|state| state.as_str());
+    let ids = list(&poll.ids);
+    match (poll.purpose, &poll.candidates) {
+        (Purpose::Check | Purpose::Turn | Purpose::Delivery, _) => format!("read {ids}"),
+        (_, None) => format!("refresh {ids}"),
+        (Purpose::Sweep, Some(query)) => {
+            let names = query.states.names().iter().map(|state| state.as_str());
             format!("states {}", names.collect::<Vec<_>>().join(" "))
         }
+        (_, Some(_)) if poll.ids.is_empty() => "poll".to_owned(),
+        (_, Some(_)) => format!("poll with {ids}"),
     }
 }
 
@@ -121,8 +122,8 @@ impl Desk {
         self.unreadable.push(id(name).as_str().to_owned());
     }
 
-    /// The answer that the board gives to a query.
-    pub(super) fn truth(&self, query: &Query) -> Answer {
+    /// The answer that the board gives to a poll.
+    pub(super) fn truth(&self, poll: &Poll) -> Answer {
         let in_states = |states: &symphony_core::StateSet| Candidates {
             issues: self
                 .board
@@ -132,17 +133,13 @@ impl Desk {
                 .collect(),
             more: false,
         };
-        let mut answer = Answer { requests: 1, ..Answer::default() };
-        match query {
-            Query::Poll(poll) => {
-                let candidates = poll.candidates.as_ref();
-                answer.candidates = candidates.map(|query| Ok(in_states(&query.states)));
-                answer.by_id = (!poll.ids.is_empty()).then(|| Ok(self.by_id(&poll.ids)));
-            }
-            Query::ByIds(ids) => answer.by_id = Some(Ok(self.by_id(ids))),
-            Query::ByStates(states) => answer.candidates = Some(Ok(in_states(states))),
+        let candidates = poll.candidates.as_ref();
+        Answer {
+            candidates: candidates.map(|query| Ok(in_states(&query.states))),
+            by_id: (!poll.ids.is_empty()).then(|| Ok(self.by_id(&poll.ids))),
+            requests: 1,
+            ..Answer::default()
         }
-        answer
     }
 
     fn by_id(&self, ids: &[IssueId]) -> ById {

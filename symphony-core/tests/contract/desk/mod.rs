@@ -16,10 +16,12 @@ use std::time::Duration;
 
 use symphony_core::Issue;
 use symphony_core::orchestrator::{
-    Configuration, Effect, Event, Notice, Orchestrator, Query, ReadId, Removal, RemovalId,
-    Restored, RunId, Start, Step,
+    Configuration, Effect, Event, Notice, Orchestrator, ReadId, Removal, RemovalId, Restored,
+    Start, Step,
 };
+use symphony_core::run::RunId;
 use symphony_core::time::{Mono, Now, Wall};
+use symphony_core::tracker::Poll;
 
 pub(crate) use board::{Draft, id, issue, name};
 pub(crate) use run::Run;
@@ -38,7 +40,7 @@ pub(crate) struct Desk {
     now: Now,
     board: BTreeMap<String, Issue>,
     unreadable: Vec<String>,
-    reads: BTreeMap<ReadId, Query>,
+    reads: BTreeMap<ReadId, Poll>,
     runs: BTreeMap<RunId, Live>,
     names: BTreeMap<RunId, String>,
     removals: BTreeMap<RemovalId, (Issue, Removal)>,

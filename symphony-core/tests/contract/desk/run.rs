@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use symphony_core::agent::{AgentErrorKind, AgentUpdate, ThreadId, Tokens};
-use symphony_core::orchestrator::{Effect, Event, Phase, RunEnd, RunId, RunNews};
+use symphony_core::orchestrator::{Effect, Event, Phase, RunEnd, RunNews};
+use symphony_core::run::RunId;
 use symphony_core::{Failure, FailureKind, WorkspaceRecord};
 
 use super::{Desk, id};

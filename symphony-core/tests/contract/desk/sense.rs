@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use symphony_core::IssueId;
-use symphony_core::orchestrator::{Effect, Query, Removal, RunId, Start};
+use symphony_core::orchestrator::{Effect, Removal, Start};
+use symphony_core::run::RunId;
 use symphony_core::snapshot::Snapshot;
+use symphony_core::tracker::Poll;
 
 use super::{Desk, Live, Place, run};
 
@@ -15,12 +17,12 @@ impl Desk {
             assert!(self.runs.contains_key(&run), "not a live run: {effect:?}");
         }
         match effect {
-            Effect::Read { read, generation, query, .. } => {
+            Effect::Read { read, generation, poll } => {
                 assert!(Some(*read) > self.last_read, "{read:?} is not new");
                 assert_eq!(*generation, self.configuration.generation);
-                assert_asks_something_once(query);
+                assert_asks_something_once(poll);
                 self.last_read = Some(*read);
-                self.reads.insert(*read, query.clone());
+                self.reads.insert(*read, poll.clone());
             }
             Effect::Start(start) => self.take_in_start(start),
             Effect::NextTurn { run, turn, .. } => {
@@ -118,21 +120,10 @@ impl Desk {
     }
 }
 
-fn assert_asks_something_once(query: &Query) {
-    let ids = match query {
-        Query::Poll(poll) => {
-            assert!(poll.candidates.is_some() || !poll.ids.is_empty());
-            &poll.ids
-        }
-        Query::ByIds(ids) => {
-            assert!(!ids.is_empty());
-            ids
-        }
-        Query::ByStates(states) => {
-            assert!(!states.is_empty());
-            return;
-        }
-    };
+fn assert_asks_something_once(poll: &Poll) {
+    let lists = poll.candidates.as_ref().is_some_and(|query| !query.states.is_empty());
+    assert!(lists || !poll.ids.is_empty());
+    let ids = &poll.ids;
     let mut once = ids.clone();
     once.sort();
     once.dedup();

@@ -19,7 +19,7 @@ impl Desk {
     /// New reads, answered or not.
     pub(crate) fn asked(&mut self) -> Vec<String> {
         self.take(|effect| match effect {
-            Effect::Read { query, .. } => Some(board::spell(query)),
+            Effect::Read { poll, .. } => Some(board::spell(poll)),
             _ => None,
         })
     }
@@ -74,7 +74,7 @@ impl Desk {
     pub(crate) fn wanted(&mut self) -> Vec<String> {
         let names = std::mem::take(&mut self.names);
         let wanted = self.take(|effect| match effect {
-            Effect::Read { query, .. } => Some(board::spell(query)),
+            Effect::Read { poll, .. } => Some(board::spell(poll)),
             Effect::Start(start) => Some(format!("start {}", name(&start.issue.id))),
             _ => run::spell(effect, &names),
         });

@@ -111,7 +111,7 @@ fn rule_9_2_a_root_whose_mode_was_changed_gets_its_own_back() {
     as_any_user(|| {
         let yard = yard();
         let root = yard.root.path().to_owned();
-        let run = symphony_core::orchestrator::RunId { boot: 1, number: 1 };
+        let run = symphony_core::run::RunId { boot: 1, number: 1 };
         for changed in [0o000, 0o500, 0o777] {
             let spoil = || OURS.iter().rev().for_each(|name| set_mode(root.join(name), changed));
             spoil();
