@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use symphony::core::agent::{AgentEvent, AgentUpdate, ThreadId, Tokens};
 use symphony::core::orchestrator::{
-    Answer, Configuration, Effect, Event, Phase, ReadId, Restored, RunEnd, RunNews, Start,
-    Step,
+    Answer, Configuration, Effect, Event, Phase, ReadId, Restored, RunEnd, RunNews, Start, Step,
 };
 use symphony::core::run::RunId;
 use symphony::core::time::{Mono, Now, Wall};

@@ -279,9 +279,9 @@ impl TrackerFactory for TodoFactory {
         Ok(Built {
             scope: Scope::from(format!("todo:{}", path.display())), // whose workspaces these are
             tracker: Arc::new(TwoReads(TodoTracker {
- file: Arc::new(TodoFile::new(path)),
- states,
- })),
+                file: Arc::new(TodoFile::new(path)),
+                states,
+            })),
             // With a token in `$TODO_TOKEN` this would be its name: no agent and no hook sees it.
             secret_names: Vec::new(),
         })

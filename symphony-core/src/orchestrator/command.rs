@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::failure::FailureKind;
 use crate::issue::{Issue, IssueId};
 use crate::problem::Problem;
-use crate::run::RunId;
 use crate::settings::TrackerSettings;
 use crate::time::Now;
 use crate::workspace::{HostId, WorkspaceKey};
@@ -33,9 +32,8 @@ impl Orchestrator {
                 self.save();
             }
             Command::ClearHolds => {
-                let held = self.pacing.holds.rows().map(|hold| hold.agent.clone());
-                for agent in held.collect::<Vec<_>>() {
-                    self.lift_hold(&agent);
+                for agent in self.pacing.holds.clear() {
+                    self.hold_ended(agent);
                 }
             }
             Command::ShutDown => self.shut_down(),
@@ -138,10 +136,7 @@ impl Orchestrator {
         if let Some(workspaces) = workspaces {
             self.folders.take_over(workspaces);
         }
-        let runs: Vec<RunId> = self.claims.runs().map(|(run, _)| run).collect();
-        for run in runs {
-            self.watch_run(run);
-        }
+        self.claims.set_stall_timeout(self.configuration.settings.codex.stall_timeout);
         self.notice(Happened::Reloaded);
         self.reads.refill.want_now();
     }

@@ -118,20 +118,25 @@ impl Holds {
         }
     }
 
-    /// The agent that this run tries, if it is such a run.
-    pub(super) fn probed_by(&self, run: RunId) -> Option<&str> {
+    /// A run got work out of the agent. Returns the agent whose hold that ended: the one that the run
+    /// tried.
+    pub(super) fn works(&mut self, run: RunId) -> Option<String> {
         let hold = self.by_agent.values().find(|hold| hold.probe == Some(run));
-        hold.map(|hold| hold.agent.as_str())
+        let agent = hold?.agent.clone();
+        self.by_agent.remove(&agent).map(|hold| hold.agent)
     }
 
-    /// The run that tried this agent, if it was such a run, is over: another one may try.
-    pub(super) fn end_probe(&mut self, agent: &str, run: RunId) -> bool {
-        let hold = self.by_agent.get_mut(agent).filter(|hold| hold.probe == Some(run));
-        hold.is_some_and(|hold| hold.probe.take().is_some())
+    /// The run that tried this agent, if it was such a run, is over. Returns the agent if that ended
+    /// its hold; else another run tries.
+    pub(super) fn end_probe(&mut self, agent: &str, run: RunId, went_well: bool) -> Option<String> {
+        let hold = self.by_agent.get_mut(agent).filter(|hold| hold.probe == Some(run))?;
+        hold.probe = None;
+        let is_over = went_well.then_some(agent)?;
+        self.by_agent.remove(is_over).map(|hold| hold.agent)
     }
 
-    /// Lifts a hold. Returns whether there was one.
-    pub(super) fn lift(&mut self, agent: &str) -> bool {
-        self.by_agent.remove(agent).is_some()
+    /// Lifts every hold. Returns the agents.
+    pub(super) fn clear(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.by_agent).into_keys().collect()
     }
 }

@@ -1,20 +1,18 @@
 //! What is asked of the tracker, and who gets the answer: jobs on an interval that travel together
 //! (contract 4.3–4.5, 12.1), and every other read.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::failure::Failure;
 use crate::issue::{Issue, IssueId};
-use crate::snapshot::{JobRow, Mode};
-use crate::time::Mono;
+use crate::snapshot::Mode;
 use crate::tracker::{ById, CandidateQuery, Candidates, Poll, Purpose};
 
 use super::backlog::{PollAnswer, SPARE};
 use super::claims::Claim;
 use super::pacing::{bounded_wish, slowed};
-use super::reads::{Asked, Found, PollParts, asked_upkeep_wait, asked_wait, no_answer};
+use super::reads::{Asked, Found, JobPace, PollParts, asked_upkeep_wait, asked_wait, no_answer};
 use super::{Answer, Effect, Happened, Job, Orchestrator, ReadId, Saved};
 
 impl Orchestrator {
@@ -53,7 +51,7 @@ impl Orchestrator {
                 let wish = next_poll.filter(|_| parts.candidates);
                 self.poll_answered(read, parts, candidates, by_id);
                 if let Some(wish) = wish {
-                    let wish = bounded_wish(wish, self.interval(&Job::Candidates));
+                    let wish = bounded_wish(wish, self.job_pace().candidates);
                     self.reads.jobs.candidates.postpone(self.now.mono + wish);
                 }
             }
@@ -76,63 +74,35 @@ impl Orchestrator {
         found
     }
 
-    /// At a restart the jobs go on where the last life left them.
-    pub(super) fn restore_jobs(&mut self, ages: BTreeMap<Job, Duration>) {
-        let intervals = [Job::Candidates, Job::Refresh, Job::Sweep].map(|job| self.interval(&job));
-        self.reads.jobs.restore(ages, intervals, self.now);
-    }
-
-    /// The interval of a job at this moment.
-    pub(super) fn interval(&self, job: &Job) -> Duration {
+    /// What decides when jobs are due at this moment.
+    pub(super) fn job_pace(&self) -> JobPace {
         let (polling, now) = (&self.settings().polling, self.now.mono);
-        let (base, mode, state) = match job {
-            Job::Candidates => {
-                let base = polling.jobs.candidates.unwrap_or(polling.interval);
-                (base, self.pacing.mode(polling, now), &self.reads.jobs.candidates)
-            }
-            Job::Refresh => {
-                let base = polling.jobs.refresh.unwrap_or(polling.interval);
-                // While a run lives, a cancel in the tracker must be noticed in time.
-                if self.claims.runs().len() > 0 {
-                    return base;
-                }
-                (base, self.pacing.activity(polling, now), &self.reads.jobs.refresh)
-            }
-            Job::Sweep => return polling.jobs.sweep,
-            Job::Custom(name) => return self.reads.jobs.custom_interval(name),
-        };
-        let interval = slowed(polling, base, mode);
+        let jobs = &self.reads.jobs;
         // While deliveries tell what changes, polls only make sure (contract 12.8). One that failed
         // has made sure of nothing.
-        if self.backlog.deliveries.are_healthy(now) && state.failure().is_none() {
-            slowed(polling, interval, Mode::Idle)
+        let relies = self.backlog.deliveries.are_healthy(now);
+        let paced = |base: Option<Duration>, mode: Mode, has_failed: bool| {
+            let interval = slowed(polling, base.unwrap_or(polling.interval), mode);
+            if relies && !has_failed { slowed(polling, interval, Mode::Idle) } else { interval }
+        };
+        let mode = self.pacing.mode(polling, now);
+        let candidates = jobs.candidates.failure().is_some();
+        // While a run lives, a cancel in the tracker must be noticed in time.
+        let refresh = if self.claims.runs().len() > 0 {
+            polling.jobs.refresh.unwrap_or(polling.interval)
         } else {
-            interval
+            let activity = self.pacing.activity(polling, now);
+            paced(polling.jobs.refresh, activity, jobs.refresh.failure().is_some())
+        };
+        JobPace {
+            candidates: paced(polling.jobs.candidates, mode, candidates),
+            refresh,
+            sweep: polling.jobs.sweep,
+            min_read_gap: self.configuration.min_read_gap,
+            free_slots: self.free_slots() as usize,
+            reserved_slots: self.reads.refill.reserved(),
+            may_run: !self.shutting_down,
         }
-    }
-
-    /// When a job is due; `None` while it is under way, and for candidates while no slot is free.
-    ///
-    /// A refresh or a sweep with nothing to ask for is due all the same, and asks for nothing: so
-    /// the first claim does not make a refresh overdue.
-    fn job_due(&self, job: &Job) -> Option<Mono> {
-        let state = self.reads.jobs.get(job)?;
-        let may_run = *job != Job::Candidates || self.has_slot_to_fill();
-        let idle = may_run && !state.is_open() && !self.shutting_down;
-        idle.then(|| state.due(self.interval(job), self.configuration.min_read_gap))
-    }
-
-    /// Whether a slot is free that no issue being read is to have.
-    fn has_slot_to_fill(&self) -> bool {
-        // An operator's wish is for now.
-        let is_urgent = self.reads.jobs.candidates.is_urgent();
-        let reserved = if is_urgent { 0 } else { self.reads.refill.reserved() };
-        self.free_slots() as usize > reserved
-    }
-
-    /// When the next job is due.
-    pub(super) fn next_job(&self) -> Option<Mono> {
-        self.reads.jobs.all().filter_map(|job| self.job_due(&job)).min()
     }
 
     /// Records of unclaimed issues that the tracker can be asked about.
@@ -140,29 +110,24 @@ impl Orchestrator {
         self.folders.recorded().filter(|id| !self.claims.contains(id))
     }
 
-    /// Starts what is due. Jobs due within a tenth of their interval travel together (4.3).
+    /// Starts what is due.
     pub(super) fn run_jobs(&mut self) {
-        self.skip_empty_jobs();
-        let now = self.now.mono;
-        let due = |job: &Job, slack: u32| {
-            let slack = self.interval(job).checked_div(slack).unwrap_or_default();
-            let may_travel = self.reads.jobs.get(job).is_some_and(|state| state.may_travel(now));
-            may_travel && self.job_due(job).is_some_and(|at| at <= now + slack)
-        };
-        let jobs = [Job::Candidates, Job::Refresh, Job::Sweep];
-        if jobs.iter().any(|job| due(job, 0)) {
-            let [candidates, refresh, sweep] = jobs.map(|job| due(&job, 10));
+        let pace = self.job_pace();
+        self.skip_empty_jobs(&pace);
+        if let Some([candidates, refresh, sweep]) = self.reads.jobs.travellers(self.now.mono, &pace)
+        {
             self.poll(candidates, refresh, sweep);
         }
-        let may_come = [Job::Candidates, Job::Refresh].map(|job| self.job_due(&job).is_some());
-        self.reads.jobs.drop_wishes(may_come);
-        self.run_custom_jobs();
+        self.reads.jobs.drop_wishes(&pace);
+        for name in self.reads.jobs.begin_custom(self.now, &pace) {
+            self.effect(Effect::RunJob { name });
+        }
     }
 
     /// A job that has nothing to ask for is done, and takes nobody along.
-    fn skip_empty_jobs(&mut self) {
+    fn skip_empty_jobs(&mut self, pace: &JobPace) {
         let now = self.now;
-        let is_due = |job| self.job_due(job).is_some_and(|at| at <= now.mono);
+        let is_due = |job| self.reads.jobs.due(job, pace).is_some_and(|at| at <= now.mono);
         let refresh = is_due(&Job::Refresh) && !self.claims.values().any(Claim::is_refreshed);
         let sweep = is_due(&Job::Sweep)
             && self.swept_records().next().is_none()
@@ -283,34 +248,17 @@ impl Orchestrator {
         self.refreshed(read, parts.refresh.unwrap_or_default(), &found);
         self.swept(read, parts.sweep.unwrap_or_default(), &found);
         match candidates {
-            Some(Ok(list)) => self.keep(read, list),
+            Some(Ok(list)) => {
+                let compare = self.settings().polling.activity.is_some();
+                if self.backlog.keep(read, list, now, compare) {
+                    self.pacing.touch(now);
+                }
+                self.reads.refill.want_now();
+            }
             Some(Err(failure)) => {
                 self.notice(Happened::ReadFailed { purpose: Purpose::Candidates, failure });
             }
             None => {}
-        }
-    }
-
-    /// Keeps a new list and fills slots from it.
-    fn keep(&mut self, read: ReadId, list: Candidates) {
-        let compare = self.settings().polling.activity.is_some();
-        if self.backlog.keep(read, list, self.now.mono, compare) {
-            self.pacing.touch(self.now.mono);
-        }
-        self.reads.refill.want_now();
-    }
-
-    fn run_custom_jobs(&mut self) {
-        let due = |name: &&Arc<str>| {
-            let job = Job::Custom(Arc::clone(name));
-            self.job_due(&job).is_some_and(|at| at <= self.now.mono)
-        };
-        let due: Vec<Arc<str>> = self.reads.jobs.custom_names().filter(due).cloned().collect();
-        for name in due {
-            if let Some(state) = self.reads.jobs.custom_mut(&name) {
-                state.begin(self.now, true);
-            }
-            self.effect(Effect::RunJob { name });
         }
     }
 
@@ -324,22 +272,5 @@ impl Orchestrator {
         if let Some(failure) = failure {
             self.notice(Happened::JobFailed { job: Job::Custom(name), failure });
         }
-    }
-
-    /// One row per job, for people.
-    pub(super) fn job_rows(&self) -> Vec<JobRow> {
-        let has_claims = self.claims.values().any(Claim::is_refreshed);
-        let jobs = &self.reads.jobs;
-        let row = |job: Job| {
-            let state = jobs.get(&job)?;
-            Some(JobRow {
-                in_progress: state.is_open(),
-                next: self.job_due(&job).filter(|_| job != Job::Refresh || has_claims),
-                last_run: state.last_run(),
-                failure: state.failure().cloned(),
-                job,
-            })
-        };
-        jobs.all().filter_map(row).collect()
     }
 }

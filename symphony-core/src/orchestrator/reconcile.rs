@@ -86,7 +86,7 @@ impl Orchestrator {
             }
             Stage::Running { run } => {
                 if why != StopReason::NotActive || !self.grant_grace(run, after.clone()) {
-                    self.withdraw_grace(run);
+                    self.claims.change(run, Run::withdraw_grace);
                     self.stop(id, why, after);
                 }
             }
@@ -112,7 +112,7 @@ impl Orchestrator {
             }
             Stage::Running { run } => {
                 // Finishing because it seemed over, and it is not: a normal end after all.
-                self.withdraw_grace(run);
+                self.claims.change(run, Run::withdraw_grace);
                 if let Some(live) = self.claims.run_mut(run)
                     && matches!(live.then, Some(After::Clean | After::Release(_)))
                 {
@@ -142,18 +142,7 @@ impl Orchestrator {
     /// Lets the turn of an agent that moved its issue itself end, within `agent.finish_grace_ms`.
     fn grant_grace(&mut self, run: RunId, after: After) -> bool {
         let (now, grace) = (self.now.mono, self.settings().agent.finish_grace);
-        let live = self.claims.run_mut(run);
-        let is_granted = live.is_some_and(|live| live.grant_grace(after, now, grace));
-        if is_granted {
-            self.watch_run(run);
-        }
-        is_granted
-    }
-
-    fn withdraw_grace(&mut self, run: RunId) {
-        if self.claims.run_mut(run).is_some_and(Run::withdraw_grace) {
-            self.watch_run(run);
-        }
+        self.claims.change(run, |live| live.grant_grace(after, now, grace))
     }
 
     /// Issues of unclaimed records were read: workspaces of terminal ones go (contract 4.2).

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::budget::{Spent, BudgetView, TOOL};
+use crate::budget::{BudgetView, Spent, TOOL};
 use crate::time::{Now, Wall, millis};
 use crate::tracker::Purpose;
 

@@ -48,7 +48,7 @@ impl Orchestrator {
         [
             deadline,
             self.reads.turns.due(),
-            self.next_job(),
+            self.reads.jobs.next(&self.job_pace()),
             self.next_refill(),
             self.reads.refill.fresh_from(),
             self.pacing.holds.next(),
@@ -110,7 +110,7 @@ impl Orchestrator {
             policy::standing(claim.issue(), &self.settings().tracker) == Standing::Active
         });
         if is_active {
-            self.watch_run(run);
+            self.claims.watch(run);
             return true;
         }
         let why = if after == After::Clean { StopReason::Terminal } else { StopReason::NotActive };
@@ -120,16 +120,9 @@ impl Orchestrator {
 
     /// The agent showed no sign of life for too long, or just seems so (contract 8.1).
     fn stall_due(&mut self, id: &IssueId, run: RunId) {
-        let Some(timeout) = self.settings().codex.stall_timeout else {
-            return self.watch_run(run);
+        let Some(silent) = self.claims.stalled_for(run, self.now.mono) else {
+            return self.claims.watch(run);
         };
-        let Some(live) = self.claims.run(run) else {
-            return;
-        };
-        if !live.can_stall() || live.last_alive + timeout > self.now.mono {
-            return self.watch_run(run);
-        }
-        let silent = self.now.mono.since(live.last_alive);
         let message = format!("no sign of life for {} s", silent.as_secs());
         let failure = Failure::new(FailureKind::Stalled, message);
         self.stop(id, StopReason::Stalled, After::Retry(failure));

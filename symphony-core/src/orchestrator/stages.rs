@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::failure::Failure;
 use crate::issue::IssueId;
 use crate::policy::{self, CONTINUATION_DELAY, Standing};
-use crate::run::RunId;
 use crate::snapshot::Reason;
 use crate::time::Mono;
 
@@ -142,12 +141,6 @@ impl Orchestrator {
             self.effect(Effect::Stop { run, why });
             self.notice_of(id, Some(run), Happened::Stopping { why });
         }
-    }
-
-    /// Sets the deadline of a run that is not stopping.
-    pub(super) fn watch_run(&mut self, run: RunId) {
-        let stall_timeout = self.settings().codex.stall_timeout;
-        self.claims.watch(run, stall_timeout);
     }
 
     /// Removes the workspace of a terminal issue, if there is one, and then lets go (8.2).

@@ -7,15 +7,11 @@ use crate::failure::{Failure, FailureKind};
 use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Standing};
 use crate::run::RunId;
-use crate::time::Mono;
 use crate::tracker::{ById, Purpose, TrackerErrorKind};
-use crate::workspace::{WorkspaceKey, WorkspaceRecord};
 
-use super::claims::{After, Run, Stage, Thread, TurnStage, outcome};
+use super::claims::{After, Claim, Run, Stage, Thread, TurnStage, outcome};
 use super::reads::{Asked, Seen, asked_upkeep_wait};
-use super::{
-    BlockReason, Effect, Happened, Orchestrator, Phase, ReadId, ReleaseReason, RunEnd, RunNews,
-};
+use super::{BlockReason, Effect, Happened, Orchestrator, ReadId, ReleaseReason, RunEnd, RunNews};
 
 /// How often the read after a turn is tried again (contract 10.1).
 const TURN_READ_RETRIES: u32 = 3;
@@ -23,34 +19,25 @@ const TURN_READ_RETRIES: u32 = 3;
 impl Orchestrator {
     /// News of a run; of one that is over, nothing is news.
     pub(super) fn run_news(&mut self, id: RunId, news: RunNews) {
+        let now = self.now.mono;
         match news {
             RunNews::Agent(update) => self.agent_update(id, update),
-            RunNews::Phase(phase) => self.entered(id, phase),
-            RunNews::Workspace(record) => self.workspace_made(id, record),
-            RunNews::WorkspaceGone => self.workspace_gone(id),
+            RunNews::Phase(phase) => {
+                self.claims.change(id, |run| run.enter(phase, now));
+            }
+            RunNews::Workspace(record) => {
+                if let Some(run) = self.claims.run(id) {
+                    debug_assert_eq!(record.issue, run.issue, "a record of another issue");
+                    self.folders.made(record);
+                }
+            }
+            RunNews::WorkspaceGone => {
+                if let Some(run) = self.claims.run(id) {
+                    self.folders.unmade(&run.scope, &run.issue);
+                }
+            }
             RunNews::TurnEnded => self.turn_ended(id),
             RunNews::Ended(end) => self.run_ended(id, end),
-        }
-    }
-
-    fn entered(&mut self, id: RunId, phase: Phase) {
-        let now = self.now.mono;
-        if let Some(run) = self.claims.run_mut(id) {
-            run.enter(phase, now);
-            self.watch_run(id);
-        }
-    }
-
-    fn workspace_made(&mut self, id: RunId, record: WorkspaceRecord) {
-        if let Some(run) = self.claims.run(id) {
-            debug_assert_eq!(record.issue, run.issue, "a record of another issue");
-            self.folders.made(record);
-        }
-    }
-
-    fn workspace_gone(&mut self, id: RunId) {
-        if let Some(run) = self.claims.run(id) {
-            self.folders.unmade(&run.scope, &run.issue);
         }
     }
 
@@ -73,8 +60,7 @@ impl Orchestrator {
                 run.unrequested_turns = run.unrequested_turns.saturating_add(1);
             }
             AgentUpdate::ToolEnded { changed_issue } => {
-                run.end_tool(changed_issue, now);
-                self.watch_run(id);
+                self.claims.change(id, |run| run.end_tool(changed_issue, now));
             }
             AgentUpdate::Session { thread, session_id, pid } => {
                 run.session_id = Some(session_id);
@@ -97,8 +83,10 @@ impl Orchestrator {
         let used = claim.counted.entry(thread).or_default().raise_to(total);
         run.tokens.add(&used);
         self.totals.tokens.add(&used);
-        if used != Tokens::default() {
-            self.probe_works(id);
+        if used != Tokens::default()
+            && let Some(agent) = self.pacing.holds.works(id)
+        {
+            self.hold_ended(agent);
         }
     }
 
@@ -109,15 +97,14 @@ impl Orchestrator {
         };
         run.last_alive = now;
         let is_open = run.turn == TurnStage::Open;
-        self.probe_works(id);
+        if let Some(agent) = self.pacing.holds.works(id) {
+            self.hold_ended(agent);
+        }
         if !is_open || !self.claims.is_running(id) {
             return;
         }
-        if let Some(run) = self.claims.run_mut(id) {
-            run.end_turn();
-        }
+        self.claims.change(id, Run::end_turn);
         self.reads.turns.wait_for_batch(id, now);
-        self.watch_run(id);
     }
 
     /// Reads the issues of the turns that ended, together.
@@ -197,10 +184,10 @@ impl Orchestrator {
             Standing::Inactive => self.finish(id, Some(After::Release(ReleaseReason::NotActive))),
             Standing::Active if run.turns >= run.max_turns => self.finish(id, None),
             Standing::Active => {
-                run.begin_turn(self.now.mono);
-                let (turn, max_turns) = (run.turns, run.max_turns);
+                let (turn, max_turns) = (run.turns + 1, run.max_turns);
                 let (issue, name) = (Arc::clone(claim.issue()), run.issue.clone());
-                self.watch_run(id);
+                let now = self.now.mono;
+                self.claims.change(id, |run| run.begin_turn(now));
                 self.effect(Effect::NextTurn { run: id, turn, issue });
                 self.notice_of(&name, Some(id), Happened::Continued { turn, max_turns });
             }
@@ -208,9 +195,7 @@ impl Orchestrator {
     }
 
     fn finish(&mut self, id: RunId, then: Option<After>) {
-        if let Some(run) = self.claims.run_mut(id) {
-            run.finish(then);
-            self.watch_run(id);
+        if self.claims.change(id, |run| run.finish(then)) {
             self.effect(Effect::Finish { run: id });
         }
     }
@@ -241,7 +226,10 @@ impl Orchestrator {
         let outcome = outcome(&run, &end, why, then, claim.issue(), &self.settings().tracker);
         self.totals.count_end(outcome, took);
         self.notice_of(&issue, Some(id), Happened::Ended { outcome, end: end.clone(), took });
-        self.probe_ended(id, &run.agent, &end);
+        let went_well = matches!(end, RunEnd::Succeeded | RunEnd::InputRequired { .. });
+        if let Some(agent) = self.pacing.holds.end_probe(&run.agent, id, went_well) {
+            self.hold_ended(agent);
+        }
         self.pacing.touch(self.now.mono);
         self.reads.refill.want_when_freed();
         if self.shutting_down {
@@ -249,17 +237,9 @@ impl Orchestrator {
         } else {
             self.follow_end(&issue, run, asked, end);
         }
-        self.free_folder(&issue, &key);
-    }
-
-    /// Gives a folder back, unless the claim of the issue is in it again.
-    fn free_folder(&mut self, id: &IssueId, key: &WorkspaceKey) {
-        let is_in_it = self
-            .claims
-            .get(id)
-            .is_some_and(|claim| claim.is_in_folder() && claim.key().folded() == key.folded());
-        if !is_in_it {
-            self.folders.free(key, id);
+        let is_in_it = |claim: &Claim| claim.is_in_folder() && claim.key().folded() == key.folded();
+        if !self.claims.get(&issue).is_some_and(is_in_it) {
+            self.folders.free(&key, &issue);
         }
     }
 
@@ -279,7 +259,10 @@ impl Orchestrator {
         if let RunEnd::Failed(failure) = &end
             && failure.kind.is_limit()
         {
-            let until = self.begin_hold(&run.agent, failure);
+            let max = self.settings().agent.max_retry_backoff;
+            let until = self.pacing.holds.begin(&run.agent, failure, self.now, max);
+            let (agent, why) = (run.agent.to_string(), failure.clone());
+            self.notice(Happened::HoldBegan { agent, until, failure: why });
             // The agent refused: that is no attempt, whatever else was to follow it.
             if matches!(decided, None | Some(After::Retry(_))) {
                 if let Some(claim) = self.claims.get_mut(issue) {
@@ -319,36 +302,10 @@ impl Orchestrator {
         }
     }
 
-    /// The agent refused a run for a reason that holds for every run. Returns until when.
-    fn begin_hold(&mut self, agent: &str, failure: &Failure) -> Mono {
-        let max = self.settings().agent.max_retry_backoff;
-        let until = self.pacing.holds.begin(agent, failure, self.now, max);
-        let (agent, failure) = (agent.to_owned(), failure.clone());
-        self.notice(Happened::HoldBegan { agent, until, failure });
-        until
-    }
-
-    /// A run got work out of the agent; if it is the one that tries, the hold is over.
-    fn probe_works(&mut self, run: RunId) {
-        if let Some(agent) = self.pacing.holds.probed_by(run).map(str::to_owned) {
-            self.lift_hold(&agent);
-        }
-    }
-
-    /// The run that tries is over. If it never reached the agent, another one tries.
-    fn probe_ended(&mut self, run: RunId, agent: &str, end: &RunEnd) {
-        if self.pacing.holds.end_probe(agent, run)
-            && matches!(end, RunEnd::Succeeded | RunEnd::InputRequired { .. })
-        {
-            self.lift_hold(agent);
-        }
-    }
-
-    pub(super) fn lift_hold(&mut self, agent: &str) {
-        if self.pacing.holds.lift(agent) {
-            self.notice(Happened::HoldEnded { agent: agent.to_owned() });
-            self.wake_held();
-        }
+    /// Starts to an agent go on.
+    pub(super) fn hold_ended(&mut self, agent: String) {
+        self.notice(Happened::HoldEnded { agent });
+        self.wake_held();
     }
 
     /// What waited for nothing but a hold is due.

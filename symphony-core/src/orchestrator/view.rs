@@ -1,7 +1,6 @@
 //! The snapshot: the claims and runs as rows (contract 13.2).
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::run::RunId;
 use crate::snapshot::{
@@ -11,7 +10,7 @@ use crate::snapshot::{
 use crate::time::Now;
 
 use super::claims::{Claim, Run, Stage};
-use super::{Job, Orchestrator, StopReason};
+use super::{Orchestrator, StopReason};
 
 impl Orchestrator {
     /// Everything, as of now. Costs about as much as copying its rows.
@@ -19,7 +18,13 @@ impl Orchestrator {
     pub fn snapshot(&self, now: Now) -> Snapshot {
         let candidates = self.candidates_view();
         let runs = self.claims.runs().len();
-        let (polling, pacing) = (&self.settings().polling, &self.pacing);
+        let (polling, pacing, pace) = (&self.settings().polling, &self.pacing, self.job_pace());
+        let has_claims = self.claims.values().any(Claim::is_refreshed);
+        let interval = if self.claims.is_empty() {
+            pace.candidates
+        } else {
+            pace.candidates.min(pace.refresh)
+        };
         let mut snapshot = Snapshot {
             now,
             running: Vec::with_capacity(runs),
@@ -38,9 +43,9 @@ impl Orchestrator {
             polling: Polling {
                 mode: pacing.mode(polling, now.mono),
                 quiet: pacing.is_quiet(),
-                jobs: self.job_rows(),
+                jobs: self.reads.jobs.rows(&pace, has_claims),
                 requests_today: pacing.requests.of(now.wall.day()),
-                projected_today: pacing.requests.projected(now, self.poll_interval()),
+                projected_today: pacing.requests.projected(now, interval),
                 budget: pacing.requests.budget().cloned(),
                 webhook: self.backlog.deliveries.view(now.mono),
             },
@@ -88,16 +93,6 @@ impl Orchestrator {
                 failures: *failures,
                 until: claim.wake(),
             }),
-        }
-    }
-
-    /// How often the tracker is polled at this pace.
-    fn poll_interval(&self) -> Duration {
-        let candidates = self.interval(&Job::Candidates);
-        if self.claims.is_empty() {
-            candidates
-        } else {
-            candidates.min(self.interval(&Job::Refresh))
         }
     }
 

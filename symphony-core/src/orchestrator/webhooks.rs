@@ -10,7 +10,7 @@ use crate::tracker::{ById, Purpose};
 
 use super::backlog::MOST_DELIVERED;
 use super::reads::{Asked, RESTART_PAUSE};
-use super::{Job, Orchestrator, ReadId};
+use super::{Orchestrator, ReadId};
 
 impl Orchestrator {
     /// The tracker says that something happened to these issues.
@@ -24,10 +24,9 @@ impl Orchestrator {
     /// More than one read can tell: polls come early, and say all of it at once.
     fn leave_to_polls(&mut self) {
         self.backlog.deliveries.leave_to_polls();
-        let [candidates, refresh] =
-            [Job::Candidates, Job::Refresh].map(|job| self.interval(&job).min(RESTART_PAUSE));
-        self.reads.jobs.candidates.hasten(candidates);
-        self.reads.jobs.refresh.hasten(refresh);
+        let pace = self.job_pace();
+        self.reads.jobs.candidates.hasten(pace.candidates.min(RESTART_PAUSE));
+        self.reads.jobs.refresh.hasten(pace.refresh.min(RESTART_PAUSE));
     }
 
     /// Whether reading the issue now would be of use. A check or a removal under way comes first, so

@@ -43,6 +43,8 @@ pub(super) struct Claims {
     deadlines: BTreeSet<(Mono, IssueId)>,
     /// Waiting claims that may start as soon as there is a slot.
     ready: BTreeSet<IssueId>,
+    /// After so long without a sign of life a run stalls.
+    stall_timeout: Option<Duration>,
 }
 
 /// What a newer snapshot of an issue changed.
@@ -394,18 +396,43 @@ impl Claims {
         }
     }
 
+    /// Changes a run, and its deadline if the change says that it may be another. Returns what the
+    /// change said.
+    pub(super) fn change(&mut self, run: RunId, change: impl FnOnce(&mut Run) -> bool) -> bool {
+        let is_other = self.runs.get_mut(&run).is_some_and(change);
+        if is_other {
+            self.watch(run);
+        }
+        is_other
+    }
+
+    /// Runs stall after another time from now on.
+    pub(super) fn set_stall_timeout(&mut self, timeout: Option<Duration>) {
+        self.stall_timeout = timeout;
+        for run in self.runs.keys().copied().collect::<Vec<_>>() {
+            self.watch(run);
+        }
+    }
+
     /// Sets the deadline of a run that is not stopping: the end of its grace, or a stall where
     /// silence counts, whichever comes first.
-    pub(super) fn watch(&mut self, run: RunId, stall_timeout: Option<Duration>) {
+    pub(super) fn watch(&mut self, run: RunId) {
         if !self.is_running(run) {
             return;
         }
         let Some(live) = self.runs.get(&run) else {
             return;
         };
-        let timeout = stall_timeout.filter(|_| live.can_stall());
+        let timeout = self.stall_timeout.filter(|_| live.can_stall());
         let stall = timeout.map(|timeout| live.last_alive + timeout);
         let (id, grace) = (live.issue.clone(), live.finish_by);
         self.set_wake(&id, stall.into_iter().chain(grace).min());
+    }
+
+    /// How long a run has been silent, if that is too long (contract 8.1).
+    pub(super) fn stalled_for(&self, run: RunId, now: Mono) -> Option<Duration> {
+        let live = self.runs.get(&run).filter(|live| live.can_stall())?;
+        let silence = now.since(live.last_alive);
+        (live.last_alive + self.stall_timeout? <= now).then_some(silence)
     }
 }

@@ -91,37 +91,41 @@ impl Run {
         }
     }
 
-    /// Takes in how far it is.
-    pub(in crate::orchestrator) fn enter(&mut self, phase: Phase, now: Mono) {
+    /// Takes in how far it is. Like all that may move its deadline, it says whether it does.
+    pub(in crate::orchestrator) fn enter(&mut self, phase: Phase, now: Mono) -> bool {
         self.phase = phase;
         self.last_alive = now;
         if phase == Phase::StreamingTurn && self.turns == 0 {
             self.turns = 1;
         }
+        true
     }
 
     /// Its turn is over: nothing is owed to it, and the issue is to be read.
-    pub(in crate::orchestrator) fn end_turn(&mut self) {
+    pub(in crate::orchestrator) fn end_turn(&mut self) -> bool {
         self.turn = TurnStage::Ended;
         self.owed = 0;
         self.finish_by = None;
         self.turns = self.turns.max(1);
         self.read_failures = 0;
+        true
     }
 
     /// Another turn begins.
-    pub(in crate::orchestrator) fn begin_turn(&mut self, now: Mono) {
+    pub(in crate::orchestrator) fn begin_turn(&mut self, now: Mono) -> bool {
         self.turns += 1;
         self.turn = TurnStage::Open;
         self.changed_issue = false;
         self.then = None;
         self.last_alive = now;
+        true
     }
 
     /// It is told to finish; `then` follows.
-    pub(in crate::orchestrator) fn finish(&mut self, then: Option<After>) {
+    pub(in crate::orchestrator) fn finish(&mut self, then: Option<After>) -> bool {
         self.turn = TurnStage::Finishing;
         self.then = then;
+        true
     }
 
     /// Whether it was told to finish.
@@ -149,12 +153,13 @@ impl Run {
     }
 
     /// A tool call ended. If no call changed the tracker, the move was not the agent's.
-    pub(in crate::orchestrator) fn end_tool(&mut self, changed_issue: bool, now: Mono) {
+    pub(in crate::orchestrator) fn end_tool(&mut self, changed_issue: bool, now: Mono) -> bool {
         self.owed = self.owed.saturating_sub(1);
         self.changed_issue |= changed_issue;
         if self.owed == 0 && !self.changed_issue && self.finish_by.is_some() {
             self.finish_by = Some(now);
         }
+        true
     }
 
     /// A newer read decides: what was to follow the turn is not decided any more.

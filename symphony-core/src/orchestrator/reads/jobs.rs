@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::failure::Failure;
 use crate::issue::IssueId;
 use crate::orchestrator::Job;
+use crate::snapshot::JobRow;
 use crate::time::{Mono, Now, Wall};
 use crate::tracker::Purpose;
 
@@ -36,7 +37,7 @@ pub(in crate::orchestrator) struct JobState {
 
 impl JobState {
     /// When it is due, on this interval; an operator's wish is kept `gap` from the last run.
-    pub(in crate::orchestrator) fn due(&self, interval: Duration, gap: Duration) -> Mono {
+    fn due(&self, interval: Duration, gap: Duration) -> Mono {
         match self.last {
             _ if self.asap => Mono::default(),
             Some(last) if self.manual => last + gap,
@@ -48,25 +49,17 @@ impl JobState {
     }
 
     /// Whether it may go along with a job that is due, though its own time is a little later.
-    pub(in crate::orchestrator) fn may_travel(&self, now: Mono) -> bool {
+    fn may_travel(&self, now: Mono) -> bool {
         self.is_urgent() || self.not_before <= now
     }
 
     /// Whether it does not wait for its interval.
-    pub(in crate::orchestrator) const fn is_urgent(&self) -> bool {
+    const fn is_urgent(&self) -> bool {
         self.asap || self.manual
-    }
-
-    pub(in crate::orchestrator) const fn is_open(&self) -> bool {
-        self.open
     }
 
     pub(in crate::orchestrator) const fn is_manual(&self) -> bool {
         self.manual
-    }
-
-    pub(in crate::orchestrator) const fn last_run(&self) -> Option<Wall> {
-        self.last_wall
     }
 
     pub(in crate::orchestrator) const fn failure(&self) -> Option<&Failure> {
@@ -137,12 +130,11 @@ pub(in crate::orchestrator) struct Jobs {
 }
 
 impl Jobs {
-    /// Goes on where the last life left the jobs: `intervals` are those of candidates, refresh and
-    /// sweep.
+    /// Goes on where the last life left the jobs.
     pub(in crate::orchestrator) fn restore(
         &mut self,
         ages: BTreeMap<Job, Duration>,
-        intervals: [Duration; 3],
+        pace: &JobPace,
         now: Now,
     ) {
         let last = |job| ages.get(&job).map(|age| now.wall - *age);
@@ -150,11 +142,10 @@ impl Jobs {
             let age = ages.get(&job).copied().unwrap_or(Duration::MAX);
             now.mono + interval.min(pause).saturating_sub(age)
         };
-        let [candidates, refresh, sweep] = intervals;
         for (job, state, interval, pause) in [
-            (Job::Candidates, &mut self.candidates, candidates, RESTART_PAUSE),
-            (Job::Refresh, &mut self.refresh, refresh, RESTART_PAUSE),
-            (Job::Sweep, &mut self.sweep, sweep, RESTART_SWEEP_PAUSE),
+            (Job::Candidates, &mut self.candidates, pace.candidates, RESTART_PAUSE),
+            (Job::Refresh, &mut self.refresh, pace.refresh, RESTART_PAUSE),
+            (Job::Sweep, &mut self.sweep, pace.sweep, RESTART_SWEEP_PAUSE),
         ] {
             state.last_wall = last(job.clone());
             state.not_before = rest(job, interval, pause);
@@ -182,14 +173,87 @@ impl Jobs {
         [Job::Candidates, Job::Refresh, Job::Sweep].into_iter().chain(custom)
     }
 
-    /// The interval of an embedder's job.
-    pub(in crate::orchestrator) fn custom_interval(&self, name: &Arc<str>) -> Duration {
-        self.custom.get(name).map(|(interval, _)| *interval).unwrap_or_default()
+    /// The interval of a job.
+    fn interval(&self, job: &Job, pace: &JobPace) -> Duration {
+        match job {
+            Job::Candidates => pace.candidates,
+            Job::Refresh => pace.refresh,
+            Job::Sweep => pace.sweep,
+            Job::Custom(name) => self.custom.get(name).map_or(Duration::ZERO, |(every, _)| *every),
+        }
     }
 
-    /// The names of an embedder's jobs.
-    pub(in crate::orchestrator) fn custom_names(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.custom.keys()
+    /// When a job is due; `None` while it is under way, and for candidates while no slot is free.
+    ///
+    /// A refresh or a sweep with nothing to ask for is due all the same, and asks for nothing: so
+    /// the first claim does not make a refresh overdue.
+    pub(in crate::orchestrator) fn due(&self, job: &Job, pace: &JobPace) -> Option<Mono> {
+        let state = self.get(job)?;
+        let may_run = *job != Job::Candidates || self.has_slot_to_fill(pace);
+        let idle = may_run && !state.open && pace.may_run;
+        idle.then(|| state.due(self.interval(job, pace), pace.min_read_gap))
+    }
+
+    /// Whether a slot is free that no issue being read is to have.
+    fn has_slot_to_fill(&self, pace: &JobPace) -> bool {
+        // An operator's wish is for now.
+        let reserved = if self.candidates.is_urgent() { 0 } else { pace.reserved_slots };
+        pace.free_slots > reserved
+    }
+
+    /// When the next job is due.
+    pub(in crate::orchestrator) fn next(&self, pace: &JobPace) -> Option<Mono> {
+        self.all().filter_map(|job| self.due(&job, pace)).min()
+    }
+
+    /// Which of candidates, refresh and sweep go now, if any is due. Jobs due within a tenth of
+    /// their interval travel together (4.3).
+    pub(in crate::orchestrator) fn travellers(
+        &self,
+        now: Mono,
+        pace: &JobPace,
+    ) -> Option<[bool; 3]> {
+        let due = |job: &Job, slack: u32| {
+            let slack = self.interval(job, pace).checked_div(slack).unwrap_or_default();
+            let may_travel = self.get(job).is_some_and(|state| state.may_travel(now));
+            may_travel && self.due(job, pace).is_some_and(|at| at <= now + slack)
+        };
+        let jobs = [Job::Candidates, Job::Refresh, Job::Sweep];
+        jobs.iter().any(|job| due(job, 0)).then(|| jobs.map(|job| due(&job, 10)))
+    }
+
+    /// Begins the embedder's jobs that are due, and names them.
+    pub(in crate::orchestrator) fn begin_custom(
+        &mut self,
+        now: Now,
+        pace: &JobPace,
+    ) -> Vec<Arc<str>> {
+        let is_due = |name: &&Arc<str>| {
+            let due = self.due(&Job::Custom(Arc::clone(name)), pace);
+            due.is_some_and(|at| at <= now.mono)
+        };
+        let names: Vec<Arc<str>> = self.custom.keys().filter(is_due).cloned().collect();
+        for name in &names {
+            if let Some(state) = self.custom_mut(name) {
+                state.begin(now, true);
+            }
+        }
+        names
+    }
+
+    /// One row per job, for people. Without claims no refresh is told of.
+    pub(in crate::orchestrator) fn rows(&self, pace: &JobPace, has_claims: bool) -> Vec<JobRow> {
+        let row = |job: Job| {
+            let state = self.get(&job)?;
+            Some(JobRow {
+                in_progress: state.open,
+                next: self.due(&job, pace).filter(|_| job != Job::Refresh || has_claims),
+                last_run: state.last_wall,
+                failure: state.failure.clone(),
+                job,
+            })
+        };
+        self.all().filter_map(row).collect()
     }
 
     pub(in crate::orchestrator) fn custom_mut(&mut self, name: &Arc<str>) -> Option<&mut JobState> {
@@ -215,9 +279,9 @@ impl Jobs {
     }
 
     /// An operator's wish is for now: what cannot be asked is not asked later, but for what waits
-    /// for an open read or for the tracker's least gap. Of candidates and refresh `may_come` says
-    /// which may.
-    pub(in crate::orchestrator) fn drop_wishes(&mut self, may_come: [bool; 2]) {
+    /// for an open read or for the tracker's least gap.
+    pub(in crate::orchestrator) fn drop_wishes(&mut self, pace: &JobPace) {
+        let may_come = [Job::Candidates, Job::Refresh].map(|job| self.due(&job, pace).is_some());
         let jobs = [&mut self.candidates, &mut self.refresh];
         for (state, may_come) in jobs.into_iter().zip(may_come) {
             state.asap &= state.open;
@@ -251,6 +315,22 @@ impl Jobs {
         let known = known.map(|(at, job)| (job, at));
         known.chain(self.restored.iter().map(|(job, at)| (job.clone(), *at))).collect()
     }
+}
+
+/// What decides when jobs are due besides themselves.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::orchestrator) struct JobPace {
+    /// The intervals at this moment.
+    pub(in crate::orchestrator) candidates: Duration,
+    pub(in crate::orchestrator) refresh: Duration,
+    pub(in crate::orchestrator) sweep: Duration,
+    /// The tracker's least gap between two reads.
+    pub(in crate::orchestrator) min_read_gap: Duration,
+    pub(in crate::orchestrator) free_slots: usize,
+    /// How many of them issues that are being read are to have.
+    pub(in crate::orchestrator) reserved_slots: usize,
+    /// Whether the service goes on.
+    pub(in crate::orchestrator) may_run: bool,
 }
 
 /// What one poll carries: each part belongs to a job.

@@ -16,7 +16,7 @@ use crate::tracker::Purpose;
 use super::{Generation, ReadId};
 
 pub(super) use answer::{Found, Seen, asked_upkeep_wait, asked_wait, no_answer};
-pub(super) use jobs::{Jobs, PollParts, RESTART_PAUSE};
+pub(super) use jobs::{JobPace, Jobs, PollParts, RESTART_PAUSE};
 pub(super) use refill::Refill;
 pub(super) use turns::TurnReads;
 
