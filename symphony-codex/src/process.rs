@@ -161,6 +161,7 @@ impl Listener {
 
 fn not_started(error: StartError) -> AgentError {
     let kind = match &error {
+        error if error.is_exhausted() => AgentErrorKind::MachineExhausted,
         StartError::Folder { .. } => AgentErrorKind::InvalidWorkspace,
         error if error.is_not_found() => AgentErrorKind::NotFound,
         _ => AgentErrorKind::ProcessExit,

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use rustix::io::Errno;
 
 use crate::command::{Command, Folder};
 use crate::guarantees::Guarantees;
@@ -89,6 +90,17 @@ impl StartError {
         Self::Program { program, source: Arc::new(source) }
     }
 
+    /// Whether the machine has no room for another process now: files, processes or memory ran out.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        match self {
+            Self::Folder { source, .. } | Self::Program { source, .. } | Self::Helper(source) => {
+                source.raw_os_error().is_some_and(is_exhaustion)
+            }
+            Self::HelperLost | Self::Closed => false,
+        }
+    }
+
     /// Whether there is no such program.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
@@ -105,4 +117,12 @@ pub enum SweepError {
     /// The process table cannot be read.
     #[error("cannot read the process table")]
     Table(#[source] io::Error),
+}
+
+/// Whether an error number means that something of the machine ran out that other processes give back.
+#[must_use]
+pub fn is_exhaustion(errno: i32) -> bool {
+    [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM]
+        .map(Errno::raw_os_error)
+        .contains(&errno)
 }

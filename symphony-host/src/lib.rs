@@ -56,7 +56,7 @@ pub use command::{Command, Folder, Shell};
 pub use guarantees::Guarantees;
 pub use harden::harden;
 pub use helper::init;
-pub use host::{EarlierLife, Host, StartError, SweepError};
+pub use host::{EarlierLife, Host, StartError, SweepError, is_exhaustion};
 pub use local::Local;
 pub use mark::{MARK_VARIABLE, Mark};
 pub use process::{NotAProcessId, ProcessId};

@@ -116,7 +116,11 @@ fn failed(hook: Hook, error: RunError) -> HookError {
         RunError::Start(error) => {
             let cause = std::error::Error::source(&error);
             let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-            HookError::NotStarted { hook, message: format!("{error}{cause}") }
+            let message = format!("{error}{cause}");
+            if error.is_exhausted() {
+                return HookError::MachineExhausted { hook, message };
+            }
+            HookError::NotStarted { hook, message }
         }
         other => HookError::Failed { hook, status: other.to_string(), output: String::new() },
     }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
+use crate::policy;
 use crate::snapshot::HoldRow;
 use crate::time::Mono;
 
@@ -47,14 +48,7 @@ impl Orchestrator {
 
     /// The agent refused a run for a reason that holds for every run. Returns until when.
     pub(super) fn begin_hold(&mut self, agent: &str, failure: &Failure) -> Mono {
-        let is_some = |wait: &Duration| !wait.is_zero();
-        let wait = failure
-            .retry_after
-            .filter(is_some)
-            .or_else(|| self.exhausted_for(agent).filter(is_some))
-            .unwrap_or(self.settings().agent.max_retry_backoff)
-            .min(LONGEST_HOLD);
-        let mut until = self.now.mono + wait;
+        let mut until = self.now.mono + self.hold_span(agent, failure).min(LONGEST_HOLD);
         if let Some(hold) = self.holds.get(agent) {
             until = until.max(hold.until);
         }
@@ -64,6 +58,18 @@ impl Orchestrator {
         let (agent, failure) = (agent.to_owned(), failure.clone());
         self.notice(Happened::HoldBegan { agent, until, failure });
         until
+    }
+
+    /// How long to hold: what the agent said, else what its windows say, else the longest backoff. A
+    /// machine without room is tried again soon: one run that ends makes room.
+    fn hold_span(&self, agent: &str, failure: &Failure) -> Duration {
+        let longest = self.settings().agent.max_retry_backoff;
+        if failure.kind == FailureKind::Machine {
+            return policy::backoff(1, longest);
+        }
+        let is_some = |wait: &Duration| !wait.is_zero();
+        let windows = || self.exhausted_for(agent).filter(is_some);
+        failure.retry_after.filter(is_some).or_else(windows).unwrap_or(longest)
     }
 
     /// How long the limits that this agent last reported stay exhausted.
