@@ -14,7 +14,7 @@ use symphony_core::agent::{AgentError, AgentErrorKind, SessionRequest, Updates};
 use symphony_core::finding::Finding;
 use symphony_core::orchestrator::RunId;
 use symphony_core::{Issue, Settings};
-use symphony_host::{Host, Mark, Scope, Shell};
+use symphony_host::{Host, Mark, ProcessScope, Shell};
 
 use crate::process::Process;
 use crate::session::CodexSession;
@@ -99,7 +99,7 @@ fn nobody_else() -> String {
 /// How long `bash -lc` takes to start on this host: what the person's login profile costs every agent
 /// before it runs. Doubtful from a second on.
 pub async fn login_shell(host: &Arc<dyn Host>) -> Finding {
-    let scope = Scope::new(Arc::clone(host), Mark::new(&nobody_else(), "login"));
+    let scope = ProcessScope::new(Arc::clone(host), Mark::new(&nobody_else(), "login"));
     let measured = scope.login_time(Shell::Bash).await;
     match measured {
         Ok(took) => login_of(took),
@@ -153,7 +153,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_login_shell_is_measured() {
-        let host: Arc<dyn Host> = Arc::new(symphony_host::Local::without_helper());
+        let host: Arc<dyn Host> = Arc::new(symphony_host::LocalHost::without_helper());
         assert!(login_shell(&host).await.text.starts_with("`bash -lc` starts in "));
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use symphony_core::agent::{AgentError, AgentErrorKind, SessionRequest};
 use symphony_core::transcript::{Direction, Transcript};
 use symphony_host::{
-    Command, Exit, Folder, Host, Input, Left, Mark, Output, Running, Scope, Shell, StartError,
+    Exit, Folder, Host, HostCommand, Input, Mark, Output, ProcessScope, RunningCommand, Shell,
+    SpawnError, Survivors,
 };
 use tokio::io::AsyncReadExt as _;
 use tokio_util::task::AbortOnDropHandle;
@@ -24,8 +25,8 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 /// A live app-server and everything it started. Dropped, all of it is killed.
 #[derive(Debug)]
 pub(crate) struct Process {
-    scope: Scope,
-    running: Running,
+    scope: ProcessScope,
+    running: RunningCommand,
     stderr: Arc<Mutex<VecDeque<u8>>>,
     listener: AbortOnDropHandle<()>,
 }
@@ -37,7 +38,7 @@ impl Process {
         request: &SessionRequest,
     ) -> Result<(Self, Output, Input), AgentError> {
         let mark = Mark::new(&request.service, &request.run.to_string());
-        let scope = Scope::new(Arc::clone(host), mark);
+        let scope = ProcessScope::new(Arc::clone(host), mark);
         let mut running = scope.start(&command(request)).await.map_err(not_started)?;
         let streams = (running.stdout.take(), running.stdin.take(), running.stderr.take());
         let (Some(output), Some(input), Some(errors)) = streams else {
@@ -105,13 +106,13 @@ impl Process {
     }
 }
 
-fn command(request: &SessionRequest) -> Command {
+fn command(request: &SessionRequest) -> HostCommand {
     // The handle is the folder that was checked; its path may have come to mean another one.
     let folder = match &request.folder {
         Some(folder) => Folder::Handle(Arc::clone(folder)),
         None => Folder::Path(request.workspace.clone()),
     };
-    let command = Command::script(Shell::Bash, &request.settings.codex.command, folder);
+    let command = HostCommand::script(Shell::Bash, &request.settings.codex.command, folder);
     // The host also unsets them after the login profile has run.
     let hidden = request.hidden_env.iter();
     hidden.fold(command, |command, name| command.remove(name)).with_stdin()
@@ -159,17 +160,17 @@ impl Listener {
     }
 }
 
-fn not_started(error: StartError) -> AgentError {
+fn not_started(error: SpawnError) -> AgentError {
     let kind = match &error {
         error if error.is_exhausted() => AgentErrorKind::MachineExhausted,
-        StartError::Folder { .. } => AgentErrorKind::InvalidWorkspace,
+        SpawnError::Folder { .. } => AgentErrorKind::InvalidWorkspace,
         error if error.is_not_found() => AgentErrorKind::NotFound,
         _ => AgentErrorKind::ProcessExit,
     };
     AgentError::new(kind, "Codex could not be started").caused_by(error)
 }
 
-fn not_gone(left: Left) -> AgentError {
+fn not_gone(left: Survivors) -> AgentError {
     AgentError::new(AgentErrorKind::ProcessExit, "Codex cannot be ended")
         .caused_by(left)
         .still_alive()

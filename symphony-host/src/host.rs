@@ -9,11 +9,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rustix::io::Errno;
 
-use crate::command::{Command, Folder};
+use crate::command::{Folder, HostCommand};
 use crate::guarantees::Guarantees;
 use crate::mark::Mark;
 use crate::process::ProcessId;
-use crate::running::{Left, Running, Survivor};
+use crate::running::{RunningCommand, Survivor, Survivors};
 
 /// A place where commands run.
 #[async_trait]
@@ -21,13 +21,13 @@ pub trait Host: fmt::Debug + Send + Sync {
     /// What holds here.
     fn guarantees(&self) -> Guarantees;
 
-    /// Starts a command. Returns at once: [`Running::started`] tells whether it runs.
+    /// Starts a command. Returns at once: [`RunningCommand::started`] tells whether it runs.
     ///
     /// The tree is supervised from the moment this returns, whatever happens to the value.
     ///
     /// # Errors
     /// What can be told at once.
-    fn start(&self, command: &Command, mark: &Mark) -> Result<Running, StartError>;
+    fn start(&self, command: &HostCommand, mark: &Mark) -> Result<RunningCommand, SpawnError>;
 
     /// Ends what an earlier life of the service left running: what carries the service's tag, and what
     /// was recorded, if the number still means the same process and that carries the tag or the mark.
@@ -51,7 +51,7 @@ pub struct EarlierLife {
 /// Why a command could not be started.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum StartError {
+pub enum SpawnError {
     /// The working folder cannot be entered.
     #[error("cannot enter {}", folder.display())]
     Folder {
@@ -79,7 +79,7 @@ pub enum StartError {
     Closed,
 }
 
-impl StartError {
+impl SpawnError {
     pub(crate) fn folder(folder: &Folder, source: io::Error) -> Self {
         Self::Folder { folder: folder.path(), source: Arc::new(source) }
     }
@@ -113,7 +113,7 @@ impl StartError {
 pub enum SweepError {
     /// Some are still there.
     #[error("processes of an earlier life are left")]
-    Left(#[source] Left),
+    Survivors(#[source] Survivors),
     /// The process table cannot be read.
     #[error("cannot read the process table")]
     Table(#[source] io::Error),

@@ -11,7 +11,7 @@ use symphony_core::Issue;
 use symphony_core::orchestrator::{Happened, Notice};
 use symphony_core::snapshot::Snapshot;
 use symphony_e2e::{Model, codex};
-use symphony_host::Local;
+use symphony_host::LocalHost;
 use symphony_linear::LinearFactory;
 use symphony_linear_fake::{Fake, KEY, Server};
 use symphony_memory::{MemoryFactory, MemoryTracker};
@@ -102,7 +102,7 @@ impl Stage {
     }
 
     pub(crate) async fn start_with(&self, more: &str) -> Live {
-        let host = Arc::new(Local::with_helper(env!("CARGO_BIN_EXE_helper")));
+        let host = Arc::new(LocalHost::with_helper(env!("CARGO_BIN_EXE_helper")));
         let service = Service::builder()
             .workflow(self.write(more))
             .tracker(MemoryFactory::serving(self.board.clone()))

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use symphony_core::agent::AgentErrorKind;
 use symphony_core::snapshot::Snapshot;
 use symphony_host::{
-    Command, EarlierLife, Guarantees, Host, Local, Mark, Running, StartError, Survivor, SweepError,
+    EarlierLife, Guarantees, Host, HostCommand, LocalHost, Mark, RunningCommand, SpawnError,
+    Survivor, SweepError,
 };
 use symphony_linear::LINEAR_GRAPHQL;
 use symphony_linear_fake::{Fake, Fault, Issue, Made};
@@ -26,11 +27,11 @@ pub(crate) struct Here;
 #[async_trait]
 impl Host for Here {
     fn guarantees(&self) -> Guarantees {
-        Local::without_helper().guarantees()
+        LocalHost::without_helper().guarantees()
     }
 
-    fn start(&self, command: &Command, mark: &Mark) -> Result<Running, StartError> {
-        Local::without_helper().start(command, mark)
+    fn start(&self, command: &HostCommand, mark: &Mark) -> Result<RunningCommand, SpawnError> {
+        LocalHost::without_helper().start(command, mark)
     }
 
     async fn end_leftovers(&self, _: &EarlierLife) -> Result<Vec<Survivor>, SweepError> {

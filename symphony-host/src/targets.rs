@@ -11,7 +11,7 @@ use crate::mark::Trace;
 use crate::process::{self, ProcessId, Row};
 use crate::running::Survivor;
 
-/// Looks in a row that must find nobody, for sure.
+/// ScanHistory in a row that must find nobody, for sure.
 const EMPTY_LOOKS: u32 = 2;
 /// A look during which somebody ended proves little: it may have been the parent of a new one.
 /// On a busy machine somebody ends all the time, so this long without a find must do.
@@ -19,7 +19,7 @@ const DOUBT: Duration = Duration::from_millis(250);
 
 /// What one look showed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct TargetScan {
     pub(crate) rows: Vec<Row>,
     /// Those that have ended and wait to be collected.
     dead: BTreeSet<ProcessId>,
@@ -29,16 +29,16 @@ pub(crate) struct Found {
 
 /// What several looks have shown.
 #[derive(Debug, Default)]
-struct Looks {
+struct ScanHistory {
     /// How many in a row have found nobody, for sure.
     empty: u32,
     dead: BTreeSet<ProcessId>,
 }
 
-impl Looks {
+impl ScanHistory {
     /// Takes in one more look. Whoever vanished or ended since the last one may have had a child that
     /// was not seen.
-    fn note(&mut self, found: &Found) {
+    fn note(&mut self, found: &TargetScan) {
         let is_sure = found.is_whole && found.dead.is_subset(&self.dead);
         self.dead.extend(&found.dead);
         if !found.rows.is_empty() {
@@ -55,12 +55,12 @@ impl Looks {
 
 /// The processes to be ended.
 #[derive(Clone, Debug)]
-pub(crate) struct Quarry {
+pub(crate) struct Targets {
     trace: Trace,
     records: BTreeSet<ProcessId>,
 }
 
-impl Quarry {
+impl Targets {
     pub(crate) fn new(trace: Trace, records: impl IntoIterator<Item = ProcessId>) -> Self {
         Self { trace, records: records.into_iter().collect() }
     }
@@ -72,10 +72,10 @@ impl Quarry {
 
     /// Those that live now: recorded or marked ones and all below them, but never this process or
     /// one above it, which a service that was started from one of its own runs would otherwise hit.
-    pub(crate) fn find(&self) -> io::Result<Found> {
+    pub(crate) fn find(&self) -> io::Result<TargetScan> {
         if !cfg!(target_os = "linux") {
             let rows = self.records.iter().filter_map(|process| process.row()).collect();
-            return Ok(Found { rows, dead: BTreeSet::new(), is_whole: true });
+            return Ok(TargetScan { rows, dead: BTreeSet::new(), is_whole: true });
         }
         let own = own_line();
         let (mut rows, mut roots, mut is_whole) = (Vec::new(), BTreeSet::new(), true);
@@ -98,7 +98,7 @@ impl Quarry {
         }
         let (dead, rows): (Vec<_>, _) =
             process::with_descendants(rows, &roots).into_iter().partition(Row::is_dead);
-        Ok(Found { rows, dead: dead.iter().map(Row::id).collect(), is_whole })
+        Ok(TargetScan { rows, dead: dead.iter().map(Row::id).collect(), is_whole })
     }
 
     /// SIGTERM for everyone; a stopped process hears it when it is woken.
@@ -114,7 +114,7 @@ impl Quarry {
     /// Whether there is certainly nobody. Only when the command itself has been waited for.
     pub(crate) fn is_gone(&self) -> bool {
         self.collect();
-        let mut looks = Looks::default();
+        let mut looks = ScanHistory::default();
         // One more, for those that the first one finds dead.
         for _ in 0..=EMPTY_LOOKS {
             looks.note(&self.find().unwrap_or_default());
@@ -123,12 +123,12 @@ impl Quarry {
     }
 
     /// Kills until nobody is found, or until the time is up; tells who is left.
-    pub(crate) fn hunt(&self, limit: Duration) -> io::Result<Vec<Row>> {
+    pub(crate) fn kill_all(&self, limit: Duration) -> io::Result<Vec<Row>> {
         let until = Instant::now() + limit;
-        let (mut looks, mut since) = (Looks::default(), Instant::now());
+        let (mut looks, mut since) = (ScanHistory::default(), Instant::now());
         loop {
             let chased = self.chase();
-            let found = self.strike()?;
+            let found = self.kill_found()?;
             looks.note(&found);
             if chased || !found.rows.is_empty() {
                 (looks.empty, since) = (0, Instant::now());
@@ -142,7 +142,7 @@ impl Quarry {
     }
 
     /// Kills what one look at all processes finds, and tells what that was.
-    fn strike(&self) -> io::Result<Found> {
+    fn kill_found(&self) -> io::Result<TargetScan> {
         let found = self.find()?;
         // A helper ends its own tree better than we can: it goes last.
         let only_helpers = found.rows.iter().all(is_helper);
@@ -239,9 +239,12 @@ mod tests {
     #[test]
     fn a_look_counts_only_if_nobody_can_have_been_missed() {
         let id = ProcessId::of(std::process::id()).into_iter().collect::<BTreeSet<_>>();
-        let found =
-            |dead: &BTreeSet<_>, is_whole| Found { rows: vec![], dead: dead.clone(), is_whole };
-        let mut looks = Looks::default();
+        let found = |dead: &BTreeSet<_>, is_whole| TargetScan {
+            rows: vec![],
+            dead: dead.clone(),
+            is_whole,
+        };
+        let mut looks = ScanHistory::default();
         for (dead, is_whole, empty) in
             [(&id, true, 0), (&id, false, 0), (&id, true, 1), (&BTreeSet::new(), true, 2)]
         {
