@@ -19,7 +19,7 @@ use rustix::fs::{CWD, FileType, Mode};
 use symphony_core::Issue;
 use symphony_core::orchestrator::Happened;
 use symphony_host::{Host, HostCommand, LocalHost, Mark, ProcessScope, Shell};
-use symphony_memory::{MemoryFactory, MemoryTracker, Script, ScriptedAgent, ScriptedFactory};
+use symphony_memory::{AgentScript, MemoryFactory, MemoryTracker, ScriptedAgent, ScriptedFactory};
 use symphony_runtime::{Ended, Handle, NoticeItem, NoticeStream, Service};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
@@ -123,7 +123,7 @@ impl Served {
         );
         fs::write(&path, file).unwrap();
         let board = MemoryTracker::new();
-        let agent = ScriptedAgent::new(Script::new().set_state("Done"));
+        let agent = ScriptedAgent::new(AgentScript::new().set_state("Done"));
         let service = Service::builder()
             .workflow(path)
             .host(Arc::clone(host))

@@ -14,7 +14,7 @@ use symphony_host::{
     EarlierLife, Guarantees, Host, HostCommand, LocalHost, Mark, RunningCommand, SpawnError,
     Survivor, SweepError,
 };
-use symphony_memory::{MemoryFactory, MemoryTracker, Script, ScriptedAgent, ScriptedFactory};
+use symphony_memory::{AgentScript, MemoryFactory, MemoryTracker, ScriptedAgent, ScriptedFactory};
 use symphony_runtime::{Ended, Handle, NoticeItem, NoticeStream, Service, ServiceBuilder};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -62,7 +62,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) fn new(script: Script) -> Self {
+    pub(crate) fn new(script: AgentScript) -> Self {
         let dir = tempfile::Builder::new().prefix("runtime-").tempdir().unwrap();
         Self { dir, board: MemoryTracker::new(), agent: ScriptedAgent::new(script) }
     }
