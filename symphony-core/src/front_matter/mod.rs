@@ -1,23 +1,18 @@
 //! The YAML at the top of a workflow file (contract 2.1, 2.2): where it ends, and its content as a
 //! tree in which every key knows its place in the file.
 
-mod nesting;
-mod place;
 mod tree;
+mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use tree::{Entry, Map, Node};
 
 use crate::problem::{Position, Problem, ProblemKind};
-use tree::Refusal;
 
 /// The most YAML that is read. Real files have a few KiB; the parser's own work and memory on
 /// hostile input grow with this.
 const MAX_BYTES: usize = 256 * 1024;
-
-/// What is told of brackets within brackets within brackets.
-const TOO_DEEP: &str = "the front matter is nested too deeply";
 
 /// How many lines of a repeated key a message names.
 const MAX_LINES_NAMED: usize = 5;
@@ -62,7 +57,7 @@ impl<'a> Parts<'a> {
         Self {
             yaml: yaml_end.map(|end| &text[..end]),
             body: body.trim_end(),
-            body_line: place::line(before),
+            body_line: u32::try_from(before.matches('\n').count() + 1).unwrap_or(u32::MAX),
         }
     }
 }
@@ -79,24 +74,17 @@ pub(crate) fn parse(yaml: &str) -> Result<(Map, Vec<Problem>), Problem> {
         let message = format!("the front matter is larger than {} KiB", MAX_BYTES / 1024);
         return Err(Problem::new(ProblemKind::WorkflowParseError, message));
     }
-    if let Some(byte) = nesting::too_deep(yaml) {
-        let at = place::Places::of(yaml).at_byte(byte);
-        return Err(Problem::new(ProblemKind::WorkflowParseError, TOO_DEEP).at(at));
-    }
-    match tree::load(yaml) {
-        Ok(Node::Map(map)) => {
+    match yaml::load(yaml)? {
+        Node::Map(map) => {
             let mut duplicates = Duplicates::default();
             duplicates.find(&map, &mut Vec::new());
             Ok((map.merged(), duplicates.problems))
         }
-        Ok(node) if node.is_null() => Ok((Map::default(), Vec::new())),
-        Ok(node) => Err(Problem::new(
+        node if node.is_null() => Ok((Map::default(), Vec::new())),
+        node => Err(Problem::new(
             ProblemKind::WorkflowFrontMatterNotAMap,
             format!("the front matter must be a map, got {}", node.kind()),
         )),
-        Err(Refusal { message, at }) => {
-            Err(Problem::new(ProblemKind::WorkflowParseError, message).at(at))
-        }
     }
 }
 
@@ -110,17 +98,17 @@ struct Duplicates {
 
 impl Duplicates {
     fn find<'a>(&mut self, map: &'a Map, path: &mut Vec<&'a str>) {
-        let mut places: BTreeMap<&str, Vec<Option<Position>>> = BTreeMap::new();
+        let mut places: BTreeMap<&str, Vec<Position>> = BTreeMap::new();
         for entry in map.entries() {
             places.entry(&entry.key).or_default().push(entry.at);
         }
         for (key, places) in places {
             if let [_, second, ..] = *places
-                && second.is_none_or(|second| self.seen.insert(second))
+                && self.seen.insert(second)
             {
                 path.push(key);
                 let problem = Problem::new(ProblemKind::WorkflowParseError, repeated(&places));
-                self.problems.push(problem.path(dotted(path)).at(second));
+                self.problems.push(problem.path(dotted(path)).at(Some(second)));
                 path.pop();
             }
         }
@@ -140,21 +128,19 @@ impl Duplicates {
     }
 }
 
-fn repeated(places: &[Option<Position>]) -> String {
-    let lines: Vec<String> =
-        places.iter().flatten().take(MAX_LINES_NAMED).map(|at| at.line.to_string()).collect();
-    let more = places.len().saturating_sub(MAX_LINES_NAMED);
-    match &*lines {
-        [] => format!("the key is set {} times", places.len()),
-        _ if more > 0 => format!(
-            "the key is set {} times, on lines {} and {more} more",
-            places.len(),
-            lines.join(", ")
-        ),
-        [first, second] if places.len() == 2 => {
-            format!("the key is set twice, on lines {first} and {second}")
+fn repeated(places: &[Position]) -> String {
+    let lines = places.iter().take(MAX_LINES_NAMED).map(|at| at.line.to_string());
+    let lines = lines.collect::<Vec<_>>().join(", ");
+    match places {
+        [first, second] => {
+            format!("the key is set twice, on lines {} and {}", first.line, second.line)
         }
-        lines => format!("the key is set {} times, on lines {}", places.len(), lines.join(", ")),
+        _ => match places.len().saturating_sub(MAX_LINES_NAMED) {
+            0 => format!("the key is set {} times, on lines {lines}", places.len()),
+            more => {
+                format!("the key is set {} times, on lines {lines} and {more} more", places.len())
+            }
+        },
     }
 }
 
@@ -241,6 +227,43 @@ mod tests {
     }
 
     #[test]
+    fn a_scalar_is_what_the_core_schema_says() {
+        for (yaml, expected) in [
+            ("[~, null, Null, NULL, ]", "[null,null,null,null]"),
+            (
+                "[true, True, TRUE, false, yes, on, tRue]",
+                r#"[true,true,true,false,"yes","on","tRue"]"#,
+            ),
+            ("[0, -0, +7, -7, 0x1f, -0o17, 0b11, 1_0]", r#"[0,0,7,-7,31,-15,3,"1_0"]"#),
+            (
+                "[007, -007, +08, 0x, 0x-1, +-1, 00.5]",
+                r#"["007","-007","+08","0x","0x-1","+-1",0.5]"#,
+            ),
+            (
+                "[18446744073709551615, -9223372036854775808]",
+                "[18446744073709551615,-9223372036854775808]",
+            ),
+            (
+                "[18446744073709551616, -9223372036854775809]",
+                r#"["18446744073709551616","-9223372036854775809"]"#,
+            ),
+            (
+                "[1.0, .5, 1e3, -1.5E-3, 1e999, inf, nan]",
+                r#"[1.0,0.5,1000.0,-0.0015,"1e999","inf","nan"]"#,
+            ),
+            ("[.inf, +.Inf, -.INF, .NaN]", r#"["inf","inf","-inf","NaN"]"#),
+            (
+                "['1', \"true\", !!str 1, !odd 1, !!int '1', !!bool \"true\"]",
+                r#"["1","true","1",1,1,true]"#,
+            ),
+            ("[2001-01-01, 1:30, a b, '']", r#"["2001-01-01","1:30","a b",""]"#),
+        ] {
+            let (json, _) = parsed(&format!("a: {yaml}"));
+            assert_eq!(json["a"].to_string(), expected, "{yaml}");
+        }
+    }
+
+    #[test]
     fn every_key_knows_its_place() {
         let (map, _) =
             parse("---\nbase: &b\n  ä: 1\nflow: {ü: 1,  z: {y: 2}}\nalias: *b\n\"k\" : 3\n")
@@ -251,6 +274,11 @@ mod tests {
             places.join(" "),
             "base@2:1 base.ä@3:3 flow@4:1 flow.ü@4:8 flow.z@4:15 flow.z.y@4:19 alias@5:1 alias.ä@3:3 k@6:1"
         );
+        // A line of the file ends where editors end it.
+        let (map, _) = parse("---\r\na: 1\r\nb: {c:\r 1, \u{2028}: 2}\n").unwrap();
+        let mut places = Vec::new();
+        collect(&map, "", &mut places);
+        assert_eq!(places.join(" "), "a@2:1 b@3:1 b.c@3:5 b.\u{2028}@3:12");
     }
 
     #[test]
@@ -263,7 +291,7 @@ mod tests {
 
     fn collect(map: &Map, path: &str, places: &mut Vec<String>) {
         for entry in map.entries() {
-            let at = entry.at.unwrap();
+            let at = entry.at;
             let key = &entry.key;
             places.push(format!("{path}{key}@{}:{}", at.line, at.column));
             if let Node::Map(inner) = &entry.value {
@@ -286,7 +314,7 @@ mod tests {
         );
         assert_eq!(
             parsed("? [a]\n: 1\n? [a]\n: 2\n").1,
-            ["\"[\\\"a\\\"]\": the key is set 2 times"]
+            ["line 4: \"[\\\"a\\\"]\": the key is set twice, on lines 2 and 4"]
         );
     }
 
@@ -294,15 +322,12 @@ mod tests {
     fn what_is_no_yaml_is_refused_with_its_place() {
         let cases = [
             ("a: b: c", "column 5, line 2: mapping values are not allowed in this context"),
-            (
-                "a: [",
-                "column 5, line 2: did not find expected node content, while parsing a flow node",
-            ),
-            ("a: \u{7}", "column 4, line 2: control characters are not allowed"),
-            ("a: *b", "column 4, line 2: unknown anchor"),
-            ("a: !!int sesame", "column 4, line 2: a value does not fit its tag"),
-            ("--- a", "the front matter is more than one YAML document"),
-            ("&a [*a, *a]", "column 1, line 2: the front matter is nested too deeply"),
+            ("a: [", "column 4, line 2: unclosed bracket '['"),
+            ("a: \u{7}", "column 4, line 2: unexpected character: `\\u{7}'"),
+            ("a: *b", "column 4, line 2: while parsing node, found unknown anchor"),
+            ("a: !!int sesame", "column 10, line 2: a value does not fit its tag"),
+            ("--- a", "column 1, line 2: the front matter is more than one YAML document"),
+            ("&a [*a, *a]", "column 5, line 2: an alias stands within what it stands for"),
             ("- a", "the front matter must be a map, got a list"),
             ("a", "the front matter must be a map, got text"),
         ];
@@ -313,17 +338,28 @@ mod tests {
 
     #[test]
     fn what_grows_without_bound_is_refused() {
-        let too_large = "the front matter is too large once its aliases are followed";
+        let too_large =
+            |at| format!("{at}: the front matter is too large once its aliases are followed");
         let wide = format!("a: &a [{}]\nb: [{}]\n", "x,".repeat(9_000), "*a,".repeat(9_000));
-        assert_eq!(refused(&wide), too_large);
+        assert_eq!(refused(&wide), too_large("column 80, line 3"));
         let layers: String = (1..12)
             .map(|n| format!("a{n}: &a{n} [{}]\n", format!("*a{},", n - 1).repeat(9)))
             .collect();
-        assert_eq!(refused(&format!("a0: &a0 [x]\n{layers}")), too_large);
+        let layers = format!("a0: &a0 [x]\n{layers}");
+        assert_eq!(refused(&layers), too_large("column 9, line 7"));
+        // Each level quotes the quotes of the one below.
+        let keys = format!("{}a{}", "{".repeat(60), ": 1}".repeat(60));
+        assert_eq!(refused(&keys), too_large("column 41, line 2"));
         let deep = "column 132, line 2: the front matter is nested too deeply";
         assert_eq!(refused(&format!("a: {}", "[".repeat(5_000))), deep);
-        // The parser is not asked: it would mind the last character, after a minute's work.
+        // The work for each bracket grows with the number of those that are open: it ends early.
         assert_eq!(refused(&format!("a: {}\u{7}", "[".repeat(120_000))), deep);
+        let alias = format!("a: &a {}{}\nb: [*a]\n", "[".repeat(126), "]".repeat(126));
+        assert!(parse(&alias).is_ok());
+        assert_eq!(
+            refused(&alias.replace("[*a]", "[[*a]]")),
+            "column 6, line 3: the front matter is nested too deeply"
+        );
         let long = format!("a: {}\n", "x".repeat(MAX_BYTES));
         assert_eq!(refused(&long), "the front matter is larger than 256 KiB");
     }

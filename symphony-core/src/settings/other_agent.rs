@@ -136,7 +136,7 @@ fn mention(r: &Reader<'_>, path: &str) -> Option<Mention> {
 fn of_text(path: String, entry: &Entry) -> Option<Mention> {
     let Node::Scalar(Value::String(text)) = &entry.value else { return None };
     let mut named = text.split_whitespace().filter_map(agent_of);
-    Some(Mention { path, at: entry.at, agent: named.next().unwrap_or(Named::Unknown) })
+    Some(Mention { path, at: Some(entry.at), agent: named.next().unwrap_or(Named::Unknown) })
 }
 
 /// The agent that a word of a command names: a program, with or without its path, or a package.
@@ -162,7 +162,7 @@ fn agent_of(word: &str) -> Option<Named> {
 fn section(entry: &Entry) -> Option<Mention> {
     let is_known = !entry.value.is_null() && OTHERS.contains(&folded(&entry.key).as_str());
     let (path, agent) = (dotted(&[&entry.key]), Named::Known(plain(&entry.key, LONGEST)));
-    is_known.then_some(Mention { path, at: entry.at, agent })
+    is_known.then_some(Mention { path, at: Some(entry.at), agent })
 }
 
 /// What a list of agents names, at any of its levels.

@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
             {
                 let message =
                     format!("must be a map, got {}", shape::shown_without_text(&entry.value));
-                reader.refuse(section, entry.at, message);
+                reader.refuse(section, Some(entry.at), message);
             }
         }
         reader
@@ -83,8 +83,9 @@ impl<'a> Reader<'a> {
                 fitted.ok().flatten()
             }
             Err(message) => {
-                let mut problem =
-                    Problem::new(ProblemKind::InvalidSetting, message).path(path).at(entry.at);
+                let mut problem = Problem::new(ProblemKind::InvalidSetting, message)
+                    .path(path)
+                    .at(Some(entry.at));
                 problem.help = shape.help(&entry.value).map(str::to_owned);
                 self.note(problem);
                 None
@@ -110,7 +111,7 @@ impl<'a> Reader<'a> {
     /// Where a path stands, or the nearest section around it.
     pub(super) fn place(&self, path: &str) -> Option<Position> {
         match self.entry(path) {
-            Some(entry) => entry.at,
+            Some(entry) => Some(entry.at),
             None if path.is_empty() => None,
             None => self.place(keys::parent(path)),
         }

@@ -284,7 +284,7 @@ fn limits(r: &mut Reader<'_>, path: &'static str) -> BTreeMap<StateName, u32> {
             }
         };
         let path = format!("{path}.{}", dotted(&[&entry.key]));
-        r.ignore(&path, entry.at, message);
+        r.ignore(&path, Some(entry.at), message);
     }
     limits
 }

@@ -80,7 +80,7 @@ impl Unknown<'_> {
         };
         let mut warning = Problem::new(ProblemKind::UnknownKey, "is unknown and ignored")
             .path(joined(section, &dotted(&[key])))
-            .at(entry.at);
+            .at(Some(entry.at));
         let comparable = key.chars().count() <= MAX_COMPARED;
         if has_more {
             warning = warning.help("put a space after the colon");
