@@ -15,9 +15,9 @@ use symphony_core::agent::{
 };
 use symphony_core::hooks::{Hook, HookContext};
 use symphony_core::orchestrator::{Event, Phase, RunEnd, RunNews, Start};
-use symphony_core::prompt::{self, PromptInput};
 use symphony_core::{Failure, FailureKind, WorkspaceRecord};
 use symphony_host::ProcessId;
+use symphony_workflow::prompt::{self, PromptInput};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use symphony_core::prompt::{Prompt, PromptInput};
+use symphony_workflow::prompt::{Prompt, PromptInput};
 
 use symphony_linear_fake::{Fake, Fault, Issue};
 
