@@ -308,8 +308,10 @@ fn samples() -> Vec<String> {
                polling:\n  interval_ms: 30000\n  quiet_hours: {from: 22:00, to: 06:30}\nworkspace:\n  root: ~/work\n\
                hooks:\n  before_run: |\n    git fetch\n    git rebase\nagent:\n  max_turns: 20\nother:\n  <<: *t\n\
                ---\n\nFix {{ issue.title }}.\n{% if issue.description %}{{ issue.description }}{% endif %}\n";
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/data/workflows");
-    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let folder = above.map(|folder| folder.join("shared/data/workflows")).find(|it| it.is_dir());
+    let files = folder.into_iter().filter_map(|folder| fs::read_dir(folder).ok());
+    let files = files.flatten().flatten();
     let corpus = files.filter_map(|file| fs::read_to_string(file.path()).ok());
     corpus.chain([own.to_owned()]).collect()
 }
