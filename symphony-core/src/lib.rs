@@ -22,6 +22,7 @@ pub mod problem;
 pub mod redact;
 pub mod settings;
 pub mod snapshot;
+#[cfg(feature = "schema")]
 pub mod status;
 mod text;
 pub mod time;
