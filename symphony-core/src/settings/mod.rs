@@ -55,11 +55,9 @@ impl Settings {
         Self {
             tracker: TrackerSettings {
                 kind: kind.to_owned(),
-                provider: Provider::default(),
-                required_labels: Vec::new(),
                 active_states: active,
                 terminal_states: terminal,
-                timeout: Duration::from_secs(30),
+                ..TrackerSettings::default()
             },
             polling: PollingSettings::default(),
             workspace: WorkspaceSettings { root },
@@ -90,6 +88,20 @@ pub struct TrackerSettings {
     pub terminal_states: StateSet,
     /// The bound of one read.
     pub timeout: Duration,
+}
+
+impl Default for TrackerSettings {
+    /// No tracker: its kind and its states have no default of their own.
+    fn default() -> Self {
+        Self {
+            kind: String::new(),
+            provider: Provider::default(),
+            required_labels: Vec::new(),
+            active_states: StateSet::default(),
+            terminal_states: StateSet::default(),
+            timeout: Duration::from_secs(30),
+        }
+    }
 }
 
 /// A tracker adapter's own settings, as they stand in the file.

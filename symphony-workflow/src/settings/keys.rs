@@ -1,6 +1,12 @@
 //! Every key of the front matter: one table for reading, for unknown keys and for the schema.
 
-use serde_json::Value;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use symphony_core::settings::{
+    ActivitySettings, AgentSettings, BudgetSettings, CodexSettings, HookSettings, JobIntervals,
+    LoggingSettings, ObservabilitySettings, PollingSettings, ServerSettings, TrackerSettings,
+};
 
 /// One key (contract section 3).
 #[derive(Debug)]
@@ -9,8 +15,8 @@ pub(super) struct Key {
     pub(super) path: &'static str,
     /// What it may be.
     pub(super) shape: Shape,
-    /// What it is when absent, as JSON, where that is one value.
-    pub(super) default: Option<&'static str>,
+    /// What it is when absent, where that is one value: taken from the settings' own `Default`.
+    pub(super) default: Option<fn() -> Value>,
     /// What it decides, for people.
     pub(super) about: &'static str,
 }
@@ -62,7 +68,7 @@ const MILLIS: Shape = Shape::Integer { min: 1, max: LONG };
 const MILLIS_OR_NONE: Shape = Shape::Integer { min: 0, max: LONG };
 const COUNT: Shape = Shape::Integer { min: 1, max: U32 };
 
-const fn key(path: &'static str, shape: Shape, default: &'static str, about: &'static str) -> Key {
+const fn key(path: &'static str, shape: Shape, default: fn() -> Value, about: &'static str) -> Key {
     Key { path, shape, default: Some(default), about }
 }
 
@@ -70,38 +76,46 @@ const fn optional(path: &'static str, shape: Shape, about: &'static str) -> Key 
     Key { path, shape, default: None, about }
 }
 
+fn millis(time: Duration) -> Value {
+    json!(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
+}
+
 /// The keys, by section.
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
     optional("tracker.kind", Shape::Text,
         "Which registered adapter reads the tracker. Required."),
-    key("tracker.provider", Shape::Map, "{}",
+    key("tracker.provider", Shape::Map, || json!(TrackerSettings::default().provider),
         "The adapter's own settings. A whole value `$NAME` is read from the environment by the adapter."),
     optional("tracker.api_key", Shape::Older, "The older place of `tracker.provider.api_key`."),
     optional("tracker.project_slug", Shape::Older, "The older place of `tracker.provider.project_slug`."),
     optional("tracker.endpoint", Shape::Older, "The older place of `tracker.provider.endpoint`."),
     optional("tracker.assignee", Shape::Older, "The older place of `tracker.provider.assignee`."),
-    key("tracker.required_labels", Shape::Texts, "[]",
+    key("tracker.required_labels", Shape::Texts, || json!(TrackerSettings::default().required_labels),
         "Labels that an issue must all have. A blank one matches nothing."),
     optional("tracker.active_states", Shape::Texts,
         "States in which an issue is worked on. The adapter's own when absent."),
     optional("tracker.terminal_states", Shape::Texts,
         "States in which an issue is over and its workspace is removed. The adapter's own when absent."),
-    key("tracker.timeout_ms", MILLIS, "30000", "How long one read of the tracker may take."),
+    key("tracker.timeout_ms", MILLIS, || millis(TrackerSettings::default().timeout),
+        "How long one read of the tracker may take."),
 
-    key("polling.interval_ms", MILLIS, "30000", "How often the tracker is read."),
+    key("polling.interval_ms", MILLIS, || millis(PollingSettings::default().interval),
+        "How often the tracker is read."),
     optional("polling.jobs.candidates_ms", MILLIS,
         "How often new work is looked for. `polling.interval_ms` when absent."),
     optional("polling.jobs.refresh_ms", MILLIS,
         "How often issues that are being worked on are read again. `polling.interval_ms` when absent."),
-    key("polling.jobs.sweep_ms", MILLIS, "3600000",
+    key("polling.jobs.sweep_ms", MILLIS, || millis(JobIntervals::default().sweep),
         "How often workspaces of finished issues are looked for."),
-    key("polling.activity.idle_after_ms", MILLIS, "600000",
+    key("polling.activity.idle_after_ms", MILLIS, || millis(ActivitySettings::default().idle_after),
         "Without activity for this long, polling is idle."),
-    key("polling.activity.idle_ms", MILLIS, "120000", "The interval while idle."),
-    key("polling.activity.dormant_after_ms", MILLIS, "3600000",
+    key("polling.activity.idle_ms", MILLIS, || millis(ActivitySettings::default().idle),
+        "The interval while idle."),
+    key("polling.activity.dormant_after_ms", MILLIS, || millis(ActivitySettings::default().dormant_after),
         "Without activity for this long, polling is dormant."),
-    key("polling.activity.dormant_ms", MILLIS, "300000", "The interval while dormant."),
+    key("polling.activity.dormant_ms", MILLIS, || millis(ActivitySettings::default().dormant),
+        "The interval while dormant."),
     optional("polling.quiet_hours.from", Shape::Time, "When quiet hours begin, such as `22:30`."),
     optional("polling.quiet_hours.to", Shape::Time,
         "When quiet hours end; a time before `from` is on the next day."),
@@ -110,7 +124,8 @@ pub(super) const KEYS: &[Key] = &[
     optional("polling.budget.per_hour", COUNT,
         "Requests to the tracker in an hour. Learned from the tracker when absent."),
     optional("polling.budget.per_day", COUNT, "Requests to the tracker in a day. No limit when absent."),
-    key("polling.budget.reserve", Shape::Number { min: 0.0, max: 1.0 }, "0.2",
+    key("polling.budget.reserve", Shape::Number { min: 0.0, max: 1.0 },
+        || json!(BudgetSettings::default().reserve),
         "The share of the budget that is kept for issues being worked on and for agents' tools."),
     optional("polling.activity_file", Shape::Path, "A file whose touch counts as activity."),
 
@@ -122,35 +137,47 @@ pub(super) const KEYS: &[Key] = &[
     optional("hooks.after_run", Shape::OptionalText, "A shell script that runs after each attempt."),
     optional("hooks.before_remove", Shape::OptionalText,
         "A shell script that runs before a workspace is removed."),
-    key("hooks.timeout_ms", MILLIS, "60000", "How long one hook may take."),
-    key("hooks.env", Shape::Texts, "[]",
+    key("hooks.timeout_ms", MILLIS, || millis(HookSettings::default().timeout),
+        "How long one hook may take."),
+    key("hooks.env", Shape::Texts, || json!(HookSettings::default().env),
         "Names of removed environment variables that hooks may see all the same."),
 
-    key("agent.kind", Shape::Text, "\"codex\"", "Which registered backend runs the agent."),
-    key("agent.max_concurrent_agents", COUNT, "10", "How many agents may live at once."),
-    key("agent.max_concurrent_agents_by_state", Shape::Limits, "{}",
+    key("agent.kind", Shape::Text, || json!(AgentSettings::default().kind),
+        "Which registered backend runs the agent."),
+    key("agent.max_concurrent_agents", COUNT, || json!(AgentSettings::default().max_concurrent_agents),
+        "How many agents may live at once."),
+    key("agent.max_concurrent_agents_by_state", Shape::Limits,
+        || json!(AgentSettings::default().max_concurrent_agents_by_state),
         "How many agents may live at once for issues in a state."),
-    key("agent.max_turns", COUNT, "20", "How many turns one run may have."),
-    key("agent.max_retry_backoff_ms", MILLIS, "300000", "The longest wait between two attempts."),
-    key("agent.stop_grace_ms", MILLIS_OR_NONE, "5000",
+    key("agent.max_turns", COUNT, || json!(AgentSettings::default().max_turns),
+        "How many turns one run may have."),
+    key("agent.max_retry_backoff_ms", MILLIS, || millis(AgentSettings::default().max_retry_backoff),
+        "The longest wait between two attempts."),
+    key("agent.stop_grace_ms", MILLIS_OR_NONE, || millis(AgentSettings::default().stop_grace),
         "How long an agent has between SIGTERM and SIGKILL."),
-    key("agent.finish_grace_ms", MILLIS_OR_NONE, "60000",
+    key("agent.finish_grace_ms", MILLIS_OR_NONE, || millis(AgentSettings::default().finish_grace),
         "How long an agent that moved its own issue out of the active states has to end its turn."),
 
-    key("codex.command", Shape::Text, "\"codex app-server\"",
+    key("codex.command", Shape::Text, || json!(CodexSettings::default().command),
         "What starts the agent. Run by `bash -lc`, which expands variables."),
-    key("codex.approval_policy", Shape::TextOrMap, "\"never\"", "Passed on to Codex."),
-    key("codex.thread_sandbox", Shape::TextOrMap, "\"workspace-write\"", "Passed on to Codex."),
+    key("codex.approval_policy", Shape::TextOrMap, || CodexSettings::default().approval_policy,
+        "Passed on to Codex."),
+    key("codex.thread_sandbox", Shape::TextOrMap, || CodexSettings::default().thread_sandbox,
+        "Passed on to Codex."),
     optional("codex.turn_sandbox_policy", Shape::TextOrMap,
         "Passed on to Codex. Writing in the workspace without network when absent."),
-    key("codex.approvals", Shape::Choice(&["accept", "decline", "block"]), "\"decline\"",
+    key("codex.approvals", Shape::Choice(&["accept", "decline", "block"]),
+        || json!(CodexSettings::default().approvals),
         "What is answered when the agent asks for approval."),
-    key("codex.questions", Shape::OnlyOff("questions of an agent cannot be answered yet"), "\"off\"",
+    key("codex.questions", Shape::OnlyOff("questions of an agent cannot be answered yet"),
+        || json!(CodexSettings::default().questions),
         "Whether the agent is told that it may ask people. Only `off`, until questions can be answered."),
-    key("codex.turn_timeout_ms", MILLIS, "3600000", "How long a turn may be silent."),
-    key("codex.read_timeout_ms", MILLIS, "5000",
+    key("codex.turn_timeout_ms", MILLIS, || millis(CodexSettings::default().turn_timeout),
+        "How long a turn may be silent."),
+    key("codex.read_timeout_ms", MILLIS, || millis(CodexSettings::default().read_timeout),
         "How long a response may take; ten times that while a session starts."),
-    key("codex.stall_timeout_ms", Shape::Integer { min: i64::MIN, max: LONG }, "300000",
+    key("codex.stall_timeout_ms", Shape::Integer { min: i64::MIN, max: LONG },
+        || millis(CodexSettings::default().stall_timeout.unwrap_or_default()),
         "How long a run may be without a sign of life. Off when zero or less."),
 
     optional("prompt.engine", Shape::Choice(&["tera", "liquid"]),
@@ -158,22 +185,29 @@ pub(super) const KEYS: &[Key] = &[
 
     optional("server.port", Shape::Integer { min: 0, max: u16::MAX as i64 },
         "The port of the HTTP server; 0 takes any free one. No server when absent."),
-    key("server.host", Shape::Text, "\"127.0.0.1\"", "The address of the HTTP server."),
+    key("server.host", Shape::Text, || json!(ServerSettings::default().host),
+        "The address of the HTTP server."),
     optional("server.token", Shape::Secret,
         "The access token, or `$NAME` of the variable that holds it. Needed on any address but loopback."),
-    key("server.allowed_hosts", Shape::Texts, "[]",
+    key("server.allowed_hosts", Shape::Texts, || json!(ServerSettings::default().allowed_hosts),
         "Host names that are answered besides the address itself."),
 
-    key("observability.dashboard_enabled", Shape::Flag, "true", "Whether a terminal shows the dashboard."),
-    key("observability.refresh_ms", MILLIS, "1000", "How often the dashboard reads what is going on."),
-    key("observability.render_interval_ms", MILLIS, "100", "How often the dashboard may draw."),
+    key("observability.dashboard_enabled", Shape::Flag, || json!(ObservabilitySettings::default().dashboard_enabled),
+        "Whether a terminal shows the dashboard."),
+    key("observability.refresh_ms", MILLIS, || millis(ObservabilitySettings::default().refresh),
+        "How often the dashboard reads what is going on."),
+    key("observability.render_interval_ms", MILLIS, || millis(ObservabilitySettings::default().render_interval),
+        "How often the dashboard may draw."),
 
-    key("logging.format", Shape::Choice(&["text", "json"]), "\"text\"", "How log lines are written."),
-    key("logging.level", Shape::Filter, "\"info\"",
+    key("logging.format", Shape::Choice(&["text", "json"]), || json!(LoggingSettings::default().format),
+        "How log lines are written."),
+    key("logging.level", Shape::Filter, || json!(LoggingSettings::default().level),
         "What is written: a level (off, error, warn, info, debug, trace), or levels of parts of the program, such as `info,symphony_linear=debug`."),
-    key("logging.max_bytes", Shape::Integer { min: 1, max: i64::MAX }, "10485760",
+    key("logging.max_bytes", Shape::Integer { min: 1, max: i64::MAX },
+        || json!(LoggingSettings::default().max_bytes),
         "The size at which a log file is rotated, and the most that is kept of what was said in one run."),
-    key("logging.max_files", Shape::Integer { min: 0, max: U32 }, "5", "How many rotated files are kept."),
+    key("logging.max_files", Shape::Integer { min: 0, max: U32 }, || json!(LoggingSettings::default().max_files),
+        "How many rotated files are kept."),
 
     optional("worker", Shape::NotYet, "Remote hosts. Cannot be set yet."),
 ];
@@ -223,13 +257,6 @@ pub(super) fn leaf(path: &str) -> &str {
     path.rsplit_once('.').map_or(path, |(_, leaf)| leaf)
 }
 
-impl Key {
-    /// The default as JSON.
-    pub(super) fn default_json(&self) -> Option<Value> {
-        self.default.and_then(|json| serde_json::from_str(json).ok())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,7 +267,6 @@ mod tests {
             let section = parent(key.path);
             assert!(section.is_empty() || is_section(section), "{}", key.path);
             assert!(KEYS[..index].iter().all(|other| other.path != key.path), "{}", key.path);
-            assert_eq!(key.default.is_some(), key.default_json().is_some(), "{}", key.path);
         }
     }
 }

@@ -43,8 +43,8 @@ fn section(path: &str, about: &str) -> Schema {
 fn property(key: &Key) -> Schema {
     let mut schema = key.shape.schema();
     schema.insert("description".to_owned(), json!(key.about));
-    if let Some(default) = key.default_json() {
-        schema.insert("default".to_owned(), default);
+    if let Some(default) = key.default {
+        schema.insert("default".to_owned(), default());
     }
     schema
 }

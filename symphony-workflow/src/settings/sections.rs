@@ -79,7 +79,7 @@ fn tracker<'c>(
         terminal_states: states("tracker.terminal_states", |profile| &profile.terminal_states),
         provider: provider(r, profile),
         required_labels: required_labels(r),
-        timeout: r.millis_or("tracker.timeout_ms", Duration::from_secs(30)),
+        timeout: r.millis_or("tracker.timeout_ms", TrackerSettings::default().timeout),
     };
     (settings, profile)
 }
