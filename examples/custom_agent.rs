@@ -111,7 +111,7 @@ struct ShellSession {
 impl AgentSession for ShellSession {
     /// If this is dropped at any await, so is the command, and its whole tree is killed.
     async fn run_turn(&mut self, turn: Turn) -> Result<TurnEnd, AgentError> {
-        let mut running = self.scope.start(&self.command()).await.map_err(not_started)?;
+        let mut running = self.scope.start(&self.command()?).await.map_err(not_started)?;
         let thread = self.request.run.to_string();
         self.request.updates.send(AgentUpdate::Session {
             thread: thread.as_str().into(),
@@ -150,17 +150,20 @@ impl AgentSession for ShellSession {
 }
 
 impl ShellSession {
-    fn command(&self) -> HostCommand {
+    fn command(&self) -> Result<HostCommand, AgentError> {
         // The handle is the folder that was checked; its path may have come to mean another one.
         let folder = match &self.request.folder {
-            Some(folder) => Folder::Handle(Arc::clone(folder)),
+            Some(folder) => Folder::Handle(folder.downcast().ok_or_else(|| {
+                let message = "the workspace was opened by another kind of host";
+                AgentError::new(AgentErrorKind::InvalidWorkspace, message)
+            })?),
             None => Folder::Path(self.request.workspace.clone()),
         };
         let mut command = HostCommand::script(Shell::Bash, &self.command, folder);
         for name in self.request.hidden_env.iter() {
             command = command.remove(name); // the tracker's secrets
         }
-        command.with_stdin().merge_output()
+        Ok(command.with_stdin().merge_output())
     }
 
     fn show(&self, name: &str, summary: &str) {

@@ -3,8 +3,8 @@
 //! This crate is the facade: one dependency for people who embed Symphony in
 //! their own tools. [`Service`] runs a workflow, [`Handle`] watches and steers
 //! it. [`core`] holds the domain, the scheduler as a pure state machine, and
-//! the traits that adapters implement; [`host`] is where commands run,
-//! [`codex`] runs Codex as the agent, [`linear`] reads Linear, and [`memory`] is a
+//! the traits that adapters implement; [`workflow`] reads a WORKFLOW.md;
+//! [`host`] is where commands run, [`codex`] runs Codex as the agent, [`linear`] reads Linear, and [`memory`] is a
 //! tracker and an agent without network or keys. The features `http` and `tui` add the
 //! dashboards.
 
@@ -24,6 +24,7 @@ pub use symphony_runtime::{
 };
 #[cfg(feature = "tui")]
 pub use symphony_tui as tui;
+pub use symphony_workflow as workflow;
 
 /// The examples of the README, run as tests.
 #[cfg(doctest)]

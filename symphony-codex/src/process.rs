@@ -39,7 +39,7 @@ impl Process {
     ) -> Result<(Self, Output, Input), AgentError> {
         let mark = Mark::new(&request.service, &request.run.to_string());
         let scope = ProcessScope::new(Arc::clone(host), mark);
-        let mut running = scope.start(&command(request)).await.map_err(not_started)?;
+        let mut running = scope.start(&command(request)?).await.map_err(not_started)?;
         let streams = (running.stdout.take(), running.stdin.take(), running.stderr.take());
         let (Some(output), Some(input), Some(errors)) = streams else {
             let message = "the host gave the command no streams to talk over";
@@ -106,16 +106,19 @@ impl Process {
     }
 }
 
-fn command(request: &SessionRequest) -> HostCommand {
+fn command(request: &SessionRequest) -> Result<HostCommand, AgentError> {
     // The handle is the folder that was checked; its path may have come to mean another one.
     let folder = match &request.folder {
-        Some(folder) => Folder::Handle(Arc::clone(folder)),
+        Some(folder) => Folder::Handle(folder.downcast().ok_or_else(|| {
+            let message = "the workspace was opened by another kind of host";
+            AgentError::new(AgentErrorKind::InvalidWorkspace, message)
+        })?),
         None => Folder::Path(request.workspace.clone()),
     };
     let command = HostCommand::script(Shell::Bash, &request.settings.codex.command, folder);
     // The host also unsets them after the login profile has run.
     let hidden = request.hidden_env.iter();
-    hidden.fold(command, |command, name| command.remove(name)).with_stdin()
+    Ok(hidden.fold(command, |command, name| command.remove(name)).with_stdin())
 }
 
 /// Hears what the process says on stderr.

@@ -1,9 +1,9 @@
 //! Symphony's pure core.
 //!
-//! The domain ([`Issue`], [`WorkspaceKey`]), the policy file ([`settings`], [`workflow`],
-//! [`prompt`]), the scheduler as a state machine ([`orchestrator`]), and the traits that adapters
-//! implement ([`tracker`], [`webhook`], [`agent`], [`hooks`]). Nothing in here waits, reads a clock or a
-//! variable, touches a file, logs or spawns: what should happen outside goes out as data.
+//! The domain ([`Issue`], [`WorkspaceKey`]), what a policy file decides ([`settings`]), the scheduler
+//! as a state machine ([`orchestrator`]), and the traits that adapters implement ([`tracker`],
+//! [`webhook`], [`agent`], [`hooks`]). Nothing in here waits, reads a clock or a variable, touches a
+//! file, logs or spawns: what should happen outside goes out as data.
 
 pub mod agent;
 pub mod budget;
@@ -13,25 +13,23 @@ pub mod env;
 pub mod failure;
 pub mod finding;
 pub mod forecast;
-mod front_matter;
 pub mod hooks;
 pub mod issue;
 pub mod orchestrator;
 mod plain;
 pub mod policy;
 pub mod problem;
-pub mod prompt;
 pub mod redact;
 pub mod run;
 pub mod settings;
 pub mod snapshot;
+#[cfg(feature = "schema")]
 pub mod status;
 mod text;
 pub mod time;
 pub mod tracker;
 pub mod transcript;
 pub mod webhook;
-pub mod workflow;
 pub mod workspace;
 
 pub use failure::{Failure, FailureKind};

@@ -1,6 +1,7 @@
 //! Workspace names and records (contract 6.5, 9.1). The folders themselves belong to the runtime.
 
-use std::os::fd::OwnedFd;
+use std::any::Any;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -119,8 +120,8 @@ impl WorkspaceKey {
     }
 }
 
-impl std::fmt::Display for WorkspaceKey {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for WorkspaceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
@@ -156,7 +157,38 @@ fn is_plain(c: char) -> bool {
 pub struct InvalidKey(pub String);
 
 /// An open handle on a workspace: still the same folder when its path has come to mean another.
-pub type OpenFolder = Arc<OwnedFd>;
+///
+/// What it is depends on the host that opened it, such as a file descriptor: the core passes it on.
+///
+/// ```
+/// use symphony_core::workspace::OpenFolder;
+/// # use std::sync::Arc;
+/// let folder = OpenFolder::new(Arc::new(7_u32));
+/// assert_eq!(folder.downcast::<u32>().as_deref(), Some(&7));
+/// assert_eq!(folder.downcast::<String>(), None);
+/// ```
+#[derive(Clone)]
+pub struct OpenFolder(Arc<dyn Any + Send + Sync>);
+
+impl OpenFolder {
+    /// Wraps a host's handle.
+    #[must_use]
+    pub fn new(handle: Arc<impl Any + Send + Sync>) -> Self {
+        Self(handle)
+    }
+
+    /// Returns the handle, if it is of this type.
+    #[must_use]
+    pub fn downcast<T: Any + Send + Sync>(&self) -> Option<Arc<T>> {
+        Arc::clone(&self.0).downcast().ok()
+    }
+}
+
+impl fmt::Debug for OpenFolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenFolder").finish_non_exhaustive()
+    }
+}
 
 /// What is written beside a workspace when it is created, so that it can be found, owned and
 /// removed later, also by another life of the service (contract 4.2, 9.6).

@@ -18,6 +18,7 @@ use symphony_core::orchestrator::{
 use symphony_core::run::RunId;
 use symphony_core::snapshot::{Explanation, Snapshot};
 use symphony_core::tracker::Poll;
+use symphony_core::workspace::OpenFolder;
 use symphony_core::{Failure, FailureKind, Issue, Orchestrator, Settings};
 use tokio::sync::{Notify, broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
@@ -420,7 +421,7 @@ impl Clearing {
             let settings = Arc::clone(self.loaded.settings());
             let grace = settings.agent.stop_grace;
             let mut context = HookContext::new(Arc::clone(&self.issue), place.path(), settings);
-            context.folder = folder;
+            context.folder = folder.map(OpenFolder::new);
             context.hidden_env = Arc::clone(&self.loaded.hidden_env);
             if let Err(error) = hooks.run(Hook::BeforeRemove, &context).await {
                 let error = safe(error);

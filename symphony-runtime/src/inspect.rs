@@ -10,7 +10,7 @@ use symphony_core::env::Env;
 use symphony_core::finding::Finding;
 use symphony_core::problem::Problem;
 use symphony_core::tracker::{CandidateQuery, Poll, Purpose, Tracker};
-use symphony_core::workflow::Workflow;
+use symphony_workflow::Workflow;
 
 use crate::loader::{self, ProcessEnv};
 use crate::registry::Registry;

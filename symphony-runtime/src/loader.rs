@@ -11,12 +11,12 @@ use symphony_core::agent::AgentBackend;
 use symphony_core::env::Env;
 use symphony_core::orchestrator::{Configuration, Generation, Workspaces};
 use symphony_core::problem::{Problem, ProblemKind};
-use symphony_core::prompt::Prompt;
 use symphony_core::redact::Redactor;
 use symphony_core::settings::env_reference;
 use symphony_core::tracker::{Built, Tracker, TrackerContext, TrackerFactory};
-use symphony_core::workflow::{Workflow, WorkflowContext};
 use symphony_core::{Scope, Settings};
+use symphony_workflow::prompt::Prompt;
+use symphony_workflow::{Workflow, WorkflowContext};
 
 use crate::clock::wall_now;
 use crate::disk::{Disk, DiskError, Root};

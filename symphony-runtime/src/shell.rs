@@ -56,7 +56,7 @@ impl WorkspaceHooks for ShellHooks {
     async fn run(&self, hook: Hook, cx: &HookContext) -> Result<(), HookError> {
         let settings = &cx.settings.hooks;
         let Some(script) = Self::script(settings, hook) else { return Ok(()) };
-        let command = command(script, hook, cx);
+        let command = command(script, hook, cx)?;
         debug!(hook = hook.as_str(), "hook begins");
         let finished = self.scope.run(&command, RunLimit::of(settings.timeout)).await;
         let finished = finished.map_err(|error| failed(hook, error))?;
@@ -70,9 +70,13 @@ impl WorkspaceHooks for ShellHooks {
     }
 }
 
-fn command(script: &str, hook: Hook, cx: &HookContext) -> HostCommand {
+fn command(script: &str, hook: Hook, cx: &HookContext) -> Result<HostCommand, HookError> {
     let folder = match &cx.folder {
-        Some(folder) => Folder::Handle(Arc::clone(folder)),
+        // Its path alone would do, but may have come to mean another folder.
+        Some(folder) => Folder::Handle(folder.downcast().ok_or_else(|| HookError::NotStarted {
+            hook,
+            message: "the workspace was opened by another kind of host".to_owned(),
+        })?),
         None => Folder::Path(cx.workspace.clone()),
     };
     let mut command = HostCommand::script(Shell::Sh, script, folder);
@@ -97,7 +101,7 @@ fn command(script: &str, hook: Hook, cx: &HookContext) -> HostCommand {
     for (name, text) in texts {
         command = command.set(name, value(text));
     }
-    command.set("SYMPHONY_WORKSPACE", cx.workspace.as_os_str())
+    Ok(command.set("SYMPHONY_WORKSPACE", cx.workspace.as_os_str()))
 }
 
 /// A text as a variable can hold it.

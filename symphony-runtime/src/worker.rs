@@ -15,9 +15,10 @@ use symphony_core::agent::{
 };
 use symphony_core::hooks::{Hook, HookContext};
 use symphony_core::orchestrator::{Event, Phase, RunEnd, RunNews, Start};
-use symphony_core::prompt::{self, PromptInput};
+use symphony_core::workspace::OpenFolder;
 use symphony_core::{Failure, FailureKind, WorkspaceRecord};
 use symphony_host::ProcessId;
+use symphony_workflow::prompt::{self, PromptInput};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -177,7 +178,7 @@ impl Attempt {
         let mut context = HookContext::new(issue, record.path.clone(), settings);
         context.run = Some(start.run);
         context.attempt = start.attempt;
-        context.folder = Some(Arc::clone(&opened.folder));
+        context.folder = Some(OpenFolder::new(Arc::clone(&opened.folder)));
         context.hidden_env = Arc::clone(&self.loaded.hidden_env);
         Ok(Site { place, opened, record, hooks, context })
     }
@@ -311,7 +312,7 @@ impl Attempt {
             self.updates(opening),
         );
         request.service = Arc::clone(self.home.service());
-        request.folder = Some(Arc::clone(&site.opened.folder));
+        request.folder = Some(OpenFolder::new(Arc::clone(&site.opened.folder)));
         request.host = self.start.host.clone();
         request.tools = self.loaded.tracker.tools();
         request.resume = self.start.resume.clone();

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use symphony_core::prompt::{PromptInput, continuation};
 use symphony_core::tracker::{Tracker, TrackerExt as _};
 use symphony_core::{Issue, IssueId, Settings};
 use symphony_runtime::{Usable, inspect};
+use symphony_workflow::prompt::{PromptInput, continuation};
 
 use crate::args::PromptArgs;
 use crate::{adapters, report};

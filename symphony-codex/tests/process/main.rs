@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use symphony_core::Settings;
 use symphony_core::agent::{AgentErrorKind, AgentUpdate, TurnEnd};
+use symphony_core::workspace::OpenFolder;
 
 use trial::{COMPLETE, SERVER, Trial, is_alive, please, server, trial};
 
@@ -44,12 +45,20 @@ async fn rule_10_2_the_command_runs_in_the_workspace_and_ends_with_the_session()
 async fn rule_10_2_it_starts_in_the_open_folder_whatever_its_path_has_become() {
     let mut trial = server("pwd > where; complete");
     let handle: OwnedFd = std::fs::File::open(trial.workspace()).unwrap().into();
-    trial.request.folder = Some(Arc::new(handle));
+    trial.request.folder = Some(OpenFolder::new(Arc::new(handle)));
     let moved = trial.folder.path().join("moved");
     std::fs::rename(trial.workspace(), &moved).unwrap();
     std::fs::create_dir(trial.workspace()).unwrap();
     assert_eq!(trial.run().await.unwrap(), TurnEnd::Completed);
     assert!(moved.join("where").exists());
+}
+
+#[tokio::test]
+async fn rule_9_2_a_handle_of_another_kind_of_host_is_not_replaced_by_its_path() {
+    let mut trial = server("complete");
+    trial.request.folder = Some(OpenFolder::new(Arc::new("host:/workspace")));
+    let error = trial.run().await.unwrap_err();
+    assert_eq!(error.kind, AgentErrorKind::InvalidWorkspace);
 }
 
 #[tokio::test]

@@ -3,15 +3,7 @@
 //! Settings are parsed once per change and shared; reading one costs nothing (2.8). They hold no
 //! secret: `tracker.provider` stays raw until an adapter's factory resolves it (2.9).
 
-mod keys;
 mod log_filter;
-mod other_agent;
-mod paths;
-mod read;
-mod schema;
-mod sections;
-mod shape;
-mod unknown;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,13 +13,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use crate::env::Env;
 use crate::issue::{Label, StateName};
 use crate::workspace::HostId;
 
 pub use log_filter::LogFilter;
-pub use paths::resolve;
-pub use schema::json_schema;
-pub(crate) use sections::read;
 
 /// Everything that a workflow file can set, with defaults filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -65,11 +55,9 @@ impl Settings {
         Self {
             tracker: TrackerSettings {
                 kind: kind.to_owned(),
-                provider: Provider::default(),
-                required_labels: Vec::new(),
                 active_states: active,
                 terminal_states: terminal,
-                timeout: Duration::from_secs(30),
+                ..TrackerSettings::default()
             },
             polling: PollingSettings::default(),
             workspace: WorkspaceSettings { root },
@@ -100,6 +88,20 @@ pub struct TrackerSettings {
     pub terminal_states: StateSet,
     /// The bound of one read.
     pub timeout: Duration,
+}
+
+impl Default for TrackerSettings {
+    /// No tracker: its kind and its states have no default of their own.
+    fn default() -> Self {
+        Self {
+            kind: String::new(),
+            provider: Provider::default(),
+            required_labels: Vec::new(),
+            active_states: StateSet::default(),
+            terminal_states: StateSet::default(),
+            timeout: Duration::from_secs(30),
+        }
+    }
 }
 
 /// A tracker adapter's own settings, as they stand in the file.
@@ -162,6 +164,30 @@ pub fn env_reference(text: &str) -> Option<&str> {
     let valid = (first.is_ascii_alphabetic() || first == '_')
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_');
     valid.then_some(name)
+}
+
+/// What a text stands for: a whole value `$NAME` or `${NAME}` is looked up, anything else is
+/// itself. Blank, unset and empty all mean missing.
+///
+/// Adapters resolve their own keys with this when they are built; until then
+/// [`Provider`] holds what the file says.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use symphony_core::settings::resolve;
+/// let env = BTreeMap::from([("KEY".to_owned(), "secret".to_owned())]);
+/// assert_eq!(resolve("$KEY", &env).as_deref(), Some("secret"));
+/// assert_eq!(resolve("plain", &env).as_deref(), Some("plain"));
+/// assert_eq!(resolve("${OTHER}", &env), None);
+/// assert_eq!(resolve(" ", &env), None);
+/// ```
+#[must_use]
+pub fn resolve(text: &str, env: &dyn Env) -> Option<String> {
+    let value = match env_reference(text) {
+        Some(name) => env.var(name)?,
+        None => text.to_owned(),
+    };
+    (!value.trim().is_empty()).then_some(value)
 }
 
 /// A few state names; membership ignores case and surrounding space.

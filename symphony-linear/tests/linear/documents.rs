@@ -172,7 +172,7 @@ async fn rule_11_6_the_manuals_examples_for_agents_do_what_they_say() {
 
 #[test]
 fn rule_11_6_the_manuals_workflow_files_can_be_used() {
-    use symphony_core::workflow::{Workflow, WorkflowContext};
+    use symphony_workflow::{Workflow, WorkflowContext};
 
     let factory = crate::desk::factory(&Fake::new());
     let names = ["LINEAR_API_KEY", "MY_LINEAR_KEY", "LINEAR_WEBHOOK_SECRET"];

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use symphony_core::prompt::{Prompt, PromptInput};
 use symphony_core::tracker::TrackerExt;
+use symphony_workflow::prompt::{Prompt, PromptInput};
 
 use symphony_linear_fake::{Fake, FakeFault, FakeIssue};
 

@@ -26,11 +26,11 @@ mod root;
 #[cfg(test)]
 mod tests;
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::io::Errno;
-use symphony_core::workspace::OpenFolder;
 use symphony_core::{WorkspaceKey, WorkspaceRecord};
 use symphony_host::is_exhaustion;
 
@@ -213,7 +213,7 @@ pub(crate) enum Made {
 /// A workspace that can be entered.
 #[derive(Clone, Debug)]
 pub(crate) struct Opened {
-    pub(crate) folder: OpenFolder,
+    pub(crate) folder: Arc<OwnedFd>,
     /// Whether `after_create` is still to be run.
     pub(crate) is_new: bool,
 }
@@ -242,12 +242,12 @@ impl Place {
     }
 
     /// The folder, if there is one.
-    pub(crate) async fn folder(&self) -> Result<Option<OpenFolder>, DiskError> {
+    pub(crate) async fn folder(&self) -> Result<Option<Arc<OwnedFd>>, DiskError> {
         self.with(Root::folder).await
     }
 
     /// Whether the path still means the folder that was opened.
-    pub(crate) async fn check(&self, folder: &OpenFolder) -> Result<(), DiskError> {
+    pub(crate) async fn check(&self, folder: &Arc<OwnedFd>) -> Result<(), DiskError> {
         let folder = Arc::clone(folder);
         self.with(move |root, key| root.check(key, &folder)).await
     }

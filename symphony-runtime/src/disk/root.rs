@@ -12,7 +12,6 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 use symphony_core::orchestrator::Workspaces;
 use symphony_core::run::RunId;
-use symphony_core::workspace::OpenFolder;
 use symphony_core::{WorkspaceKey, WorkspaceRecord};
 use symphony_host::ProcessId;
 
@@ -215,7 +214,7 @@ impl Root {
 
     /// A workspace's folder, if there is one. Opening it without following links is what makes it
     /// safe to enter.
-    pub(super) fn folder(&self, key: &WorkspaceKey) -> Result<Option<OpenFolder>, DiskError> {
+    pub(super) fn folder(&self, key: &WorkspaceKey) -> Result<Option<Arc<OwnedFd>>, DiskError> {
         let path = self.path.join(key.as_str());
         match mode::open_folder(&self.handle, key.as_str()) {
             Ok(folder) => Ok(Some(Arc::new(folder))),
@@ -232,7 +231,7 @@ impl Root {
     }
 
     /// A workspace that an agent has closed, also to itself, is opened for the next attempt.
-    fn open_to_us(&self, folder: &OpenFolder, path: &Path) -> Result<(), DiskError> {
+    fn open_to_us(&self, folder: &OwnedFd, path: &Path) -> Result<(), DiskError> {
         match mode::open_to_us(folder) {
             Ok(false) => Ok(()),
             Ok(true) => {
@@ -240,17 +239,17 @@ impl Root {
                 Ok(())
             }
             Err(error) => {
-                let owner = fstat(folder.as_ref()).ok().map(|stat| stat.st_uid);
+                let owner = fstat(folder).ok().map(|stat| stat.st_uid);
                 Err(DiskError::denied("cannot open the workspace", path, owner)(error))
             }
         }
     }
 
     /// Whether a workspace's place still holds the folder that was opened.
-    pub(super) fn check(&self, key: &WorkspaceKey, opened: &OpenFolder) -> Result<(), DiskError> {
+    pub(super) fn check(&self, key: &WorkspaceKey, opened: &OwnedFd) -> Result<(), DiskError> {
         self.check_hold()?;
         match self.folder(key)? {
-            Some(now) if is_same(fstat(now.as_ref()), fstat(opened.as_ref())) => Ok(()),
+            Some(now) if is_same(fstat(now.as_ref()), fstat(opened)) => Ok(()),
             _ => Err(DiskError::Replaced { path: self.path.join(key.as_str()) }),
         }
     }

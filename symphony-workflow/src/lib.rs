@@ -1,0 +1,167 @@
+//! Symphony's policy file: a WORKFLOW.md as typed settings and a prompt, or everything that is wrong
+//! with it (contract sections 2, 3 and 15). Pure: variables and folders come in as arguments.
+
+mod front_matter;
+pub mod prompt;
+mod settings;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use symphony_core::Settings;
+use symphony_core::env::Env;
+use symphony_core::problem::Problem;
+use symphony_core::tracker::{TrackerFactory, TrackerProfile};
+
+use crate::prompt::Prompt;
+
+pub use settings::json_schema;
+
+/// A workflow file that can be used.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use symphony_core::tracker::TrackerProfile;
+/// use symphony_workflow::{Workflow, WorkflowContext};
+///
+/// let env = BTreeMap::new();
+/// let profile = TrackerProfile::default();
+/// let cx = WorkflowContext::new(&env, "/code/project", "/tmp")
+///     .tracker("memory", &profile)
+///     .agent("codex");
+///
+/// let text = "---\ntracker:\n  kind: memory\nagent:\n  max_turns: 3\n---\nFix {{ issue.title }}.\n";
+/// let workflow = Workflow::parse(text, &cx).unwrap();
+/// assert_eq!(workflow.settings.agent.max_turns, 3);
+///
+/// let problems = Workflow::parse(&text.replace('3', "0"), &cx).unwrap_err();
+/// assert_eq!(
+///     problems[0].to_string(),
+///     "line 5: agent.max_turns: must be a positive integer, got 0"
+/// );
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Workflow {
+    /// What the front matter decides.
+    pub settings: Arc<Settings>,
+    /// What an agent is told.
+    pub prompt: Prompt,
+    /// The prompt's text, trimmed.
+    pub body: String,
+    /// The line of the file at which the prompt's text begins.
+    pub body_line: u32,
+    /// What is ignored, in the order of the file.
+    pub warnings: Vec<Problem>,
+}
+
+impl Workflow {
+    /// Reads a whole file.
+    ///
+    /// # Errors
+    /// Every problem of the file, first those that make it unusable, then the warnings, each in
+    /// the order of the file.
+    pub fn parse(text: &str, cx: &WorkflowContext<'_>) -> Result<Self, Vec<Problem>> {
+        let parts = front_matter::split(text);
+        let (settings, mut problems) = match parts.yaml.map(front_matter::parse).transpose() {
+            Ok(front_matter) => {
+                let (map, mut problems) = front_matter.unwrap_or_default();
+                let (settings, found) = settings::read(&map, cx);
+                problems.extend(found);
+                (Some(settings), problems)
+            }
+            Err(unreadable) => (None, vec![unreadable]),
+        };
+        let engine = settings.as_ref().and_then(|settings| settings.prompt.engine);
+        let prompt = Prompt::compile(parts.body, parts.body_line, engine)
+            .map_err(|found| problems.extend(found));
+
+        problems.sort_by_key(|problem| (problem.kind.is_warning(), problem.at));
+        let usable = problems.iter().all(|problem| problem.kind.is_warning());
+        match (settings, prompt) {
+            (Some(settings), Ok(prompt)) if usable => Ok(Self {
+                settings: Arc::new(settings),
+                prompt,
+                body: parts.body.to_owned(),
+                body_line: parts.body_line,
+                warnings: problems,
+            }),
+            _ => Err(problems),
+        }
+    }
+}
+
+/// What a file is read with: everything that is not in the file.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct WorkflowContext<'a> {
+    /// The service's environment.
+    pub env: &'a dyn Env,
+    /// What `~` stands for.
+    pub home: Option<PathBuf>,
+    /// The folder for temporary files.
+    pub temp_dir: PathBuf,
+    /// The folder of the file, absolute: relative paths lead from here.
+    pub folder: PathBuf,
+    /// The registered kinds of tracker.
+    pub trackers: BTreeMap<&'a str, &'a TrackerProfile>,
+    /// The registered kinds of agent.
+    pub agents: BTreeSet<&'a str>,
+}
+
+impl<'a> WorkflowContext<'a> {
+    /// A context without a home folder, in which nothing is registered.
+    #[must_use]
+    pub fn new(env: &'a dyn Env, folder: impl Into<PathBuf>, temp_dir: impl Into<PathBuf>) -> Self {
+        Self {
+            env,
+            home: None,
+            temp_dir: temp_dir.into(),
+            folder: folder.into(),
+            trackers: BTreeMap::new(),
+            agents: BTreeSet::new(),
+        }
+    }
+
+    /// With a home folder.
+    #[must_use]
+    pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
+        self.home = Some(home.into());
+        self
+    }
+
+    /// With a kind of tracker.
+    #[must_use]
+    pub fn tracker(mut self, kind: &'a str, profile: &'a TrackerProfile) -> Self {
+        self.trackers.insert(kind, profile);
+        self
+    }
+
+    /// With the kind of tracker that a factory builds.
+    #[must_use]
+    pub fn factory(self, factory: &'a dyn TrackerFactory) -> Self {
+        self.tracker(factory.kind(), factory.profile())
+    }
+
+    /// With a kind of agent.
+    #[must_use]
+    pub fn agent(mut self, kind: &'a str) -> Self {
+        self.agents.insert(kind);
+        self
+    }
+}
+
+impl fmt::Debug for WorkflowContext<'_> {
+    /// Without the environment.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WorkflowContext")
+            .field("home", &self.home)
+            .field("temp_dir", &self.temp_dir)
+            .field("folder", &self.folder)
+            .field("trackers", &self.trackers.keys())
+            .field("agents", &self.agents)
+            .finish_non_exhaustive()
+    }
+}

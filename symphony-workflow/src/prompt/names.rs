@@ -1,0 +1,277 @@
+//! Which names a prompt may use, and what each of them is.
+//!
+//! Neither template library refuses `{% if issue.titel %}`: to them it is false. So names are
+//! looked up here, when the file is loaded.
+
+use crate::prompt::marks::Fault;
+use symphony_core::settings::PromptEngine;
+
+/// What a name stands for, as far as it is known before rendering.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Shape {
+    Issue,
+    Blocker,
+    Text,
+    Number,
+    Truth,
+    List(&'static Shape),
+    /// Liquid's `forloop`.
+    Loop,
+    /// Null for good: a name that other implementations offer.
+    Foreign,
+    /// Depends on the tracker or on the template.
+    Any,
+}
+
+type Fields = [(&'static str, Shape)];
+
+const GLOBALS: &Fields = &[
+    ("issue", Shape::Issue),
+    ("attempt", Shape::Number),
+    ("turn", Shape::Number),
+    ("max_turns", Shape::Number),
+];
+
+const ISSUE: &Fields = &[
+    ("id", Shape::Text),
+    ("native_ref", Shape::Any),
+    ("identifier", Shape::Text),
+    ("title", Shape::Text),
+    ("description", Shape::Text),
+    ("priority", Shape::Number),
+    ("state", Shape::Text),
+    ("state_kind", Shape::Text),
+    ("branch_name", Shape::Text),
+    ("url", Shape::Text),
+    ("assignee_id", Shape::Text),
+    ("labels", Shape::List(&Shape::Text)),
+    ("blocked_by", Shape::List(&Shape::Blocker)),
+    ("dispatchable", Shape::Truth),
+    ("created_at", Shape::Text),
+    ("updated_at", Shape::Text),
+];
+
+const BLOCKER: &Fields = &[
+    ("id", Shape::Text),
+    ("identifier", Shape::Text),
+    ("state", Shape::Text),
+    ("state_kind", Shape::Text),
+];
+
+const LOOP: &Fields = &[
+    ("first", Shape::Truth),
+    ("index", Shape::Number),
+    ("index0", Shape::Number),
+    ("last", Shape::Truth),
+    ("length", Shape::Number),
+    ("rindex", Shape::Number),
+    ("rindex0", Shape::Number),
+];
+
+/// Names of other implementations that Liquid bodies in the wild test without printing them. The
+/// reference renders such a body, with null in their place; so do we, in Liquid only.
+const FOREIGN: [&str; 5] =
+    ["playbook", "previous_attempt", "previous_progress", "reworkCount", "stageName"];
+
+/// The same for fields of an issue.
+const FOREIGN_FIELDS: [&str; 1] = ["comments"];
+
+/// One step behind a name.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Hop<'a> {
+    Field(&'a str),
+    /// `[0]`, or anything known only when rendering.
+    Item,
+}
+
+/// The names in force at one place of the template.
+#[derive(Debug)]
+pub(super) struct Scope {
+    engine: PromptEngine,
+    own: Vec<(String, Shape)>,
+}
+
+impl Scope {
+    pub(super) fn new(engine: PromptEngine) -> Self {
+        Self { engine, own: Vec::new() }
+    }
+
+    /// Binds a name until [`Self::close`] is called with the count from before.
+    pub(super) fn bind(&mut self, name: &str, shape: Shape) {
+        self.own.push((name.to_owned(), shape));
+    }
+
+    pub(super) fn open(&self) -> usize {
+        self.own.len()
+    }
+
+    pub(super) fn close(&mut self, before: usize) {
+        self.own.truncate(before);
+    }
+
+    /// What a path stands for; an unknown part is a fault at `at`.
+    pub(super) fn shape(&self, root: &str, hops: &[Hop<'_>], at: usize) -> Result<Shape, Fault> {
+        let mut shape = self.root(root).ok_or_else(|| self.unknown(root, at))?;
+        let mut path = root.to_owned();
+        for hop in hops {
+            shape = match hop {
+                Hop::Item => match shape {
+                    Shape::List(item) => *item,
+                    _ => Shape::Any,
+                },
+                Hop::Field(field) => {
+                    let next = self
+                        .field(shape, field)
+                        .ok_or_else(|| self.unknown_field(shape, &path, field, at))?;
+                    path = format!("{path}.{field}");
+                    next
+                }
+            };
+        }
+        Ok(shape)
+    }
+
+    fn root(&self, name: &str) -> Option<Shape> {
+        let own = self.own.iter().rev().find(|(own, _)| own == name);
+        own.map(|(_, shape)| *shape).or_else(|| find(GLOBALS, name)).or_else(|| {
+            let foreign = self.engine == PromptEngine::Liquid && FOREIGN.contains(&name);
+            foreign.then_some(Shape::Foreign)
+        })
+    }
+
+    fn field(&self, shape: Shape, field: &str) -> Option<Shape> {
+        let liquid = self.engine == PromptEngine::Liquid;
+        match shape {
+            Shape::Any => Some(Shape::Any),
+            Shape::Foreign => Some(Shape::Foreign),
+            Shape::Issue => find(ISSUE, field).or_else(|| {
+                let foreign = liquid && FOREIGN_FIELDS.contains(&field);
+                foreign.then_some(Shape::Foreign)
+            }),
+            Shape::Blocker => find(BLOCKER, field),
+            Shape::Loop => find(LOOP, field),
+            Shape::List(item) if liquid => match field {
+                "size" => Some(Shape::Number),
+                "first" | "last" => Some(*item),
+                _ => None,
+            },
+            Shape::Text if liquid && field == "size" => Some(Shape::Number),
+            Shape::List(_) | Shape::Text | Shape::Number | Shape::Truth => None,
+        }
+    }
+
+    fn unknown(&self, name: &str, at: usize) -> Fault {
+        let known: Vec<&str> = self
+            .own
+            .iter()
+            .map(|(name, _)| name.as_str())
+            .chain(GLOBALS.iter().map(|(name, _)| *name))
+            .collect();
+        let fault = Fault::new(at, format!("there is no variable `{name}`"));
+        let field = find(ISSUE, name).is_some();
+        match nearest(name, known.iter().copied()) {
+            _ if field => fault.help(format!("did you mean `issue.{name}`?")),
+            Some(near) => fault.help(format!("did you mean `{near}`?")),
+            None => fault.help(format!("a prompt has {}", list(&known))),
+        }
+    }
+
+    fn unknown_field(&self, shape: Shape, path: &str, field: &str, at: usize) -> Fault {
+        let known: &Fields = match shape {
+            Shape::Issue => ISSUE,
+            Shape::Blocker => BLOCKER,
+            Shape::Loop => LOOP,
+            _ => {
+                let what = match shape {
+                    Shape::List(_) => "a list",
+                    Shape::Text => "text",
+                    Shape::Number => "a number",
+                    _ => "true or false",
+                };
+                let fault = Fault::new(at, format!("`{path}` is {what} and has no `{field}`"));
+                return match (self.engine, field) {
+                    (PromptEngine::Tera, "size") => {
+                        fault.help(format!("Tera counts with a filter: `{path} | length`"))
+                    }
+                    _ => fault,
+                };
+            }
+        };
+        let names = || known.iter().map(|(name, _)| *name);
+        let fault = Fault::new(at, format!("`{path}` has no field `{field}`"));
+        match nearest(field, names()) {
+            Some(near) => fault.help(format!("did you mean `{path}.{near}`?")),
+            None => fault.help(format!("it has {}", list(&names().collect::<Vec<_>>()))),
+        }
+    }
+}
+
+fn find(fields: &Fields, name: &str) -> Option<Shape> {
+    let found = fields.iter().find(|(field, _)| *field == name);
+    found.map(|(_, shape)| *shape)
+}
+
+/// The candidate that someone who wrote `name` most likely meant.
+pub(super) fn nearest<'a>(
+    name: &str,
+    candidates: impl Iterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let allowed = 1 + name.chars().count() / 4;
+    candidates
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .filter(|(distance, _)| *distance <= allowed)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// `a, b and c`, in code style.
+pub(super) fn list(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => quoted.concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prompt::variables::{Sample, variables};
+
+    #[test]
+    fn every_variable_has_a_shape_and_every_shape_a_variable() {
+        let sample = Sample::full().unwrap();
+        let variables = variables(&sample.input());
+        let sorted = |fields: &Fields| {
+            let mut names: Vec<String> = fields.iter().map(|(name, _)| name.to_string()).collect();
+            names.sort();
+            names
+        };
+        let sorted_keys = |object: &serde_json::Map<String, serde_json::Value>| {
+            let mut names: Vec<String> = object.keys().cloned().collect();
+            names.sort();
+            names
+        };
+        let keys = |value: &serde_json::Value| sorted_keys(value.as_object().unwrap());
+        assert_eq!(sorted_keys(&variables), sorted(GLOBALS));
+        let issue = &variables["issue"];
+        assert_eq!(keys(issue), sorted(ISSUE));
+        assert_eq!(keys(&issue["blocked_by"][0]), sorted(BLOCKER));
+    }
+
+    #[test]
+    fn a_near_miss_is_suggested() {
+        let scope = Scope::new(PromptEngine::Tera);
+        let help = |root: &str, hops: &[Hop<'_>]| scope.shape(root, hops, 0).unwrap_err().help;
+        assert_eq!(help("atempt", &[]), Some("did you mean `attempt`?".to_owned()));
+        assert_eq!(help("title", &[]), Some("did you mean `issue.title`?".to_owned()));
+        assert_eq!(
+            help("issue", &[Hop::Field("titel")]),
+            Some("did you mean `issue.title`?".to_owned())
+        );
+        assert_eq!(
+            help("repo", &[]),
+            Some("a prompt has `issue`, `attempt`, `turn` and `max_turns`".to_owned())
+        );
+    }
+}

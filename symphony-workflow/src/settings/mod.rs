@@ -1,0 +1,14 @@
+//! From front matter to [`Settings`](symphony_core::Settings): one table of keys for reading, for
+//! unknown keys and for the JSON Schema (contract section 3).
+
+mod keys;
+mod other_agent;
+mod paths;
+mod read;
+mod schema;
+mod sections;
+mod shape;
+mod unknown;
+
+pub use schema::json_schema;
+pub(crate) use sections::read;

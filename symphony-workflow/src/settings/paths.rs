@@ -1,0 +1,113 @@
+//! Values that name something outside the file: variables and paths (contract 2.4).
+
+use std::path::{Component, Path, PathBuf};
+
+use symphony_core::env::Env;
+use symphony_core::settings::{env_reference, resolve};
+
+/// Where relative paths and `~` lead.
+#[derive(Clone, Copy)]
+pub(super) struct Base<'a> {
+    pub(super) env: &'a dyn Env,
+    pub(super) home: Option<&'a Path>,
+    pub(super) folder: &'a Path,
+}
+
+/// Why a path leads nowhere.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Astray {
+    /// The variable is unset or empty.
+    Unset(String),
+    /// It needs a home folder, and none is known.
+    NoHome,
+    /// It begins with another user's `~name`.
+    OtherHome,
+    /// The file's own folder is not absolute.
+    Relative,
+}
+
+impl Base<'_> {
+    /// The absolute path that a text stands for, with `.` and `..` taken out.
+    pub(super) fn path(self, text: &str) -> Result<PathBuf, Astray> {
+        let text = resolve(text, self.env)
+            .ok_or_else(|| Astray::Unset(env_reference(text).unwrap_or_default().to_owned()))?;
+        let text = text.trim();
+        let path = match text.strip_prefix('~') {
+            None => self.folder.join(text),
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                let home = self.home.ok_or(Astray::NoHome)?;
+                home.join(rest.trim_start_matches('/'))
+            }
+            Some(_) => return Err(Astray::OtherHome),
+        };
+        let path = normalised(&path);
+        if path.is_absolute() { Ok(path) } else { Err(Astray::Relative) }
+    }
+}
+
+impl Astray {
+    pub(super) fn message(&self) -> String {
+        match self {
+            Self::Unset(name) => format!("the environment variable {name} is not set"),
+            Self::NoHome => "begins with ~, but the home folder is not known".to_owned(),
+            Self::OtherHome => "begins with ~ and a name: write the folder out".to_owned(),
+            Self::Relative => {
+                "must be absolute, because the folder of the workflow file is not".to_owned()
+            }
+        }
+    }
+}
+
+/// Takes out `.` and `..` without looking at the disk.
+fn normalised(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                out.pop();
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn a_path_leads_from_the_files_folder() {
+        let env = BTreeMap::from(
+            [("ROOT", "/srv/work"), ("TILDE", "~/w"), ("REL", "../w"), ("EMPTY", "")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned())),
+        );
+        let base = Base {
+            env: &env,
+            home: Some(Path::new("/home/ada")),
+            folder: Path::new("/code/project"),
+        };
+        let path = |text| base.path(text).map(|path| path.display().to_string());
+        assert_eq!(path("/a/./b/../c/"), Ok("/a/c".to_owned()));
+        assert_eq!(path("work"), Ok("/code/project/work".to_owned()));
+        assert_eq!(path(" ./work "), Ok("/code/project/work".to_owned()));
+        assert_eq!(path("../../../.."), Ok("/".to_owned()));
+        assert_eq!(path("~"), Ok("/home/ada".to_owned()));
+        assert_eq!(path("~/w"), Ok("/home/ada/w".to_owned()));
+        assert_eq!(path("~//etc"), Ok("/home/ada/etc".to_owned()));
+        assert_eq!(path("$ROOT"), Ok("/srv/work".to_owned()));
+        assert_eq!(path("${ROOT}"), Ok("/srv/work".to_owned()));
+        assert_eq!(path("$TILDE"), Ok("/home/ada/w".to_owned()));
+        assert_eq!(path("$REL"), Ok("/code/w".to_owned()));
+        assert_eq!(path("$EMPTY"), Err(Astray::Unset("EMPTY".to_owned())));
+        assert_eq!(path("$UNSET"), Err(Astray::Unset("UNSET".to_owned())));
+        assert_eq!(path("~bob/w"), Err(Astray::OtherHome));
+        assert_eq!(Base { home: None, ..base }.path("~/w"), Err(Astray::NoHome));
+        let relative = Base { folder: Path::new("here"), ..base };
+        assert_eq!(relative.path("w"), Err(Astray::Relative));
+        assert_eq!(relative.path("/w"), Ok(PathBuf::from("/w")));
+    }
+}

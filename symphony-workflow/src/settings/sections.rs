@@ -1,0 +1,357 @@
+//! From front matter to [`Settings`]: one function for each section (contract section 3).
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Map as Object, Value};
+
+use super::keys;
+use super::other_agent;
+use super::paths::{Astray, Base};
+use super::read::Reader;
+use super::shape::{self, shown};
+use super::unknown;
+use crate::WorkflowContext;
+use crate::front_matter::{Map, dotted};
+use symphony_core::issue::{Label, StateName};
+use symphony_core::problem::{Problem, ProblemKind};
+use symphony_core::settings::{
+    ActivitySettings, AgentSettings, BudgetSettings, CodexSettings, HookSettings, JobIntervals,
+    LoggingSettings, ObservabilitySettings, PollingSettings, Provider, QuietHours, ServerSettings,
+    Settings, StateSet, TrackerSettings, env_reference,
+};
+use symphony_core::tracker::TrackerProfile;
+
+/// Where workspaces are when the file does not say.
+const WORKSPACES: &str = "symphony_workspaces";
+
+/// Where older files have the adapter's keys, whatever the adapter.
+const OLDER_PLACES: [&str; 4] =
+    ["tracker.api_key", "tracker.project_slug", "tracker.endpoint", "tracker.assignee"];
+
+/// The settings of a file, with a default in the place of whatever is wrong, and every problem.
+pub(crate) fn read(root: &Map, cx: &WorkflowContext<'_>) -> (Settings, Vec<Problem>) {
+    let mut reader = Reader::new(root);
+    let settings = settings(&mut reader, cx);
+    (settings, reader.into_problems())
+}
+
+fn settings(r: &mut Reader<'_>, cx: &WorkflowContext<'_>) -> Settings {
+    let base = Base { env: cx.env, home: cx.home.as_deref(), folder: &cx.folder };
+    let (tracker, profile) = tracker(r, cx);
+    unknown::warn(r, profile);
+    let _: Option<Value> = r.read("worker");
+    let root = workspace(r, base, cx);
+    let mut settings = Settings::new("", StateSet::default(), StateSet::default(), root);
+    settings.tracker = tracker;
+    settings.polling = polling(r, base);
+    settings.hooks = hooks(r);
+    settings.agent = agent(r, cx);
+    settings.codex = codex(r);
+    settings.prompt.engine = r.read("prompt.engine");
+    settings.server = server(r);
+    settings.observability = observability(r);
+    settings.logging = logging(r);
+    settings
+}
+
+fn tracker<'c>(
+    r: &mut Reader<'_>,
+    cx: &WorkflowContext<'c>,
+) -> (TrackerSettings, Option<&'c TrackerProfile>) {
+    let kind: Option<String> = r.read("tracker.kind");
+    let kind = kind.map(|kind| kind.trim().to_owned());
+    let profile = kind.as_deref().and_then(|kind| cx.trackers.get(kind).copied());
+    if profile.is_none() {
+        unsupported_kind(r, kind.as_deref(), cx);
+    }
+    let mut states = |path, default: fn(&TrackerProfile) -> &StateSet| {
+        let names: Option<Vec<String>> = r.read(path);
+        match names {
+            Some(names) => StateSet::new(names.iter().map(String::as_str)),
+            None => profile.map(default).cloned().unwrap_or_default(),
+        }
+    };
+    let settings = TrackerSettings {
+        kind: kind.unwrap_or_default(),
+        active_states: states("tracker.active_states", |profile| &profile.active_states),
+        terminal_states: states("tracker.terminal_states", |profile| &profile.terminal_states),
+        provider: provider(r, profile),
+        required_labels: required_labels(r),
+        timeout: r.millis_or("tracker.timeout_ms", TrackerSettings::default().timeout),
+    };
+    (settings, profile)
+}
+
+/// The kind is absent or not registered. One that is blank or no text has been refused before.
+fn unsupported_kind(r: &mut Reader<'_>, kind: Option<&str>, cx: &WorkflowContext<'_>) {
+    let path = "tracker.kind";
+    let known = listed(cx.trackers.keys(), "tracker");
+    let message = match (r.entry(path), kind) {
+        (None, _) => format!("is required: {known}"),
+        (Some(_), None) => return,
+        (Some(entry), Some(_)) => format!("{known}, got {}", shown(&entry.value)),
+    };
+    let problem = Problem::new(ProblemKind::UnsupportedTrackerKind, message);
+    r.note(problem.path(path).at(r.place(path)));
+}
+
+fn listed<'k>(known: impl Iterator<Item = &'k &'k str>, what: &str) -> String {
+    let known: Vec<&str> = known.copied().collect();
+    if known.is_empty() {
+        format!("must be a registered {what}, and none is registered")
+    } else {
+        format!("must be a registered {what} ({})", known.join(", "))
+    }
+}
+
+/// The adapter's own keys: nested, or at the places that older files have them (contract 2.5).
+fn provider(r: &mut Reader<'_>, profile: Option<&TrackerProfile>) -> Provider {
+    let mut raw: Object<String, Value> = r.or("tracker.provider", Object::new());
+    raw.retain(|_, value| !value.is_null());
+    for path in OLDER_PLACES {
+        if let Some(value) = r.read::<Value>(path) {
+            raw.entry(keys::leaf(path)).or_insert(value);
+        }
+    }
+    for name in profile.map_or(&[][..], |profile| &profile.provider_keys) {
+        let path = format!("tracker.{name}");
+        if let (None, Some(entry)) = (keys::find(&path), r.entry(&path)) {
+            raw.entry(*name).or_insert_with(|| entry.value.to_json());
+        }
+    }
+    Provider::new(raw)
+}
+
+fn required_labels(r: &mut Reader<'_>) -> Vec<Label> {
+    let texts: Vec<String> = r.or("tracker.required_labels", Vec::new());
+    let mut labels = Vec::new();
+    for label in texts.iter().map(|text| Label::new(text)) {
+        if !labels.contains(&label) {
+            labels.push(label);
+        }
+    }
+    labels
+}
+
+fn polling(r: &mut Reader<'_>, base: Base<'_>) -> PollingSettings {
+    let default = PollingSettings::default();
+    PollingSettings {
+        interval: r.millis_or("polling.interval_ms", default.interval),
+        jobs: JobIntervals {
+            candidates: r.millis("polling.jobs.candidates_ms"),
+            refresh: r.millis("polling.jobs.refresh_ms"),
+            sweep: r.millis_or("polling.jobs.sweep_ms", default.jobs.sweep),
+        },
+        activity: activity(r),
+        quiet_hours: quiet_hours(r),
+        budget: BudgetSettings {
+            per_hour: r.read("polling.budget.per_hour"),
+            per_day: r.read("polling.budget.per_day"),
+            reserve: r.or("polling.budget.reserve", default.budget.reserve),
+        },
+        activity_file: activity_file(r, base),
+    }
+}
+
+fn activity(r: &mut Reader<'_>) -> Option<ActivitySettings> {
+    let default = ActivitySettings::default();
+    let activity = ActivitySettings {
+        idle_after: r.millis_or("polling.activity.idle_after_ms", default.idle_after),
+        idle: r.millis_or("polling.activity.idle_ms", default.idle),
+        dormant_after: r.millis_or("polling.activity.dormant_after_ms", default.dormant_after),
+        dormant: r.millis_or("polling.activity.dormant_ms", default.dormant),
+    };
+    r.map("polling.activity").map(|_| activity)
+}
+
+fn quiet_hours(r: &mut Reader<'_>) -> Option<QuietHours> {
+    let from: Option<u16> = r.read("polling.quiet_hours.from");
+    let to: Option<u16> = r.read("polling.quiet_hours.to");
+    let timezone: Option<String> = r.read("polling.quiet_hours.timezone");
+    r.map("polling.quiet_hours")?;
+    for path in ["polling.quiet_hours.from", "polling.quiet_hours.to"] {
+        if r.entry(path).is_none() {
+            r.refuse(path, r.place(path), "is required when there are quiet hours");
+        }
+    }
+    let (from, to) = (from?, to?);
+    if from == to {
+        let path = "polling.quiet_hours.to";
+        r.refuse(path, r.place(path), "must differ from polling.quiet_hours.from");
+    }
+    Some(QuietHours { from, to, timezone: timezone.map(|zone| zone.trim().to_owned()) })
+}
+
+fn activity_file(r: &mut Reader<'_>, base: Base<'_>) -> Option<PathBuf> {
+    let path = "polling.activity_file";
+    let text: String = r.read(path)?;
+    match base.path(&text) {
+        Ok(file) => Some(file),
+        Err(unset @ Astray::Unset(_)) => {
+            r.ignore(path, r.place(path), unset.message());
+            None
+        }
+        Err(astray) => {
+            r.refuse(path, r.place(path), astray.message());
+            None
+        }
+    }
+}
+
+fn workspace(r: &mut Reader<'_>, base: Base<'_>, cx: &WorkflowContext<'_>) -> PathBuf {
+    let path = "workspace.root";
+    let default = cx.temp_dir.join(WORKSPACES);
+    let Some(text) = r.read::<String>(path) else {
+        return default;
+    };
+    if text.contains('$') && env_reference(&text).is_none() {
+        let message = "`$` is part of the name: only a whole value $NAME or ${NAME} is looked up";
+        r.ignore(path, r.place(path), message);
+    }
+    base.path(&text).unwrap_or_else(|astray| {
+        r.refuse(path, r.place(path), astray.message());
+        default
+    })
+}
+
+fn hooks(r: &mut Reader<'_>) -> HookSettings {
+    let default = HookSettings::default();
+    HookSettings {
+        after_create: r.read("hooks.after_create"),
+        before_run: r.read("hooks.before_run"),
+        after_run: r.read("hooks.after_run"),
+        before_remove: r.read("hooks.before_remove"),
+        timeout: r.millis_or("hooks.timeout_ms", default.timeout),
+        env: r.or("hooks.env", default.env),
+    }
+}
+
+fn agent(r: &mut Reader<'_>, cx: &WorkflowContext<'_>) -> AgentSettings {
+    let default = AgentSettings::default();
+    AgentSettings {
+        kind: agent_kind(r, default.kind, cx),
+        max_concurrent_agents: r.or("agent.max_concurrent_agents", default.max_concurrent_agents),
+        max_concurrent_agents_by_state: limits(r, "agent.max_concurrent_agents_by_state"),
+        max_turns: r.or("agent.max_turns", default.max_turns),
+        max_retry_backoff: r.millis_or("agent.max_retry_backoff_ms", default.max_retry_backoff),
+        stop_grace: r.millis_or("agent.stop_grace_ms", default.stop_grace),
+        finish_grace: r.millis_or("agent.finish_grace_ms", default.finish_grace),
+    }
+}
+
+fn agent_kind(r: &mut Reader<'_>, default: String, cx: &WorkflowContext<'_>) -> String {
+    let path = "agent.kind";
+    let set: Option<String> = r.read(path);
+    let message = match (r.entry(path), &set) {
+        (Some(entry), Some(kind)) if !cx.agents.contains(kind.trim()) => {
+            format!("{}, got {}", listed(cx.agents.iter(), "agent"), shown(&entry.value))
+        }
+        (None, _) if !cx.agents.contains(&*default) => {
+            format!("{}; without it, it is {default}", listed(cx.agents.iter(), "agent"))
+        }
+        (None, _) => {
+            other_agent::refuse(r, &default);
+            return default;
+        }
+        _ => return set.map_or(default, |kind| kind.trim().to_owned()),
+    };
+    r.refuse(path, r.place(path), message);
+    default
+}
+
+/// Limits by state; a bad entry is ignored with a warning.
+fn limits(r: &mut Reader<'_>, path: &'static str) -> BTreeMap<StateName, u32> {
+    let mut limits = BTreeMap::new();
+    let _: Option<Value> = r.read(path);
+    for entry in r.map(path).map_or(&[][..], Map::entries) {
+        if entry.value.is_null() {
+            continue;
+        }
+        let state = StateName::from(entry.key.as_str());
+        let limit =
+            shape::integer(&entry.value).and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0);
+        let message = match limit {
+            None => format!("must be a positive integer, got {}", shown(&entry.value)),
+            Some(_) if state.is_blank() => "must have the name of a state".to_owned(),
+            Some(_) if limits.contains_key(&state) => "is the same state once more".to_owned(),
+            Some(limit) => {
+                limits.insert(state, limit);
+                continue;
+            }
+        };
+        let path = format!("{path}.{}", dotted(&[&entry.key]));
+        r.ignore(&path, Some(entry.at), message);
+    }
+    limits
+}
+
+fn codex(r: &mut Reader<'_>) -> CodexSettings {
+    let default = CodexSettings::default();
+    let stall: Option<i64> = r.read("codex.stall_timeout_ms");
+    CodexSettings {
+        command: r.or("codex.command", default.command),
+        approval_policy: r.or("codex.approval_policy", default.approval_policy),
+        thread_sandbox: r.or("codex.thread_sandbox", default.thread_sandbox),
+        turn_sandbox_policy: r.read("codex.turn_sandbox_policy"),
+        approvals: r.or("codex.approvals", default.approvals),
+        questions: r.or("codex.questions", default.questions),
+        turn_timeout: r.millis_or("codex.turn_timeout_ms", default.turn_timeout),
+        read_timeout: r.millis_or("codex.read_timeout_ms", default.read_timeout),
+        stall_timeout: match stall {
+            None => default.stall_timeout,
+            Some(millis) => {
+                u64::try_from(millis).ok().filter(|millis| *millis > 0).map(Duration::from_millis)
+            }
+        },
+    }
+}
+
+fn server(r: &mut Reader<'_>) -> ServerSettings {
+    let default = ServerSettings::default();
+    ServerSettings {
+        port: r.read("server.port"),
+        host: r.or("server.host", default.host).trim().to_owned(),
+        token: r.read("server.token"),
+        allowed_hosts: r.or("server.allowed_hosts", default.allowed_hosts),
+    }
+}
+
+fn observability(r: &mut Reader<'_>) -> ObservabilitySettings {
+    let default = ObservabilitySettings::default();
+    ObservabilitySettings {
+        dashboard_enabled: r.or("observability.dashboard_enabled", default.dashboard_enabled),
+        refresh: r.millis_or("observability.refresh_ms", default.refresh),
+        render_interval: r.millis_or("observability.render_interval_ms", default.render_interval),
+    }
+}
+
+fn logging(r: &mut Reader<'_>) -> LoggingSettings {
+    let default = LoggingSettings::default();
+    LoggingSettings {
+        format: r.or("logging.format", default.format),
+        level: r.or("logging.level", default.level),
+        max_bytes: r.or("logging.max_bytes", default.max_bytes),
+        max_files: r.or("logging.max_files", default.max_files),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::settings::keys::KEYS;
+
+    #[test]
+    fn every_key_of_the_table_is_read() {
+        let env = BTreeMap::new();
+        let cx = WorkflowContext::new(&env, "/code", "/tmp");
+        let map = Map::default();
+        let mut reader = Reader::new(&map);
+        settings(&mut reader, &cx);
+        let known: BTreeSet<&str> = KEYS.iter().map(|key| key.path).collect();
+        assert_eq!(*reader.asked(), known);
+    }
+}
