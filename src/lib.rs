@@ -8,6 +8,7 @@
 //! tracker and an agent without network or keys. The features `http` and `tui` add the
 //! dashboards.
 
+pub use symphony_api as api;
 #[cfg(feature = "codex")]
 pub use symphony_codex as codex;
 pub use symphony_core as core;

@@ -24,7 +24,6 @@ pub mod prompt;
 pub mod redact;
 pub mod settings;
 pub mod snapshot;
-pub mod status;
 mod text;
 pub mod time;
 pub mod tracker;

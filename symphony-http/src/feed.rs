@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
+use symphony_api::Told;
+use symphony_api::status::Summary;
 use symphony_core::IssueId;
 use symphony_core::orchestrator::Notice;
 use symphony_core::snapshot::{BlockedRow, RunningRow, Snapshot, WaitingRow};
-use symphony_core::status::{Summary, Told};
 
 use crate::hub::{Event, Feed};
 use crate::written::{Json, Written, to_string};

@@ -5,7 +5,7 @@ use axum::response::Response;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
-use symphony_core::status::{ExplanationStatus, IssueStatus, Status};
+use symphony_api::status::{ExplanationStatus, IssueStatus, Status};
 
 use crate::api::{IssueExplanation, Queued, Received};
 use crate::error::Envelope;

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 use serde_json::value::RawValue;
-use symphony_core::is_plain;
-use symphony_core::snapshot::{BlockedRow, RunningRow, Snapshot, WaitingRow};
-use symphony_core::status::{
+use symphony_api::status::{
     BlockedStatus, RetryStatus, RunningStatus, StatusOf, Summary, obstacle,
 };
+use symphony_core::is_plain;
+use symphony_core::snapshot::{BlockedRow, RunningRow, Snapshot, WaitingRow};
 use symphony_core::time::Wall;
 
 /// One row as JSON.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use symphony_api::status::{IssueStatus, Stage, UnstartedStatus};
 use symphony_core::agent::AgentEvent;
 use symphony_core::orchestrator::{Command, Event, Notice, RunId};
 use symphony_core::snapshot::{Explanation, Snapshot, Unstarted};
-use symphony_core::status::{IssueStatus, Stage, UnstartedStatus};
 use symphony_core::webhook::Delivery;
 use symphony_core::{Identifier, IssueId, Settings};
 use tokio::sync::{broadcast, oneshot, watch};

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use symphony_api::Told;
+use symphony_api::status::{RunStatus, TimelineEntry};
 use symphony_core::agent::AgentEvent;
 use symphony_core::orchestrator::{Happened, IssueName, Notice, Outcome, RunEnd, RunId};
-use symphony_core::status::{RunStatus, TimelineEntry, Told};
 use symphony_core::time::Wall;
 use symphony_core::{Identifier, IssueId, plain, plain_start};
 

@@ -8,8 +8,8 @@ use anstream::{eprintln, stdout};
 use anstyle::Style;
 use anyhow::{Context as _, bail};
 use serde::Deserialize;
+use symphony_api::status::{ExplanationStatus, Stage, UnstartedStatus};
 use symphony_core::plain;
-use symphony_core::status::{ExplanationStatus, Stage, UnstartedStatus};
 use symphony_runtime::{DryRun, inspect};
 
 use crate::args::ExplainArgs;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::{DATE, HeaderMap};
-use symphony_core::status::IssueStatus;
+use symphony_api::status::IssueStatus;
 use symphony_core::time::Wall;
 use symphony_tui::{Command, Lines, Link, Refused, Seen, Source};
 use tokio::sync::Notify;

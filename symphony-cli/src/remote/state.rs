@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use symphony_api::status::{BlockedStatus, RetryStatus, RunningStatus, Status, Summary};
 use symphony_core::plain;
-use symphony_core::status::{BlockedStatus, RetryStatus, RunningStatus, Status, Summary};
 
 use super::events::Event;
 

@@ -15,9 +15,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use serde::Deserialize;
+use symphony_api::status::IssueStatus;
 use symphony_core::orchestrator::Notice;
 use symphony_core::snapshot::Snapshot;
-use symphony_core::status::IssueStatus;
 
 use crate::api::{self, Named, last_seen, wall_now, with_type};
 use crate::error::Error;

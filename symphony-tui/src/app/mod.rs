@@ -5,8 +5,8 @@ mod lists;
 
 use std::sync::Arc;
 
+use symphony_api::status::{IssueStatus, Stage, Status};
 use symphony_core::plain;
-use symphony_core::status::{IssueStatus, Stage, Status};
 use symphony_core::time::Wall;
 
 use crate::keys::Key;

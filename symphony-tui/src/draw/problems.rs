@@ -1,7 +1,7 @@
 //! What is wrong, in one line each: it stands above everything else.
 
+use symphony_api::status::Status;
 use symphony_core::plain;
-use symphony_core::status::Status;
 use symphony_core::time::Wall;
 
 use crate::app::App;

@@ -127,7 +127,7 @@ fn rule_13_4_a_long_issue_scrolls_and_not_beyond_its_end() {
     let mut long = issue();
     let entry = long.recent_events[0].clone();
     long.recent_events = (0..200)
-        .map(|n| symphony_core::status::TimelineEntry {
+        .map(|n| symphony_api::status::TimelineEntry {
             message: format!("entry {n}."),
             ..entry.clone()
         })

@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serializer};
 
-use crate::time::Wall;
+use symphony_core::time::Wall;
 
 /// The schema of such a time.
 pub(super) struct Rfc3339;

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use crate::orchestrator::{BlockReason, Happened, Outcome, ReleaseReason, RunEnd, StopReason};
-use crate::plain_start;
+use symphony_core::orchestrator::{
+    BlockReason, Happened, Outcome, ReleaseReason, RunEnd, StopReason,
+};
+use symphony_core::plain_start;
 
-use super::TEXT;
+use crate::status::TEXT;
 
 /// A notice in one word and in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,6 +113,7 @@ const fn run_event(outcome: Outcome) -> &'static str {
         Outcome::Stalled => "run_stalled",
         Outcome::Cancelled => "run_cancelled",
         Outcome::InputRequired => "run_input_required",
+        _ => "run_ended",
     }
 }
 

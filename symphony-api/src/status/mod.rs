@@ -7,7 +7,6 @@
 mod issue;
 mod polling;
 mod rows;
-mod told;
 mod when;
 
 use std::collections::BTreeMap;
@@ -16,13 +15,13 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::agent::Tokens;
-use crate::problem::Problem;
-use crate::snapshot::{
+use symphony_core::agent::Tokens;
+use symphony_core::problem::Problem;
+use symphony_core::snapshot::{
     CandidatesView, Explanation, HoldRow, Reason, Slots, Snapshot, Totals, Unstarted, Verdict,
 };
-use crate::time::{Mono, Now, Wall};
-use crate::{plain, plain_start};
+use symphony_core::time::{Mono, Now, Wall};
+use symphony_core::{plain, plain_start};
 
 pub use issue::{
     Attempts, IssueStatus, Logs, RunStatus, SessionLog, Stage, TimelineEntry, WorkspaceStatus,
@@ -31,10 +30,9 @@ pub use polling::{
     BudgetStatus, JobStatus, PollingStatus, RateLimitStatus, RateLimitsStatus, WebhookStatus,
 };
 pub use rows::{BlockedStatus, CheckingStatus, CleaningStatus, RetryStatus, RunningStatus, link};
-pub use told::Told;
 
 /// How much of a foreign text is shown.
-const TEXT: usize = 500;
+pub(crate) const TEXT: usize = 500;
 
 /// The same for a title.
 const TITLE: usize = 200;

@@ -8,7 +8,7 @@ use super::{
     BlockedStatus, CheckingStatus, CleaningStatus, RetryStatus, RunningStatus, UnstartedStatus,
     when,
 };
-use crate::time::Wall;
+use symphony_core::time::Wall;
 
 /// One issue: what `GET /api/v1/<identifier>` answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -4,10 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{TEXT, TITLE, TokensStatus, at, when};
-use crate::orchestrator::{BlockReason, Phase, StopReason};
-use crate::snapshot::{BlockedRow, CheckingRow, CleaningRow, RunningRow, WaitingRow};
-use crate::time::{Now, Wall};
-use crate::{plain, plain_start};
+use symphony_core::orchestrator::{BlockReason, Phase, StopReason};
+use symphony_core::snapshot::{BlockedRow, CheckingRow, CleaningRow, RunningRow, WaitingRow};
+use symphony_core::time::{Now, Wall};
+use symphony_core::{plain, plain_start};
 
 /// A live run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -248,6 +248,7 @@ pub fn link(url: Option<&str>) -> Option<String> {
     let is_web = ["https://", "http://"].iter().any(|scheme| {
         url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
     });
-    let is_clean = url.len() <= 2_000 && url.chars().all(|c| crate::is_plain(c) && c != ' ');
+    let is_clean =
+        url.len() <= 2_000 && url.chars().all(|c| symphony_core::is_plain(c) && c != ' ');
     (is_web && is_clean).then(|| url.to_owned())
 }

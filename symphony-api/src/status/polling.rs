@@ -6,11 +6,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{TEXT, TITLE, at, when};
-use crate::agent::RateLimits;
-use crate::budget::BudgetView;
-use crate::plain;
-use crate::snapshot::{JobRow, Mode, Polling, WebhookView};
-use crate::time::{Now, Wall};
+use symphony_core::agent::RateLimits;
+use symphony_core::budget::BudgetView;
+use symphony_core::plain;
+use symphony_core::snapshot::{JobRow, Mode, Polling, WebhookView};
+use symphony_core::time::{Now, Wall};
 
 /// How and when the tracker is read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
