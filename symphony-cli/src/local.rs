@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use symphony_api::status::{IssueStatus, Status};
+use symphony_api::{IssueStatus, Status};
 use symphony_core::snapshot::Snapshot;
 use symphony_core::time::Wall;
 use symphony_core::{Identifier, IssueId};

@@ -9,9 +9,11 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
-use schemars::JsonSchema;
 use serde::Serialize;
-use symphony_api::status::{ExplanationStatus, IssueStatus, Stage, UnstartedStatus};
+use symphony_api::{
+    CommandReceipt, DeliveryReceipt, ExplanationStatus, IssueExplanation, IssueStatus, Stage,
+    UnstartedStatus,
+};
 use symphony_core::snapshot::Snapshot;
 use symphony_core::time::Wall;
 use symphony_core::webhook::{Delivery, Refused};
@@ -156,22 +158,8 @@ pub(crate) async fn look_up(
     }
 }
 
-/// What was asked for is under way.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Queued {
-    /// Always true.
-    pub(crate) queued: bool,
-    /// Whether it was asked for already and has not begun.
-    pub(crate) coalesced: bool,
-    /// When it was asked for.
-    pub(crate) requested_at: String,
-    /// What will be done.
-    pub(crate) operations: &'static [&'static str],
-}
-
-fn queued(operations: &'static [&'static str], coalesced: bool) -> Response {
-    let requested_at = wall_now().to_string();
-    json(StatusCode::ACCEPTED, &Queued { queued: true, coalesced, requested_at, operations })
+fn queued(operations: &[&str], coalesced: bool) -> Response {
+    json(StatusCode::ACCEPTED, &CommandReceipt::new(operations, coalesced, wall_now()))
 }
 
 /// `POST /api/v1/refresh`
@@ -243,19 +231,6 @@ pub(crate) async fn explain(State(app): State<Arc<App>>) -> Result<Response, Err
     Ok(json(StatusCode::OK, &ExplanationStatus::of(&explanation, now)))
 }
 
-/// Why one issue is not running, or that it is.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct IssueExplanation {
-    /// The human key.
-    pub(crate) issue_identifier: String,
-    /// Where it stands.
-    pub(crate) status: Stage,
-    /// In one sentence.
-    pub(crate) message: String,
-    /// Its one reason, if it is a candidate that is not running.
-    pub(crate) unstarted: Option<UnstartedStatus>,
-}
-
 /// `GET /api/v1/explain/<identifier>`
 pub(crate) async fn explain_issue(
     State(app): State<Arc<App>>,
@@ -266,30 +241,7 @@ pub(crate) async fn explain_issue(
     let row = explanation.unstarted.iter().find(|row| row.identifier == identifier);
     let unstarted = row.map(|row| UnstartedStatus::of(row, now));
     let issue = look_up(&app.handle, &identifier).await?;
-    let message = unstarted.as_ref().map_or_else(|| standing(&issue), |row| row.message.clone());
-    let explained = IssueExplanation {
-        issue_identifier: issue.issue_identifier,
-        status: issue.status,
-        message,
-        unstarted,
-    };
-    Ok(json(StatusCode::OK, &explained))
-}
-
-fn standing(issue: &IssueStatus) -> String {
-    let error = || issue.last_error.clone().map(|error| format!(": {error}")).unwrap_or_default();
-    match issue.status {
-        Stage::Running => "an agent works on it".to_owned(),
-        Stage::Retrying => format!("waits for its next attempt{}", error()),
-        Stage::Blocked => match issue.blocked.as_ref().and_then(|row| row.question.as_ref()) {
-            Some(question) => format!("asks: {question}"),
-            None => "stopped by an operator".to_owned(),
-        },
-        Stage::Checking => "is being read before it starts".to_owned(),
-        Stage::Cleaning => "its workspace is being removed".to_owned(),
-        Stage::Candidate => "has not been started".to_owned(),
-        Stage::Released => "is not a candidate any more".to_owned(),
-    }
+    Ok(json(StatusCode::OK, &IssueExplanation::new(&issue, unstarted)))
 }
 
 /// `GET /api/v1/events`
@@ -320,15 +272,6 @@ where
     Ok(with_type("text/event-stream", StatusCode::OK, Body::from_stream(stream)))
 }
 
-/// A delivery was taken.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Received {
-    /// Always true.
-    pub(crate) received: bool,
-    /// Whether it has been here before.
-    pub(crate) duplicate: bool,
-}
-
 /// `POST /webhooks/<tracker>`
 pub(crate) async fn webhook(
     State(app): State<Arc<App>>,
@@ -342,7 +285,7 @@ pub(crate) async fn webhook(
     match received {
         // Not 202: Linear sends again whatever is not answered with 200.
         Ok(received) => {
-            let taken = Received { received: true, duplicate: received.is_duplicate };
+            let taken = DeliveryReceipt::new(received.is_duplicate);
             Ok(json(StatusCode::OK, &taken))
         }
         Err(NotReceived::NoWebhook) => {

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
-use symphony_api::Told;
-use symphony_api::status::Summary;
+use symphony_api::{NoticeEvent, RowList, StateChange, StreamEventKind, Summary};
 use symphony_core::IssueId;
 use symphony_core::orchestrator::Notice;
 use symphony_core::snapshot::{BlockedRow, RunningRow, Snapshot, WaitingRow};
@@ -20,28 +19,12 @@ pub(crate) struct StateFeed {
     summary: Option<Arc<Summary>>,
 }
 
-/// A row that is new or other, or gone.
-#[derive(Serialize)]
-struct Change<'a> {
-    list: &'static str,
-    issue_id: &'a str,
-    /// `null`: it is gone from this list.
-    row: Option<&'a Json>,
-}
-
-/// Something happened.
-#[derive(Serialize)]
-struct Happening<'a> {
-    event: &'a str,
-    message: &'a str,
-    issue_id: Option<&'a str>,
-    issue_identifier: Option<&'a str>,
-    run: Option<String>,
-}
-
 impl Feed for StateFeed {
     fn changes(&mut self, snapshot: &Arc<Snapshot>, notices: &[Arc<Notice>]) -> Vec<Event> {
-        let mut events: Vec<Event> = notices.iter().map(|notice| happening(notice)).collect();
+        let mut events: Vec<Event> = notices
+            .iter()
+            .map(|notice| event(StreamEventKind::Notice, &NoticeEvent::from(&**notice)))
+            .collect();
         let Some(before) = self.told.take() else {
             self.summary = Some(Arc::new(Summary::of(snapshot)));
             self.told = Some(Written::new(snapshot));
@@ -53,16 +36,16 @@ impl Feed for StateFeed {
         let (old, new) = (&before.snapshot, &now.snapshot);
         let running = |row: &RunningRow| row.issue.id.clone();
         let (was, is) = ((&*old.running, &*before.running), (&*new.running, &*now.running));
-        differences("running", was, is, running, &mut events);
+        differences(RowList::Running, was, is, running, &mut events);
         let waiting = |row: &WaitingRow| row.issue.id.clone();
         let (was, is) = ((&*old.waiting, &*before.retrying), (&*new.waiting, &*now.retrying));
-        differences("retrying", was, is, waiting, &mut events);
+        differences(RowList::Retrying, was, is, waiting, &mut events);
         let blocked = |row: &BlockedRow| row.issue.id.clone();
         let (was, is) = ((&*old.blocked, &*before.blocked), (&*new.blocked, &*now.blocked));
-        differences("blocked", was, is, blocked, &mut events);
+        differences(RowList::Blocked, was, is, blocked, &mut events);
         let summary = Summary::of(snapshot);
         if self.summary.as_deref().is_none_or(|told| !says_the_same(told, &summary)) {
-            events.push(Event { name: "summary", data: to_string(&summary) });
+            events.push(event(StreamEventKind::Summary, &summary));
             self.summary = Some(Arc::new(summary));
         }
         self.told = Some(now);
@@ -73,12 +56,16 @@ impl Feed for StateFeed {
         let Some(told) = &self.told else { return Vec::new() };
         let body: Bytes = told.body(told.snapshot.now.wall);
         let data = String::from_utf8(body.into()).unwrap_or_default();
-        vec![Event { name: "state", data }]
+        vec![Event { name: StreamEventKind::State.as_str(), data }]
     }
 
     fn reset(&mut self) {
         *self = Self::default();
     }
+}
+
+fn event(kind: StreamEventKind, data: &impl Serialize) -> Event {
+    Event { name: kind.as_str(), data: to_string(data) }
 }
 
 /// Whether two summaries differ in nothing but the time.
@@ -92,29 +79,18 @@ fn says_the_same(a: &Summary, b: &Summary) -> bool {
     timeless(a) == timeless(b)
 }
 
-fn happening(notice: &Notice) -> Event {
-    let told = Told::of(&notice.what);
-    let data = to_string(&Happening {
-        event: told.event,
-        message: &told.message,
-        issue_id: notice.issue.as_ref().map(|name| name.id.as_str()),
-        issue_identifier: notice.issue.as_ref().map(|name| name.identifier.as_str()),
-        run: notice.run.map(|run| run.to_string()),
-    });
-    Event { name: "notice", data }
-}
-
 /// What one list has that the other has not, row by row. Both are in the order of their ids.
 fn differences<R>(
-    list: &'static str,
+    list: RowList,
     was: (&[R], &[Json]),
     is: (&[R], &[Json]),
     id: impl Fn(&R) -> IssueId,
     events: &mut Vec<Event>,
 ) {
     let mut tell = |id: &IssueId, row: Option<&Json>| {
-        let change = Change { list, issue_id: id.as_str(), row };
-        events.push(Event { name: "row", data: to_string(&change) });
+        let issue_id = id.as_str().into();
+        let change = StateChange { list, issue_id, row: row.map(|row| &**row) };
+        events.push(event(StreamEventKind::Row, &change));
     };
     let mut old = was.0.iter().zip(was.1).map(|(row, json)| (id(row), json)).peekable();
     for (row, json) in is.0.iter().zip(is.1) {

@@ -8,9 +8,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 use serde_json::value::RawValue;
-use symphony_api::status::{
-    BlockedStatus, RetryStatus, RunningStatus, StatusOf, Summary, obstacle,
-};
+use symphony_api::{BlockedStatus, RetryStatus, RunningStatus, StatusOf, Summary, obstacle};
 use symphony_core::is_plain;
 use symphony_core::snapshot::{BlockedRow, RunningRow, Snapshot, WaitingRow};
 use symphony_core::time::Wall;

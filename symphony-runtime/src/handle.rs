@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use symphony_api::status::{IssueStatus, Stage, UnstartedStatus};
+use symphony_api::{IssueStatus, Stage, UnstartedStatus};
 use symphony_core::agent::AgentEvent;
 use symphony_core::orchestrator::{Command, Event, Notice, RunId};
 use symphony_core::snapshot::{Explanation, Snapshot, Unstarted};

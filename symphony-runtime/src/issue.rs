@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use symphony_api::status::{
+use symphony_api::{
     Attempts, BlockedStatus, CheckingStatus, CleaningStatus, IssueStatus, Logs, RetryStatus,
     RunStatus, RunningStatus, Stage, TimelineEntry, UnstartedStatus, WorkspaceStatus, obstacle,
 };
@@ -66,7 +66,7 @@ pub(crate) fn status(
         issue_id: id.as_str().to_owned(),
         status: stage,
         title: issue.map(|issue| plain_start(&issue.title, TEXT)),
-        issue_url: issue.and_then(|issue| symphony_api::status::link(issue.url.as_deref())),
+        issue_url: issue.and_then(|issue| symphony_api::link(issue.url.as_deref())),
         workspace: key.map(|key| WorkspaceStatus {
             path: settings.workspace.root.join(key.as_str()).display().to_string(),
         }),

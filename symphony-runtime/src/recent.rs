@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use symphony_api::Told;
-use symphony_api::status::{RunStatus, TimelineEntry};
+use symphony_api::{NoticeText, RunStatus, TimelineEntry};
 use symphony_core::agent::AgentEvent;
 use symphony_core::orchestrator::{Happened, IssueName, Notice, Outcome, RunEnd, RunId};
 use symphony_core::time::Wall;
@@ -57,7 +56,7 @@ impl History {
 #[derive(Debug)]
 enum Happening {
     Agent(RunId, Arc<AgentEvent>),
-    Notice(Wall, Option<RunId>, Told),
+    Notice { at: Wall, run: Option<RunId>, code: &'static str, message: String },
 }
 
 impl Happening {
@@ -69,10 +68,10 @@ impl Happening {
                 message: plain_start(&event.summary, TEXT),
                 run: Some(run.to_string()),
             },
-            Self::Notice(at, run, told) => TimelineEntry {
+            Self::Notice { at, run, code, message } => TimelineEntry {
                 at: *at,
-                event: told.event.to_owned(),
-                message: told.message.clone(),
+                event: (*code).to_owned(),
+                message: message.clone(),
                 run: run.map(|run| run.to_string()),
             },
         }
@@ -93,10 +92,9 @@ impl Recent {
     }
 
     /// Something happened to an issue.
-    pub(crate) fn tell(&self, now: Wall, notice: &Notice) {
+    pub(crate) fn tell(&self, now: Wall, notice: &Notice, text: &NoticeText) {
         let Some(name) = &notice.issue else { return };
         let mut recent = self.lock();
-        let told = Told::of(&notice.what);
         let history = recent.issues.entry(name.id.clone()).or_insert_with(|| History {
             name: name.clone(),
             events: VecDeque::new(),
@@ -129,7 +127,8 @@ impl Recent {
             }
             _ => {}
         }
-        recent.push(&name.id, Happening::Notice(now, notice.run, told));
+        let (code, message) = (text.code, text.message().to_owned());
+        recent.push(&name.id, Happening::Notice { at: now, run: notice.run, code, message });
     }
 
     /// The last things an agent did in a run, oldest first.
@@ -205,6 +204,10 @@ mod tests {
 
     use super::*;
 
+    fn tell(recent: &Recent, at: Wall, notice: &Notice) {
+        recent.tell(at, notice, &NoticeText::from(&notice.what));
+    }
+
     fn notice(issue: &str, number: u64, what: Happened) -> Notice {
         let name =
             IssueName { id: issue.into(), identifier: format!("MT-{issue}").as_str().into() };
@@ -223,7 +226,7 @@ mod tests {
     fn rule_13_2_the_last_events_of_a_run_are_kept() {
         let recent = Recent::default();
         let run = RunId { boot: 1, number: 1 };
-        recent.tell(Wall::default(), &started("1", 1));
+        tell(&recent, Wall::default(), &started("1", 1));
         (0..EVENTS + 3).for_each(|name| recent.hear(run, &event(name)));
         let kept = recent.of(run);
         assert_eq!((kept.len(), kept[0].name.as_str()), (EVENTS, "3"));
@@ -237,10 +240,10 @@ mod tests {
         let at = Wall::from_unix_millis;
         let end = RunEnd::Failed(Failure::new(FailureKind::Stalled, "silent\u{1b}"));
         let outcome = Outcome::Failed;
-        recent.tell(at(1), &started("1", 1));
+        tell(&recent, at(1), &started("1", 1));
         let took = Duration::from_secs(2);
-        recent.tell(at(2), &notice("1", 1, Happened::Ended { outcome, end, took }));
-        recent.tell(at(3), &started("1", 2));
+        tell(&recent, at(2), &notice("1", 1, Happened::Ended { outcome, end, took }));
+        tell(&recent, at(3), &started("1", 2));
         let (events, runs) = recent.history(&"1".into());
         let names: Vec<&str> = events.iter().map(|entry| entry.event.as_str()).collect();
         assert_eq!(names, ["run_started", "run_failed", "run_started"]);
@@ -257,7 +260,7 @@ mod tests {
         let recent = Recent::default();
         let issues = ALL / EVENTS + 2;
         for issue in 0..issues as u64 {
-            recent.tell(Wall::default(), &started(&issue.to_string(), issue));
+            tell(&recent, Wall::default(), &started(&issue.to_string(), issue));
             let run = RunId { boot: 1, number: issue };
             (0..EVENTS).for_each(|name| recent.hear(run, &event(name)));
         }
@@ -272,14 +275,15 @@ mod tests {
     #[test]
     fn an_issue_that_is_worked_on_is_forgotten_last() {
         let recent = Recent::default();
-        recent.tell(Wall::default(), &started("live", 0));
+        tell(&recent, Wall::default(), &started("live", 0));
         for issue in 1..=(ALL / EVENTS + 2) as u64 {
-            recent.tell(Wall::default(), &started(&issue.to_string(), issue));
+            tell(&recent, Wall::default(), &started(&issue.to_string(), issue));
             let run = RunId { boot: 1, number: issue };
             (0..EVENTS).for_each(|name| recent.hear(run, &event(name)));
             let (outcome, end) = (Outcome::Succeeded, RunEnd::Succeeded);
             let took = Duration::from_secs(1);
-            recent.tell(
+            tell(
+                &recent,
                 Wall::default(),
                 &notice(&issue.to_string(), issue, Happened::Ended { outcome, end, took }),
             );
@@ -292,7 +296,7 @@ mod tests {
     #[test]
     fn the_runs_of_an_issue_are_bounded() {
         let recent = Recent::default();
-        (0..100).for_each(|number| recent.tell(Wall::default(), &started("1", number)));
+        (0..100).for_each(|number| tell(&recent, Wall::default(), &started("1", number)));
         assert_eq!(recent.history(&"1".into()).1.len(), RUNS);
         assert_eq!(recent.lock().runs.len(), RUNS);
     }

@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::{
     BlockedStatus, CheckingStatus, CleaningStatus, RetryStatus, RunningStatus, UnstartedStatus,
-    when,
 };
+use crate::when;
 use symphony_core::time::Wall;
 
 /// One issue: what `GET /api/v1/<identifier>` answers.

@@ -1,13 +1,9 @@
-//! A [`Snapshot`] as people and programs see it: the shapes of the API, the dashboards and
-//! `symphony status` (contract 13.2, 13.3).
-//!
-//! Times are RFC 3339, deadlines are times, and foreign text is bounded and holds nothing that could
-//! steer a screen (13.1). Only the two names of an issue are as the tracker has them: they are keys.
+//! A [`Snapshot`] as people and programs see it (contract 13.2, 13.3).
 
+mod candidates;
 mod issue;
 mod polling;
 mod rows;
-mod when;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,13 +12,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use symphony_core::agent::Tokens;
+use symphony_core::plain;
 use symphony_core::problem::Problem;
-use symphony_core::snapshot::{
-    CandidatesView, Explanation, HoldRow, Reason, Slots, Snapshot, Totals, Unstarted, Verdict,
-};
+use symphony_core::snapshot::{HoldRow, Slots, Snapshot, Totals};
 use symphony_core::time::{Mono, Now, Wall};
-use symphony_core::{plain, plain_start};
 
+use crate::when;
+
+pub use candidates::{
+    CandidatesStatus, ExplanationStatus, IssueExplanation, UnstartedStatus, VerdictStatus,
+};
 pub use issue::{
     Attempts, IssueStatus, Logs, RunStatus, SessionLog, Stage, TimelineEntry, WorkspaceStatus,
 };
@@ -31,11 +30,11 @@ pub use polling::{
 };
 pub use rows::{BlockedStatus, CheckingStatus, CleaningStatus, RetryStatus, RunningStatus, link};
 
-/// How much of a foreign text is shown.
-pub(crate) const TEXT: usize = 500;
+/// Bounds a foreign text.
+pub(crate) const MAX_TEXT_BYTES: usize = 500;
 
-/// The same for a title.
-const TITLE: usize = 200;
+/// Bounds a title or a name.
+const MAX_TITLE_BYTES: usize = 200;
 
 /// Everything, at one moment: what `GET /api/v1/state` answers.
 pub type Status = StatusOf<RunningStatus, RetryStatus, BlockedStatus>;
@@ -277,8 +276,10 @@ impl SlotsStatus {
         Self {
             used: slots.used,
             limit: slots.limit,
-            by_state: by_state.map(|(state, n)| (plain(state.as_str(), TITLE), *n)).collect(),
-            by_host: by_host.map(|(host, n)| (plain(host.as_str(), TITLE), *n)).collect(),
+            by_state: by_state
+                .map(|(state, n)| (plain(state.as_str(), MAX_TITLE_BYTES), *n))
+                .collect(),
+            by_host: by_host.map(|(host, n)| (plain(host.as_str(), MAX_TITLE_BYTES), *n)).collect(),
         }
     }
 }
@@ -301,10 +302,10 @@ pub struct HoldStatus {
 impl HoldStatus {
     fn of(hold: &HoldRow, now: Now) -> Self {
         Self {
-            agent: plain(&hold.agent, TITLE),
+            agent: plain(&hold.agent, MAX_TITLE_BYTES),
             until: at(now, hold.until),
             probe: hold.probe.map(|run| run.to_string()),
-            error: plain(&hold.failure.to_string(), TEXT),
+            error: plain(&hold.failure.to_string(), MAX_TEXT_BYTES),
         }
     }
 }
@@ -330,123 +331,11 @@ impl ProblemStatus {
     fn of(problem: &Problem) -> Self {
         Self {
             code: problem.kind.as_str().to_owned(),
-            path: problem.path.as_ref().map(|path| plain(path, TITLE)),
+            path: problem.path.as_ref().map(|path| plain(path, MAX_TITLE_BYTES)),
             line: problem.at.map(|at| at.line),
             column: problem.at.map(|at| at.column),
-            message: plain(&problem.message, TEXT),
-            help: problem.help.as_ref().map(|help| plain(help, TEXT)),
-        }
-    }
-}
-
-/// The last list of candidates, judged as of now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CandidatesStatus {
-    /// When the list was read; absent before the first.
-    #[serde(with = "when::maybe")]
-    #[schemars(with = "Option<when::Rfc3339>")]
-    pub read_at: Option<Wall>,
-    /// How many it holds.
-    pub total: usize,
-    /// Whether the tracker had more.
-    pub more: bool,
-    /// How many are not started, by reason.
-    pub reasons: BTreeMap<String, usize>,
-    /// The first of those, in the order in which they would start.
-    pub first: Vec<UnstartedStatus>,
-}
-
-impl CandidatesStatus {
-    fn of(view: &CandidatesView, now: Now) -> Self {
-        Self {
-            read_at: view.read_at.map(|read| at(now, read)),
-            total: view.total,
-            more: view.more,
-            reasons: view.reasons.clone(),
-            first: view.first.iter().map(|row| UnstartedStatus::of(row, now)).collect(),
-        }
-    }
-}
-
-/// A candidate that is not running, with its one reason (contract 5.5).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct UnstartedStatus {
-    /// The tracker's id.
-    pub issue_id: String,
-    /// The human key.
-    pub issue_identifier: String,
-    /// The reason in one word.
-    pub reason: String,
-    /// The same for people.
-    pub message: String,
-    /// When it ends, where that is known.
-    #[serde(with = "when::maybe")]
-    #[schemars(with = "Option<when::Rfc3339>")]
-    pub until: Option<Wall>,
-}
-
-impl UnstartedStatus {
-    /// A row, for people.
-    #[must_use]
-    pub fn of(row: &Unstarted, now: Now) -> Self {
-        let until = match &row.reason {
-            Reason::WaitingUntil(until) | Reason::Hold(until) => Some(at(now, *until)),
-            _ => None,
-        };
-        Self {
-            issue_id: row.id.as_str().to_owned(),
-            issue_identifier: row.identifier.as_str().to_owned(),
-            reason: row.reason.as_str().to_owned(),
-            message: plain_start(&row.reason.to_string(), TEXT),
-            until,
-        }
-    }
-}
-
-/// Why nothing starts, or that something does: one answer for the whole service.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct VerdictStatus {
-    /// In one word.
-    pub code: String,
-    /// For people.
-    pub message: String,
-}
-
-impl VerdictStatus {
-    fn of(verdict: &Verdict, now: Now) -> Self {
-        let message = match verdict {
-            Verdict::Held(hold) => {
-                let until = at(now, hold.until);
-                format!("the agent {} refuses until {until}: {}", hold.agent, hold.failure)
-            }
-            other => other.to_string(),
-        };
-        Self { code: verdict.as_str().to_owned(), message: plain_start(&message, TEXT) }
-    }
-}
-
-/// The whole answer to "why does it do nothing?": what `GET /api/v1/explain` answers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ExplanationStatus {
-    /// In one sentence.
-    pub verdict: VerdictStatus,
-    /// When the list of candidates was read.
-    #[serde(with = "when::maybe")]
-    #[schemars(with = "Option<when::Rfc3339>")]
-    pub read_at: Option<Wall>,
-    /// Every candidate that is not running, in the order in which they would start.
-    pub unstarted: Vec<UnstartedStatus>,
-}
-
-impl ExplanationStatus {
-    /// An explanation that was given at this time, for people.
-    #[must_use]
-    pub fn of(explanation: &Explanation, now: Now) -> Self {
-        let unstarted = explanation.unstarted.iter();
-        Self {
-            verdict: VerdictStatus::of(&explanation.verdict, now),
-            read_at: explanation.read_at.map(|read| at(now, read)),
-            unstarted: unstarted.map(|row| UnstartedStatus::of(row, now)).collect(),
+            message: plain(&problem.message, MAX_TEXT_BYTES),
+            help: problem.help.as_ref().map(|help| plain(help, MAX_TEXT_BYTES)),
         }
     }
 }

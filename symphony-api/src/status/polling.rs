@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{TEXT, TITLE, at, when};
+use super::{MAX_TEXT_BYTES, MAX_TITLE_BYTES, at};
+use crate::when;
 use symphony_core::agent::RateLimits;
 use symphony_core::budget::BudgetView;
 use symphony_core::plain;
@@ -91,11 +92,11 @@ pub struct JobStatus {
 impl JobStatus {
     fn of(row: &JobRow, now: Now) -> Self {
         Self {
-            job: plain(&row.job.to_string(), TITLE),
+            job: plain(&row.job.to_string(), MAX_TITLE_BYTES),
             in_progress: row.in_progress,
             due_at: row.next.map(|next| at(now, next)),
             last_run_at: row.last_run,
-            error: row.failure.as_ref().map(|failure| plain(&failure.to_string(), TEXT)),
+            error: row.failure.as_ref().map(|failure| plain(&failure.to_string(), MAX_TEXT_BYTES)),
         }
     }
 }
@@ -171,14 +172,14 @@ pub struct RateLimitStatus {
 impl RateLimitsStatus {
     pub(super) fn of(limits: &RateLimits) -> Self {
         let windows = limits.windows.iter().map(|window| RateLimitStatus {
-            name: plain(&window.name, TITLE),
+            name: plain(&window.name, MAX_TITLE_BYTES),
             used_percent: window.used_percent,
             window_minutes: window.window_minutes,
             resets_at: window.resets_at,
         });
         Self {
-            limit_id: limits.limit_id.as_ref().map(|id| plain(id, TITLE)),
-            plan: limits.plan.as_ref().map(|plan| plain(plan, TITLE)),
+            limit_id: limits.limit_id.as_ref().map(|id| plain(id, MAX_TITLE_BYTES)),
+            plan: limits.plan.as_ref().map(|plan| plain(plan, MAX_TITLE_BYTES)),
             windows: windows.collect(),
         }
     }

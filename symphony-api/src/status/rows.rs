@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{TEXT, TITLE, TokensStatus, at, when};
+use super::{MAX_TEXT_BYTES, MAX_TITLE_BYTES, TokensStatus, at};
+use crate::when;
 use symphony_core::orchestrator::{BlockReason, Phase, StopReason};
 use symphony_core::snapshot::{BlockedRow, CheckingRow, CleaningRow, RunningRow, WaitingRow};
 use symphony_core::time::{Now, Wall};
@@ -71,10 +72,10 @@ impl RunningStatus {
         Self {
             issue_id: row.issue.id.as_str().to_owned(),
             issue_identifier: row.issue.identifier.as_str().to_owned(),
-            title: plain_start(&row.issue.title, TITLE),
+            title: plain_start(&row.issue.title, MAX_TITLE_BYTES),
             issue_url: link(row.issue.url.as_deref()),
-            state: plain_start(row.issue.state.as_str(), TITLE),
-            session_id: row.session_id.as_deref().map(|id| plain(id, TITLE)),
+            state: plain_start(row.issue.state.as_str(), MAX_TITLE_BYTES),
+            session_id: row.session_id.as_deref().map(|id| plain(id, MAX_TITLE_BYTES)),
             turn_count: row.turns,
             max_turns: row.max_turns,
             unrequested_turns: row.unrequested_turns,
@@ -83,11 +84,13 @@ impl RunningStatus {
             stop_overdue: row.stop_overdue,
             run: row.run.to_string(),
             attempt: row.attempt,
-            host: plain(row.host.as_str(), TITLE),
+            host: plain(row.host.as_str(), MAX_TITLE_BYTES),
             workspace_key: row.key.as_str().to_owned(),
             pid: row.pid,
-            last_event: last.map(|event| plain(&event.name, TITLE)),
-            last_message: last.map(|event| plain_start(&event.summary, TEXT)).unwrap_or_default(),
+            last_event: last.map(|event| plain(&event.name, MAX_TITLE_BYTES)),
+            last_message: last
+                .map(|event| plain_start(&event.summary, MAX_TEXT_BYTES))
+                .unwrap_or_default(),
             started_at: row.started.wall,
             last_event_at: last.map(|event| event.at),
             tokens: TokensStatus::of(row.tokens),
@@ -124,14 +127,15 @@ impl RetryStatus {
     /// A row, for people; one that is due and did not fail waits for this.
     #[must_use]
     pub fn of(row: &WaitingRow, now: Now, obstacle: &str) -> Self {
-        let failure = row.failure.as_ref().map(|failure| plain(&failure.to_string(), TEXT));
+        let failure =
+            row.failure.as_ref().map(|failure| plain(&failure.to_string(), MAX_TEXT_BYTES));
         let is_due = row.until.is_none();
         Self {
             issue_id: row.issue.id.as_str().to_owned(),
             issue_identifier: row.issue.identifier.as_str().to_owned(),
-            title: plain_start(&row.issue.title, TITLE),
+            title: plain_start(&row.issue.title, MAX_TITLE_BYTES),
             issue_url: link(row.issue.url.as_deref()),
-            state: plain_start(row.issue.state.as_str(), TITLE),
+            state: plain_start(row.issue.state.as_str(), MAX_TITLE_BYTES),
             attempt: row.attempt,
             due_at: row.until.map(|until| at(now, until)),
             error: failure.or_else(|| is_due.then(|| obstacle.to_owned())),
@@ -168,15 +172,17 @@ impl BlockedStatus {
     #[must_use]
     pub fn of(row: &BlockedRow) -> Self {
         let (reason, question) = match &row.why {
-            BlockReason::Question(question) => ("question", Some(plain_start(question, 4 * TEXT))),
+            BlockReason::Question(question) => {
+                ("question", Some(plain_start(question, 4 * MAX_TEXT_BYTES)))
+            }
             BlockReason::Operator => ("operator", None),
         };
         Self {
             issue_id: row.issue.id.as_str().to_owned(),
             issue_identifier: row.issue.identifier.as_str().to_owned(),
-            title: plain_start(&row.issue.title, TITLE),
+            title: plain_start(&row.issue.title, MAX_TITLE_BYTES),
             issue_url: link(row.issue.url.as_deref()),
-            state: plain_start(row.issue.state.as_str(), TITLE),
+            state: plain_start(row.issue.state.as_str(), MAX_TITLE_BYTES),
             reason: reason.to_owned(),
             question,
             since: row.since.wall,
@@ -204,7 +210,7 @@ impl CheckingStatus {
         Self {
             issue_id: row.issue.id.as_str().to_owned(),
             issue_identifier: row.issue.identifier.as_str().to_owned(),
-            state: plain_start(row.issue.state.as_str(), TITLE),
+            state: plain_start(row.issue.state.as_str(), MAX_TITLE_BYTES),
             attempt: row.attempt,
         }
     }
@@ -234,7 +240,7 @@ impl CleaningStatus {
         Self {
             issue_id: row.issue.id.as_str().to_owned(),
             issue_identifier: row.issue.identifier.as_str().to_owned(),
-            state: plain_start(row.issue.state.as_str(), TITLE),
+            state: plain_start(row.issue.state.as_str(), MAX_TITLE_BYTES),
             failures: row.failures,
             due_at: row.until.map(|until| at(now, until)),
         }

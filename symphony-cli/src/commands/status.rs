@@ -6,22 +6,22 @@ use std::process::ExitCode;
 use anstream::stdout;
 use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
-use symphony_api::status::{Status, Summary};
+use symphony_api::client::ApiClient;
+use symphony_api::{Status, Summary};
 use symphony_core::plain;
 use symphony_core::time::Wall;
 use symphony_tui::text::{count, since, until};
 use symphony_tui::{phase, problems};
 
 use crate::args::StatusArgs;
-use crate::remote::{self, Client, Problem};
-use crate::table;
+use crate::{remote, table};
 
 /// How much of a text is shown.
 const LONGEST: usize = 500;
 
 pub(crate) fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
-    let client = Client::new(remote::find(args.service.url(), &args.workflow)?)?;
-    let body = super::tokio()?.block_on(client.get(&["state"])).map_err(Problem::with_advice)?;
+    let client = ApiClient::new(remote::find(args.service.url(), &args.workflow)?)?;
+    let body = super::tokio()?.block_on(client.get(&["state"])).map_err(remote::with_advice)?;
     let mut out = stdout().lock();
     if args.json {
         out.write_all(&body)?;

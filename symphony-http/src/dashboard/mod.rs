@@ -15,7 +15,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use serde::Deserialize;
-use symphony_api::status::IssueStatus;
+use symphony_api::IssueStatus;
 use symphony_core::orchestrator::Notice;
 use symphony_core::snapshot::Snapshot;
 

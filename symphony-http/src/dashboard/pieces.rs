@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use askama::Template;
-use symphony_api::status::{
-    BlockedStatus, RetryStatus, RunningStatus, Summary, UnstartedStatus, obstacle,
-};
+use symphony_api::{BlockedStatus, RetryStatus, RunningStatus, Summary, UnstartedStatus, obstacle};
 use symphony_core::orchestrator::Phase;
 use symphony_core::plain;
 use symphony_core::snapshot::Snapshot;

@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use symphony_api::status::{Logs, SessionLog};
+use symphony_api::{Logs, SessionLog};
 use symphony_core::orchestrator::RunId;
 use symphony_core::redact::Redactor;
 use symphony_core::time::Wall;

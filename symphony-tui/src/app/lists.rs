@@ -1,6 +1,6 @@
 //! The four lists, what of them passes the filter, and the row that is chosen in each.
 
-use symphony_api::status::Status;
+use symphony_api::Status;
 
 /// One of the lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,7 +5,7 @@ mod lists;
 
 use std::sync::Arc;
 
-use symphony_api::status::{IssueStatus, Stage, Status};
+use symphony_api::{IssueStatus, Stage, Status};
 use symphony_core::plain;
 use symphony_core::time::Wall;
 

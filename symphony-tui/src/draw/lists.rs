@@ -4,7 +4,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use symphony_api::status::{BlockedStatus, RetryStatus, RunningStatus, Status, UnstartedStatus};
+use symphony_api::{BlockedStatus, RetryStatus, RunningStatus, Status, UnstartedStatus};
 use symphony_core::orchestrator::Phase;
 use symphony_core::plain;
 use symphony_core::time::Wall;

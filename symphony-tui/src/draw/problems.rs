@@ -1,6 +1,6 @@
 //! What is wrong, in one line each: it stands above everything else.
 
-use symphony_api::status::Status;
+use symphony_api::Status;
 use symphony_core::plain;
 use symphony_core::time::Wall;
 

@@ -1,7 +1,7 @@
 //! Any state, on a terminal of any size.
 
 use proptest::prelude::*;
-use symphony_api::status::{BlockedStatus, RetryStatus, RunningStatus, Status};
+use symphony_api::{BlockedStatus, RetryStatus, RunningStatus, Status};
 use symphony_core::time::Wall;
 use symphony_tui::{App, Key, Link, Look, Owner, Seen};
 
