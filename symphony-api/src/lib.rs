@@ -23,10 +23,10 @@ pub use notice::{NoticeFields, NoticeLevel, NoticeText};
 pub use receipt::{CommandReceipt, DeliveryReceipt};
 pub use status::{
     Attempts, BlockedStatus, BudgetStatus, CandidatesStatus, CheckingStatus, CleaningStatus,
-    Counts, ExplanationStatus, HoldStatus, IssueExplanation, IssueStatus, JobStatus, Logs,
-    PollingStatus, ProblemStatus, RateLimitStatus, RateLimitsStatus, RetryStatus, RunStatus,
-    RunningStatus, SessionLog, SlotsStatus, Stage, Status, StatusOf, Summary, TimelineEntry,
-    TokensStatus, TotalsStatus, UnstartedStatus, VerdictStatus, WebhookStatus, WorkspaceStatus,
-    link, obstacle,
+    ExplanationStatus, HoldStatus, IssueCounts, IssueExplanation, IssueHead, IssueHistory,
+    IssueStage, IssueStatus, JobStatus, Logs, PollingStatus, ProblemStatus, RateLimitStatus,
+    RateLimitsStatus, RetryStatus, RunStatus, RunningStatus, SessionLog, SlotsStatus, Status,
+    StatusOf, Summary, TimelineEntry, TokensStatus, TotalsStatus, UnstartedStatus, VerdictStatus,
+    WebhookStatus, WorkspaceStatus, link, obstacle,
 };
 pub use stream::{NoticeEvent, RowList, StateChange, StreamEventKind};

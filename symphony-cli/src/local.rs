@@ -41,7 +41,7 @@ impl Local {
         match &*last {
             Some((known, status)) if Arc::ptr_eq(known, snapshot) => Arc::clone(status),
             _ => {
-                let status = Arc::new(Status::of(snapshot));
+                let status = Arc::new(Status::from(&**snapshot));
                 *last = Some((Arc::clone(snapshot), Arc::clone(&status)));
                 status
             }

@@ -251,7 +251,7 @@ pub enum AgentUpdate {
 }
 
 /// Something an agent did, for people.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentEvent {
     /// The event's name, such as `turn_completed` or `notification`.
     pub name: String,

@@ -11,7 +11,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use serde::Serialize;
 use symphony_api::{
-    CommandReceipt, DeliveryReceipt, ExplanationStatus, IssueExplanation, IssueStatus, Stage,
+    CommandReceipt, DeliveryReceipt, ExplanationStatus, IssueExplanation, IssueStage, IssueStatus,
     UnstartedStatus,
 };
 use symphony_core::snapshot::Snapshot;
@@ -23,7 +23,7 @@ use symphony_runtime::{Handle, NotReceived};
 use crate::error::Error;
 use crate::peers::Peer;
 use crate::routes::App;
-use crate::written::{Written, to_string};
+use crate::serialized::{SerializedState, to_string};
 
 /// How long a written state is good while something runs: its sums go on.
 const FRESH: Duration = Duration::from_secs(1);
@@ -52,7 +52,7 @@ pub(crate) struct Cache(Mutex<Option<Cached>>);
 
 #[derive(Debug)]
 struct Cached {
-    written: Written,
+    serialized: SerializedState,
     body: Bytes,
     at: Instant,
     version: u64,
@@ -69,20 +69,20 @@ impl Cache {
         let now = Instant::now();
         match &mut *cached {
             Some(known) => {
-                let is_other = !Arc::ptr_eq(&known.written.snapshot, snapshot);
+                let is_other = !Arc::ptr_eq(&known.serialized.snapshot, snapshot);
                 let is_old = !snapshot.running.is_empty() && now - known.at >= FRESH;
                 if is_other || is_old {
-                    known.written.update(snapshot);
-                    known.body = known.written.body(wall_now());
+                    known.serialized.update(snapshot);
+                    known.body = known.serialized.body(wall_now());
                     known.at = now;
                     known.version += 1;
                 }
                 (known.body.clone(), known.version)
             }
             None => {
-                let written = Written::new(snapshot);
-                let body = written.body(wall_now());
-                let fresh = Cached { written, body: body.clone(), at: now, version: 0 };
+                let serialized = SerializedState::new(snapshot);
+                let body = serialized.body(wall_now());
+                let fresh = Cached { serialized, body: body.clone(), at: now, version: 0 };
                 *cached = Some(fresh);
                 (body, 0)
             }
@@ -201,7 +201,10 @@ pub(crate) async fn stop(
 ) -> Result<Response, Error> {
     let id = find(&app.handle, &identifier)?;
     let stage = app.handle.issue(&identifier).map(|issue| issue.status);
-    if matches!(stage, Some(Stage::Candidate | Stage::Released | Stage::Cleaning) | None) {
+    if matches!(
+        stage,
+        Some(IssueStage::Candidate | IssueStage::Released | IssueStage::Cleaning) | None
+    ) {
         let message = "nothing of this issue runs or waits, so there is nothing to stop";
         return Err(Error::new(StatusCode::CONFLICT, "not_claimed", message));
     }
@@ -216,7 +219,7 @@ pub(crate) async fn retry(
 ) -> Result<Response, Error> {
     let id = find(&app.handle, &identifier)?;
     let stage = app.handle.issue(&identifier).map(|issue| issue.status);
-    if !matches!(stage, Some(Stage::Retrying | Stage::Blocked)) {
+    if !matches!(stage, Some(IssueStage::Retrying | IssueStage::Blocked)) {
         let message = "this issue neither waits nor is blocked, so there is nothing to try again";
         return Err(Error::new(StatusCode::CONFLICT, "not_waiting", message));
     }
@@ -228,7 +231,7 @@ pub(crate) async fn retry(
 pub(crate) async fn explain(State(app): State<Arc<App>>) -> Result<Response, Error> {
     let explanation = app.handle.explain().await?;
     let now = app.handle.last_snapshot().now;
-    Ok(json(StatusCode::OK, &ExplanationStatus::of(&explanation, now)))
+    Ok(json(StatusCode::OK, &ExplanationStatus::new(&explanation, now)))
 }
 
 /// `GET /api/v1/explain/<identifier>`
@@ -239,7 +242,7 @@ pub(crate) async fn explain_issue(
     let explanation = app.handle.explain().await?;
     let now = app.handle.last_snapshot().now;
     let row = explanation.unstarted.iter().find(|row| row.identifier == identifier);
-    let unstarted = row.map(|row| UnstartedStatus::of(row, now));
+    let unstarted = row.map(|row| UnstartedStatus::new(row, now));
     let issue = look_up(&app.handle, &identifier).await?;
     Ok(json(StatusCode::OK, &IssueExplanation::new(&issue, unstarted)))
 }

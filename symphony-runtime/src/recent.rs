@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use symphony_api::{NoticeText, RunStatus, TimelineEntry};
+use symphony_api::{IssueHistory, NoticeText, RunStatus, TimelineEntry};
 use symphony_core::agent::AgentEvent;
-use symphony_core::orchestrator::{Happened, IssueName, Notice, Outcome, RunEnd, RunId};
+use symphony_core::orchestrator::{Happened, IssueName, Notice, RunId};
 use symphony_core::time::Wall;
-use symphony_core::{Identifier, IssueId, plain, plain_start};
+use symphony_core::{Identifier, IssueId};
 
 /// How many events of an issue are kept.
 const EVENTS: usize = 200;
@@ -18,9 +18,6 @@ const RUNS: usize = 20;
 
 /// How many events in all: beyond it, the issue that was silent for longest is forgotten.
 const ALL: usize = 200_000;
-
-/// How much of a text is kept.
-const TEXT: usize = 500;
 
 /// The last events and runs of the latest issues.
 #[derive(Debug, Default)]
@@ -62,18 +59,10 @@ enum Happening {
 impl Happening {
     fn to_entry(&self) -> TimelineEntry {
         match self {
-            Self::Agent(run, event) => TimelineEntry {
-                at: event.at,
-                event: plain(&event.name, TEXT),
-                message: plain_start(&event.summary, TEXT),
-                run: Some(run.to_string()),
-            },
-            Self::Notice { at, run, code, message } => TimelineEntry {
-                at: *at,
-                event: (*code).to_owned(),
-                message: message.clone(),
-                run: run.map(|run| run.to_string()),
-            },
+            Self::Agent(run, event) => TimelineEntry::of_agent(*run, event),
+            Self::Notice { at, run, code, message } => {
+                TimelineEntry::of_notice(*at, *run, code, message)
+            }
         }
     }
 }
@@ -104,12 +93,7 @@ impl Recent {
         history.name.clone_from(name);
         match (&notice.what, notice.run) {
             (Happened::Started { attempt, .. }, Some(run)) => {
-                let (attempt, started_at) = (*attempt, now);
-                let (ended_at, outcome, error) = (None, None, None);
-                let run_id = run.to_string();
-                let begun =
-                    RunStatus { run: run_id, attempt, started_at, ended_at, outcome, error };
-                history.runs.push_back((run, begun));
+                history.runs.push_back((run, RunStatus::started(run, *attempt, now)));
                 let forgotten = (history.runs.len() > RUNS).then(|| history.runs.pop_front());
                 recent.runs.insert(run, name.id.clone());
                 if let Some(Some((oldest, _))) = forgotten {
@@ -119,10 +103,7 @@ impl Recent {
             (Happened::Ended { outcome, end, .. }, Some(run)) => {
                 let known = history.runs.iter_mut().rev().find(|(id, _)| *id == run);
                 if let Some((_, status)) = known {
-                    status.ended_at = Some(now);
-                    status.outcome = Some(outcome.to_string());
-                    // Once the issue is done, how the last turn ended is not an error.
-                    status.error = end_words(end).1.filter(|_| *outcome != Outcome::Done);
+                    status.end(*outcome, end, now);
                 }
             }
             _ => {}
@@ -151,11 +132,12 @@ impl Recent {
     }
 
     /// What happened to an issue and its runs, oldest first.
-    pub(crate) fn history(&self, issue: &IssueId) -> (Vec<TimelineEntry>, Vec<RunStatus>) {
+    pub(crate) fn history(&self, issue: &IssueId) -> IssueHistory {
         let recent = self.lock();
-        let Some(history) = recent.issues.get(issue) else { return Default::default() };
+        let Some(history) = recent.issues.get(issue) else { return IssueHistory::default() };
         let events = history.events.iter().map(Happening::to_entry).collect();
-        (events, history.runs.iter().map(|(_, run)| run.clone()).collect())
+        let runs = history.runs.iter().map(|(_, run)| run.clone()).collect();
+        IssueHistory { events, runs }
     }
 }
 
@@ -186,20 +168,11 @@ impl Issues {
     }
 }
 
-/// The worker's last word, and what went wrong.
-pub(crate) fn end_words(end: &RunEnd) -> (&'static str, Option<String>) {
-    match end {
-        RunEnd::Succeeded => ("succeeded", None),
-        RunEnd::Cancelled => ("cancelled", None),
-        RunEnd::Failed(failure) => ("failed", Some(plain(&failure.to_string(), TEXT))),
-        RunEnd::InputRequired { question } => ("input_required", Some(plain_start(question, TEXT))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
+    use symphony_core::orchestrator::{Outcome, RunEnd};
     use symphony_core::{Failure, FailureKind, StateName};
 
     use super::*;
@@ -231,7 +204,7 @@ mod tests {
         let kept = recent.of(run);
         assert_eq!((kept.len(), kept[0].name.as_str()), (EVENTS, "3"));
         recent.hear(RunId { boot: 1, number: 2 }, &event(0));
-        assert_eq!(recent.history(&"1".into()).0.len(), EVENTS, "a run of nobody is nobody's");
+        assert_eq!(recent.history(&"1".into()).events.len(), EVENTS, "a run of nobody is nobody's");
     }
 
     #[test]
@@ -244,7 +217,7 @@ mod tests {
         let took = Duration::from_secs(2);
         tell(&recent, at(2), &notice("1", 1, Happened::Ended { outcome, end, took }));
         tell(&recent, at(3), &started("1", 2));
-        let (events, runs) = recent.history(&"1".into());
+        let IssueHistory { events, runs } = recent.history(&"1".into());
         let names: Vec<&str> = events.iter().map(|entry| entry.event.as_str()).collect();
         assert_eq!(names, ["run_started", "run_failed", "run_started"]);
         assert_eq!(runs.len(), 2);
@@ -297,7 +270,7 @@ mod tests {
     fn the_runs_of_an_issue_are_bounded() {
         let recent = Recent::default();
         (0..100).for_each(|number| tell(&recent, Wall::default(), &started("1", number)));
-        assert_eq!(recent.history(&"1".into()).1.len(), RUNS);
+        assert_eq!(recent.history(&"1".into()).runs.len(), RUNS);
         assert_eq!(recent.lock().runs.len(), RUNS);
     }
 }

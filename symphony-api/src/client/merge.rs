@@ -5,10 +5,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use super::SseEvent;
-use crate::{
-    BlockedStatus, NoticeEvent, RetryStatus, RowList, RunningStatus, StateChange, Status,
-    StreamEventKind,
-};
+use crate::{IssueHead, NoticeEvent, RowList, StateChange, Status, StreamEventKind};
 
 /// The state of a service as far as its events have told.
 #[derive(Debug, Default)]
@@ -67,9 +64,9 @@ impl MergedState {
 
 fn merge_row(change: &StateChange<'_>, status: &mut Status) -> serde_json::Result<()> {
     match change.list {
-        RowList::Running => put(change, &mut status.running, |row: &RunningStatus| &row.issue_id),
-        RowList::Retrying => put(change, &mut status.retrying, |row: &RetryStatus| &row.issue_id),
-        RowList::Blocked => put(change, &mut status.blocked, |row: &BlockedStatus| &row.issue_id),
+        RowList::Running => put(change, &mut status.running, |row| &row.issue),
+        RowList::Retrying => put(change, &mut status.retrying, |row| &row.issue),
+        RowList::Blocked => put(change, &mut status.blocked, |row| &row.issue),
         RowList::Unknown => Ok(()),
     }
 }
@@ -78,9 +75,9 @@ fn merge_row(change: &StateChange<'_>, status: &mut Status) -> serde_json::Resul
 fn put<R: DeserializeOwned>(
     change: &StateChange<'_>,
     rows: &mut Vec<R>,
-    id: impl Fn(&R) -> &String,
+    issue: impl Fn(&R) -> &IssueHead,
 ) -> serde_json::Result<()> {
-    let place = rows.binary_search_by(|row| id(row).as_str().cmp(&change.issue_id));
+    let place = rows.binary_search_by(|row| issue(row).id.as_str().cmp(&change.issue_id));
     match (change.row, place) {
         (Some(row), Ok(at)) => rows[at] = serde_json::from_str(row.get())?,
         (Some(row), Err(at)) => rows.insert(at, serde_json::from_str(row.get())?),
@@ -113,7 +110,7 @@ mod tests {
             min_read_gap: Duration::ZERO,
         };
         let (service, _) = Orchestrator::new(configuration, Restored::default(), Now::default());
-        let mut status = Status::of(&service.snapshot(Now::default()));
+        let mut status = Status::from(&service.snapshot(Now::default()));
         status.retrying =
             waiting.iter().map(|id| serde_json::from_value(row(id, 1)).unwrap()).collect();
         status
@@ -131,7 +128,7 @@ mod tests {
 
     fn waiting(state: &MergedState) -> BTreeMap<&str, u32> {
         let status = state.status.as_deref().unwrap();
-        status.retrying.iter().map(|row| (row.issue_id.as_str(), row.attempt)).collect()
+        status.retrying.iter().map(|row| (row.issue.id.as_str(), row.attempt)).collect()
     }
 
     #[test]

@@ -8,11 +8,12 @@ use symphony_core::plain_start;
 use symphony_core::snapshot::{CandidatesView, Explanation, Reason, Unstarted, Verdict};
 use symphony_core::time::{Now, Wall};
 
-use super::{IssueStatus, MAX_TEXT_BYTES, Stage, at};
+use super::{IssueStage, IssueStatus, MAX_TEXT_BYTES, at};
 use crate::when;
 
 /// The last list of candidates, judged as of now.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct CandidatesStatus {
     /// When the list was read; absent before the first.
     #[serde(with = "when::maybe")]
@@ -29,19 +30,20 @@ pub struct CandidatesStatus {
 }
 
 impl CandidatesStatus {
-    pub(super) fn of(view: &CandidatesView, now: Now) -> Self {
+    pub(super) fn new(view: &CandidatesView, now: Now) -> Self {
         Self {
             read_at: view.read_at.map(|read| at(now, read)),
             total: view.total,
             more: view.more,
             reasons: view.reasons.clone(),
-            first: view.first.iter().map(|row| UnstartedStatus::of(row, now)).collect(),
+            first: view.first.iter().map(|row| UnstartedStatus::new(row, now)).collect(),
         }
     }
 }
 
 /// A candidate that is not running, with its one reason (contract 5.5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct UnstartedStatus {
     /// The tracker's id.
     pub issue_id: String,
@@ -58,9 +60,9 @@ pub struct UnstartedStatus {
 }
 
 impl UnstartedStatus {
-    /// A row, for people.
+    /// Shows a row at this time.
     #[must_use]
-    pub fn of(row: &Unstarted, now: Now) -> Self {
+    pub fn new(row: &Unstarted, now: Now) -> Self {
         let until = match &row.reason {
             Reason::WaitingUntil(until) | Reason::Hold(until) => Some(at(now, *until)),
             _ => None,
@@ -77,6 +79,7 @@ impl UnstartedStatus {
 
 /// Why nothing starts, or that something does: one answer for the whole service.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct VerdictStatus {
     /// In one word.
     pub code: String,
@@ -85,7 +88,7 @@ pub struct VerdictStatus {
 }
 
 impl VerdictStatus {
-    pub(super) fn of(verdict: &Verdict, now: Now) -> Self {
+    pub(super) fn new(verdict: &Verdict, now: Now) -> Self {
         let message = match verdict {
             Verdict::Held(hold) => {
                 let until = at(now, hold.until);
@@ -99,6 +102,7 @@ impl VerdictStatus {
 
 /// The whole answer to "why does it do nothing?": what `GET /api/v1/explain` answers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ExplanationStatus {
     /// In one sentence.
     pub verdict: VerdictStatus,
@@ -111,14 +115,14 @@ pub struct ExplanationStatus {
 }
 
 impl ExplanationStatus {
-    /// An explanation that was given at this time, for people.
+    /// Shows an explanation that was given at this time.
     #[must_use]
-    pub fn of(explanation: &Explanation, now: Now) -> Self {
+    pub fn new(explanation: &Explanation, now: Now) -> Self {
         let unstarted = explanation.unstarted.iter();
         Self {
-            verdict: VerdictStatus::of(&explanation.verdict, now),
+            verdict: VerdictStatus::new(&explanation.verdict, now),
             read_at: explanation.read_at.map(|read| at(now, read)),
-            unstarted: unstarted.map(|row| UnstartedStatus::of(row, now)).collect(),
+            unstarted: unstarted.map(|row| UnstartedStatus::new(row, now)).collect(),
         }
     }
 }
@@ -130,7 +134,7 @@ pub struct IssueExplanation {
     /// The human key.
     pub issue_identifier: String,
     /// Where it stands.
-    pub status: Stage,
+    pub status: IssueStage,
     /// In one sentence.
     pub message: String,
     /// Its one reason, if it is a candidate that is not running.
@@ -150,15 +154,15 @@ impl IssueExplanation {
 fn standing(issue: &IssueStatus) -> String {
     let error = || issue.last_error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
     match issue.status {
-        Stage::Running => "an agent works on it".to_owned(),
-        Stage::Retrying => format!("waits for its next attempt{}", error()),
-        Stage::Blocked => match issue.blocked.as_ref().and_then(|row| row.question.as_ref()) {
+        IssueStage::Running => "an agent works on it".to_owned(),
+        IssueStage::Retrying => format!("waits for its next attempt{}", error()),
+        IssueStage::Blocked => match issue.blocked.as_ref().and_then(|row| row.question.as_ref()) {
             Some(question) => format!("asks: {question}"),
             None => "stopped by an operator".to_owned(),
         },
-        Stage::Checking => "is being read before it starts".to_owned(),
-        Stage::Cleaning => "its workspace is being removed".to_owned(),
-        Stage::Candidate => "has not been started".to_owned(),
-        Stage::Released => "is not a candidate any more".to_owned(),
+        IssueStage::Checking => "is being read before it starts".to_owned(),
+        IssueStage::Cleaning => "its workspace is being removed".to_owned(),
+        IssueStage::Candidate => "has not been started".to_owned(),
+        IssueStage::Released => "is not a candidate any more".to_owned(),
     }
 }

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
 use symphony_core::agent::Tokens;
 use symphony_core::plain;
 use symphony_core::problem::Problem;
@@ -23,12 +22,15 @@ pub use candidates::{
     CandidatesStatus, ExplanationStatus, IssueExplanation, UnstartedStatus, VerdictStatus,
 };
 pub use issue::{
-    Attempts, IssueStatus, Logs, RunStatus, SessionLog, Stage, TimelineEntry, WorkspaceStatus,
+    Attempts, IssueHistory, IssueStage, IssueStatus, Logs, RunStatus, SessionLog, TimelineEntry,
+    WorkspaceStatus,
 };
 pub use polling::{
     BudgetStatus, JobStatus, PollingStatus, RateLimitStatus, RateLimitsStatus, WebhookStatus,
 };
-pub use rows::{BlockedStatus, CheckingStatus, CleaningStatus, RetryStatus, RunningStatus, link};
+pub use rows::{
+    BlockedStatus, CheckingStatus, CleaningStatus, IssueHead, RetryStatus, RunningStatus, link,
+};
 
 /// Bounds a foreign text.
 pub(crate) const MAX_TEXT_BYTES: usize = 500;
@@ -41,6 +43,7 @@ pub type Status = StatusOf<RunningStatus, RetryStatus, BlockedStatus>;
 
 /// [`Status`] with rows of any kind, such as rows that are written already.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct StatusOf<Running, Retrying, Blocked> {
     /// All but the long lists.
     #[serde(flatten)]
@@ -53,25 +56,36 @@ pub struct StatusOf<Running, Retrying, Blocked> {
     pub blocked: Vec<Blocked>,
 }
 
-impl Status {
-    /// A snapshot, for people.
+impl<Running, Retrying, Blocked> StatusOf<Running, Retrying, Blocked> {
+    /// Puts a summary and its lists together.
     #[must_use]
-    pub fn of(snapshot: &Snapshot) -> Self {
+    pub const fn new(
+        summary: Summary,
+        running: Vec<Running>,
+        retrying: Vec<Retrying>,
+        blocked: Vec<Blocked>,
+    ) -> Self {
+        Self { summary, running, retrying, blocked }
+    }
+}
+
+impl From<&Snapshot> for Status {
+    fn from(snapshot: &Snapshot) -> Self {
         let now = snapshot.now;
         Self {
-            summary: Summary::of(snapshot),
-            running: snapshot.running.iter().map(RunningStatus::of).collect(),
+            summary: Summary::from(snapshot),
+            running: snapshot.running.iter().map(RunningStatus::from).collect(),
             retrying: snapshot
                 .waiting
                 .iter()
-                .map(|row| RetryStatus::of(row, now, obstacle(snapshot)))
+                .map(|row| RetryStatus::new(row, now, obstacle(snapshot)))
                 .collect(),
-            blocked: snapshot.blocked.iter().map(BlockedStatus::of).collect(),
+            blocked: snapshot.blocked.iter().map(BlockedStatus::from).collect(),
         }
     }
 }
 
-/// What a retry waits for that is due and does not start.
+/// Returns what a retry waits for that is due and does not start.
 #[must_use]
 pub const fn obstacle(snapshot: &Snapshot) -> &'static str {
     if snapshot.shutting_down {
@@ -89,13 +103,14 @@ pub const fn obstacle(snapshot: &Snapshot) -> &'static str {
 
 /// Everything but the long lists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Summary {
     /// When this was so.
     #[serde(with = "when")]
     #[schemars(with = "when::Rfc3339")]
     pub generated_at: Wall,
     /// How many there are of what.
-    pub counts: Counts,
+    pub counts: IssueCounts,
     /// Sums over all runs since the service started.
     pub codex_totals: TotalsStatus,
     /// The agent's limits, as last reported.
@@ -122,33 +137,32 @@ pub struct Summary {
     pub problems: Vec<ProblemStatus>,
 }
 
-impl Summary {
-    /// All of a snapshot but its long lists.
-    #[must_use]
-    pub fn of(snapshot: &Snapshot) -> Self {
+impl From<&Snapshot> for Summary {
+    fn from(snapshot: &Snapshot) -> Self {
         let now = snapshot.now;
         Self {
             generated_at: now.wall,
-            counts: Counts::of(snapshot),
-            codex_totals: TotalsStatus::of(&snapshot.totals),
-            rate_limits: snapshot.rate_limits.as_deref().map(RateLimitsStatus::of),
-            verdict: VerdictStatus::of(&snapshot.verdict, now),
-            slots: SlotsStatus::of(&snapshot.slots),
-            holds: snapshot.holds.iter().map(|hold| HoldStatus::of(hold, now)).collect(),
-            polling: PollingStatus::of(&snapshot.polling, now),
-            candidates: CandidatesStatus::of(&snapshot.candidates, now),
-            checking: snapshot.checking.iter().map(CheckingStatus::of).collect(),
-            cleaning: snapshot.cleaning.iter().map(|row| CleaningStatus::of(row, now)).collect(),
+            counts: IssueCounts::from(snapshot),
+            codex_totals: TotalsStatus::from(&snapshot.totals),
+            rate_limits: snapshot.rate_limits.as_deref().map(RateLimitsStatus::from),
+            verdict: VerdictStatus::new(&snapshot.verdict, now),
+            slots: SlotsStatus::from(&snapshot.slots),
+            holds: snapshot.holds.iter().map(|hold| HoldStatus::new(hold, now)).collect(),
+            polling: PollingStatus::new(&snapshot.polling, now),
+            candidates: CandidatesStatus::new(&snapshot.candidates, now),
+            checking: snapshot.checking.iter().map(CheckingStatus::from).collect(),
+            cleaning: snapshot.cleaning.iter().map(|row| CleaningStatus::new(row, now)).collect(),
             paused: snapshot.paused,
             shutting_down: snapshot.shutting_down,
-            problems: snapshot.problems.iter().map(ProblemStatus::of).collect(),
+            problems: snapshot.problems.iter().map(ProblemStatus::from).collect(),
         }
     }
 }
 
 /// How many there are of what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Counts {
+#[non_exhaustive]
+pub struct IssueCounts {
     /// Runs that live.
     pub running: usize,
     /// Issues that wait for their next attempt.
@@ -163,8 +177,8 @@ pub struct Counts {
     pub candidates: usize,
 }
 
-impl Counts {
-    fn of(snapshot: &Snapshot) -> Self {
+impl From<&Snapshot> for IssueCounts {
+    fn from(snapshot: &Snapshot) -> Self {
         Self {
             running: snapshot.running.len(),
             retrying: snapshot.waiting.len(),
@@ -178,6 +192,7 @@ impl Counts {
 
 /// Sums over all runs since the service started.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct TotalsStatus {
     /// Tokens of all runs, the live ones included.
     #[serde(flatten)]
@@ -203,15 +218,17 @@ pub struct TotalsStatus {
 }
 
 impl TotalsStatus {
-    /// As much later, with so many runs still running.
+    /// Adds the time that so many runs have been running since.
     pub fn run_on(&mut self, since: Duration, runs: usize) {
         let runs = u32::try_from(runs).unwrap_or(u32::MAX);
         self.seconds_running = tenths(self.seconds_running + since.as_secs_f64() * f64::from(runs));
     }
+}
 
-    fn of(totals: &Totals) -> Self {
+impl From<&Totals> for TotalsStatus {
+    fn from(totals: &Totals) -> Self {
         Self {
-            tokens: TokensStatus::of(totals.tokens),
+            tokens: TokensStatus::from(totals.tokens),
             seconds_running: tenths(totals.runtime.as_secs_f64()),
             runs_started: totals.started,
             runs_done: totals.done,
@@ -231,6 +248,7 @@ fn tenths(seconds: f64) -> f64 {
 
 /// Token counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct TokensStatus {
     /// Sent to the model.
     pub input_tokens: u64,
@@ -244,8 +262,8 @@ pub struct TokensStatus {
     pub reasoning_output_tokens: u64,
 }
 
-impl TokensStatus {
-    fn of(tokens: Tokens) -> Self {
+impl From<Tokens> for TokensStatus {
+    fn from(tokens: Tokens) -> Self {
         Self {
             input_tokens: tokens.input,
             output_tokens: tokens.output,
@@ -258,6 +276,7 @@ impl TokensStatus {
 
 /// Slots in use and in all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct SlotsStatus {
     /// Live runs.
     pub used: u32,
@@ -269,8 +288,8 @@ pub struct SlotsStatus {
     pub by_host: BTreeMap<String, u32>,
 }
 
-impl SlotsStatus {
-    fn of(slots: &Slots) -> Self {
+impl From<&Slots> for SlotsStatus {
+    fn from(slots: &Slots) -> Self {
         let by_state = slots.by_state.iter();
         let by_host = slots.by_host.iter();
         Self {
@@ -286,6 +305,7 @@ impl SlotsStatus {
 
 /// An agent that nothing is started on for now (contract 7.6).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct HoldStatus {
     /// The agent's kind.
     pub agent: String,
@@ -300,7 +320,7 @@ pub struct HoldStatus {
 }
 
 impl HoldStatus {
-    fn of(hold: &HoldRow, now: Now) -> Self {
+    fn new(hold: &HoldRow, now: Now) -> Self {
         Self {
             agent: plain(&hold.agent, MAX_TITLE_BYTES),
             until: at(now, hold.until),
@@ -312,6 +332,7 @@ impl HoldStatus {
 
 /// Something wrong in the workflow file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ProblemStatus {
     /// What sort of problem.
     pub code: String,
@@ -327,8 +348,8 @@ pub struct ProblemStatus {
     pub help: Option<String>,
 }
 
-impl ProblemStatus {
-    fn of(problem: &Problem) -> Self {
+impl From<&Problem> for ProblemStatus {
+    fn from(problem: &Problem) -> Self {
         Self {
             code: problem.kind.as_str().to_owned(),
             path: problem.path.as_ref().map(|path| plain(path, MAX_TITLE_BYTES)),

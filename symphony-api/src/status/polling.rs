@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use super::{MAX_TEXT_BYTES, MAX_TITLE_BYTES, at};
-use crate::when;
 use symphony_core::agent::RateLimits;
 use symphony_core::budget::BudgetView;
 use symphony_core::plain;
 use symphony_core::snapshot::{JobRow, Mode, Polling, WebhookView};
 use symphony_core::time::{Now, Wall};
 
+use super::{MAX_TEXT_BYTES, MAX_TITLE_BYTES, at};
+use crate::when;
+
 /// How and when the tracker is read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct PollingStatus {
     /// The pace.
     pub mode: Mode,
@@ -33,21 +34,22 @@ pub struct PollingStatus {
 }
 
 impl PollingStatus {
-    pub(super) fn of(polling: &Polling, now: Now) -> Self {
+    pub(super) fn new(polling: &Polling, now: Now) -> Self {
         Self {
             mode: polling.mode,
             quiet: polling.quiet,
-            jobs: polling.jobs.iter().map(|job| JobStatus::of(job, now)).collect(),
+            jobs: polling.jobs.iter().map(|job| JobStatus::new(job, now)).collect(),
             requests_today: polling.requests_today.clone(),
             projected_today: polling.projected_today,
-            budget: polling.budget.as_ref().map(BudgetStatus::of),
-            webhook: polling.webhook.as_ref().map(WebhookStatus::of),
+            budget: polling.budget.as_ref().map(BudgetStatus::from),
+            webhook: polling.webhook.as_ref().map(WebhookStatus::from),
         }
     }
 }
 
 /// What the tracker delivers by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct WebhookStatus {
     /// When the last delivery came.
     #[serde(with = "when")]
@@ -63,8 +65,8 @@ pub struct WebhookStatus {
     pub waiting: usize,
 }
 
-impl WebhookStatus {
-    const fn of(view: &WebhookView) -> Self {
+impl From<&WebhookView> for WebhookStatus {
+    fn from(view: &WebhookView) -> Self {
         let WebhookView { last, received, missed, healthy, waiting } = *view;
         Self { last_at: last, received, missed, healthy, waiting }
     }
@@ -72,6 +74,7 @@ impl WebhookStatus {
 
 /// One job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct JobStatus {
     /// Which.
     pub job: String,
@@ -90,7 +93,7 @@ pub struct JobStatus {
 }
 
 impl JobStatus {
-    fn of(row: &JobRow, now: Now) -> Self {
+    fn new(row: &JobRow, now: Now) -> Self {
         Self {
             job: plain(&row.job.to_string(), MAX_TITLE_BYTES),
             in_progress: row.in_progress,
@@ -103,6 +106,7 @@ impl JobStatus {
 
 /// What is left of the tracker's budget.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct BudgetStatus {
     /// Requests left in the window.
     pub requests_left: Option<u64>,
@@ -126,8 +130,8 @@ pub struct BudgetStatus {
     pub tools: BTreeMap<String, u64>,
 }
 
-impl BudgetStatus {
-    fn of(view: &BudgetView) -> Self {
+impl From<&BudgetView> for BudgetStatus {
+    fn from(view: &BudgetView) -> Self {
         let tools = view.tools.iter();
         Self {
             requests_left: view.requests_left,
@@ -145,6 +149,7 @@ impl BudgetStatus {
 
 /// The agent's limits, as last reported.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RateLimitsStatus {
     /// Which limit, where there are several.
     pub limit_id: Option<String>,
@@ -156,6 +161,7 @@ pub struct RateLimitsStatus {
 
 /// One window of a limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RateLimitStatus {
     /// `primary`, `secondary`
     pub name: String,
@@ -169,8 +175,8 @@ pub struct RateLimitStatus {
     pub resets_at: Option<Wall>,
 }
 
-impl RateLimitsStatus {
-    pub(super) fn of(limits: &RateLimits) -> Self {
+impl From<&RateLimits> for RateLimitsStatus {
+    fn from(limits: &RateLimits) -> Self {
         let windows = limits.windows.iter().map(|window| RateLimitStatus {
             name: plain(&window.name, MAX_TITLE_BYTES),
             used_percent: window.used_percent,

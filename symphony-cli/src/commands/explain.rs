@@ -93,7 +93,7 @@ fn tell_one(dry_run: &DryRun, issue: &str) -> anyhow::Result<ExitCode> {
     let mut rest = dry_run.explanation.unstarted.iter();
     match rest.find(|row| is_it(row.id.as_str(), row.identifier.as_str())) {
         Some(row) => {
-            let row = UnstartedStatus::of(row, dry_run.now);
+            let row = UnstartedStatus::new(row, dry_run.now);
             writeln!(out, "{}: {}", plain(&row.issue_identifier, 60), row.message)?;
             Ok(ExitCode::SUCCESS)
         }
@@ -125,7 +125,7 @@ fn tell_all(dry_run: &DryRun, workflow: &Path) -> anyhow::Result<ExitCode> {
         table::write(&mut out, &["ISSUE", "STATE", "TITLE"], &starts.collect::<Vec<_>>())?;
     }
     let rest = dry_run.explanation.unstarted.iter();
-    let rest: Vec<_> = rest.map(|row| UnstartedStatus::of(row, dry_run.now)).collect();
+    let rest: Vec<_> = rest.map(|row| UnstartedStatus::new(row, dry_run.now)).collect();
     tell_unstarted(&mut out, &rest)?;
     Ok(ExitCode::SUCCESS)
 }

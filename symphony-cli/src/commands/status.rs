@@ -91,16 +91,16 @@ fn tell_lists(out: &mut impl Write, status: &Status, now: Wall) -> io::Result<()
     let running = status.running.iter().map(|row| {
         let turns = format!("{}/{}", row.turn_count, row.max_turns);
         let age = since(now, row.started_at);
-        let (name, phase) = (row.issue_identifier.clone(), phase(row).to_owned());
+        let (name, phase) = (row.issue.identifier.clone(), phase(row).to_owned());
         let tokens = count(row.tokens.total_tokens);
         vec![
             name,
-            row.state.clone(),
+            row.issue.state.clone(),
             phase,
             turns,
             age,
             tokens,
-            row.title.clone(),
+            row.issue.title.clone(),
             row.last_message.clone(),
         ]
     });
@@ -109,7 +109,14 @@ fn tell_lists(out: &mut impl Write, status: &Status, now: Wall) -> io::Result<()
     let waiting = status.retrying.iter().map(|row| {
         let due = row.due_at.map_or_else(|| "now".to_owned(), |due| until(now, due));
         let (attempt, why) = (row.attempt.to_string(), row.error.clone().unwrap_or_default());
-        vec![row.issue_identifier.clone(), row.state.clone(), attempt, due, row.title.clone(), why]
+        vec![
+            row.issue.identifier.clone(),
+            row.issue.state.clone(),
+            attempt,
+            due,
+            row.issue.title.clone(),
+            why,
+        ]
     });
     let columns = ["ISSUE", "STATE", "ATTEMPT", "DUE IN", "TITLE", "WHY"];
     list("Waiting", &columns, &waiting.collect::<Vec<_>>())?;
@@ -117,7 +124,13 @@ fn tell_lists(out: &mut impl Write, status: &Status, now: Wall) -> io::Result<()
         let needs = row.question.as_ref().map(|question| format!("asks: {question}"));
         let needs = needs.unwrap_or_else(|| "stopped by an operator".to_owned());
         let since = since(now, row.since);
-        vec![row.issue_identifier.clone(), row.state.clone(), since, row.title.clone(), needs]
+        vec![
+            row.issue.identifier.clone(),
+            row.issue.state.clone(),
+            since,
+            row.issue.title.clone(),
+            needs,
+        ]
     });
     let columns = ["ISSUE", "STATE", "SINCE", "TITLE", "NEEDS"];
     list("Blocked", &columns, &blocked.collect::<Vec<_>>())?;

@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::hub::{Event, Feed};
 use crate::peers::Peer;
 use crate::routes::App;
-use crate::written::to_string;
+use crate::serialized::to_string;
 
 pub(crate) use chart::Chart;
 use pieces::{Clock, Pieces, grouped, name_of, path_of, words};
