@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use symphony_api::{IssueStatus, Status};
@@ -15,8 +15,7 @@ use tokio::sync::{Mutex as AsyncMutex, watch};
 
 /// What time it is.
 pub(crate) fn wall_now() -> Wall {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Wall::from_unix_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    SystemTime::now().into()
 }
 
 /// A service, by its handle.

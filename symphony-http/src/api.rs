@@ -1,7 +1,7 @@
 //! The answers of the JSON API.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, State};
@@ -42,8 +42,7 @@ pub(crate) fn with_type(kind: &'static str, status: StatusCode, body: Body) -> R
 
 /// What time it is.
 pub(crate) fn wall_now() -> Wall {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Wall::from_unix_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    SystemTime::now().into()
 }
 
 /// The state as it was last written.
