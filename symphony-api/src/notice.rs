@@ -226,16 +226,7 @@ fn fields(what: &Happened) -> NoticeFields {
         Happened::Continued { turn, max_turns } => {
             (fields.turn, fields.max_turns) = (Some(*turn), Some(*max_turns));
         }
-        Happened::Ended { outcome, end, took } => {
-            fields.outcome = Some(outcome.as_str());
-            fields.took_ms = Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
-            match end {
-                _ if *outcome == Outcome::Done => {}
-                RunEnd::Failed(failure) => fields.error = field(failure),
-                RunEnd::InputRequired { question } => fields.question = field(question),
-                RunEnd::Succeeded | RunEnd::Cancelled => {}
-            }
-        }
+        Happened::Ended { outcome, end, took } => return end_fields(*outcome, end, *took),
         Happened::Waiting { attempt, failure, .. } => {
             fields.attempt = Some(*attempt);
             fields.error = failure.as_ref().and_then(field);
@@ -276,6 +267,17 @@ fn fields(what: &Happened) -> NoticeFields {
         | Happened::ShuttingDown => {}
     }
     fields
+}
+
+fn end_fields(outcome: Outcome, end: &RunEnd, took: Duration) -> NoticeFields {
+    let (error, question) = match end {
+        RunEnd::Failed(failure) if outcome != Outcome::Done => (field(failure), None),
+        RunEnd::InputRequired { question } if outcome != Outcome::Done => (None, field(question)),
+        _ => (None, None),
+    };
+    let took_ms = Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+    let outcome = Some(outcome.as_str());
+    NoticeFields { outcome, took_ms, error, question, ..NoticeFields::default() }
 }
 
 fn field(text: impl Display) -> Option<String> {
