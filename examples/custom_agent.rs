@@ -11,7 +11,7 @@
 //! Contract section 10 has the rules.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
 use serde_json::json;
@@ -167,8 +167,7 @@ impl ShellSession {
     }
 
     fn show(&self, name: &str, summary: &str) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let at = Wall::from_unix_millis(i64::try_from(now.as_millis()).unwrap_or(i64::MAX));
+        let at = Wall::from(SystemTime::now());
         let event = AgentEvent { name: name.to_owned(), summary: summary.to_owned(), at };
         self.request.updates.send(AgentUpdate::Event(Arc::new(event)));
     }

@@ -3,11 +3,13 @@
 //! This crate is the facade: one dependency for people who embed Symphony in
 //! their own tools. [`Service`] runs a workflow, [`Handle`] watches and steers
 //! it. [`core`] holds the domain, the scheduler as a pure state machine, and
-//! the traits that adapters implement; [`workflow`] reads a WORKFLOW.md;
-//! [`host`] is where commands run, [`codex`] runs Codex as the agent, [`linear`] reads Linear, and [`memory`] is a
+//! the traits that adapters implement; [`workflow`] reads a WORKFLOW.md; [`host`] is
+//! where commands run; [`api`] is the wire format of a running service;
+//! [`codex`] runs Codex as the agent, [`linear`] reads Linear, and [`memory`] is a
 //! tracker and an agent without network or keys. The features `http` and `tui` add the
-//! dashboards.
+//! dashboards, and `client` a client for a service elsewhere.
 
+pub use symphony_api as api;
 #[cfg(feature = "codex")]
 pub use symphony_codex as codex;
 pub use symphony_core as core;

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use async_trait::async_trait;
+use symphony_api::{IssueStatus, Status};
 use symphony_core::snapshot::Snapshot;
-use symphony_core::status::{IssueStatus, Status};
 use symphony_core::time::Wall;
 use symphony_core::{Identifier, IssueId};
 use symphony_runtime::{Handle, Unavailable};
@@ -15,8 +15,7 @@ use tokio::sync::{Mutex as AsyncMutex, watch};
 
 /// What time it is.
 pub(crate) fn wall_now() -> Wall {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Wall::from_unix_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    SystemTime::now().into()
 }
 
 /// A service, by its handle.
@@ -41,7 +40,7 @@ impl Local {
         match &*last {
             Some((known, status)) if Arc::ptr_eq(known, snapshot) => Arc::clone(status),
             _ => {
-                let status = Arc::new(Status::of(snapshot));
+                let status = Arc::new(Status::from(&**snapshot));
                 *last = Some((Arc::clone(snapshot), Arc::clone(&status)));
                 status
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use symphony_core::agent::{AgentEvent, AgentUpdate, RateLimits, ThreadId, Tokens, Updates};
 use symphony_core::time::Wall;
@@ -200,6 +200,5 @@ pub(crate) fn event(name: &str, summary: &str) -> AgentUpdate {
 
 /// The wall clock.
 pub(crate) fn now() -> Wall {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Wall::from_unix_millis(i64::try_from(now.as_millis()).unwrap_or(i64::MAX))
+    SystemTime::now().into()
 }

@@ -251,7 +251,7 @@ pub enum AgentUpdate {
 }
 
 /// Something an agent did, for people.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentEvent {
     /// The event's name, such as `turn_completed` or `notification`.
     pub name: String,
@@ -405,12 +405,12 @@ impl AgentError {
     /// What the scheduler is told: the whole chain in one line, and a span instead of a time.
     #[must_use]
     pub fn to_failure(&self, now: Wall) -> Failure {
-        let message = chain(&self.message, self.source());
         let kind = match self.kind {
             AgentErrorKind::MachineExhausted => FailureKind::Machine,
             kind => FailureKind::Agent(kind),
         };
-        Failure::new(kind, message).retry_after(self.retry_at.and_then(|at| now.until(at)))
+        let wait = self.retry_at.and_then(|at| now.until(at));
+        Failure::new(kind, chain(self)).retry_after(wait)
     }
 }
 

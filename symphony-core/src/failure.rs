@@ -96,9 +96,19 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A layer's message and those of its causes, in one line.
-pub(crate) fn chain(message: &str, mut cause: Option<&(dyn Error + 'static)>) -> String {
-    let mut line = message.to_owned();
+/// Returns the message of an error and those of its causes, in one line.
+///
+/// ```
+/// use symphony_core::failure::chain;
+/// use symphony_core::tracker::{TrackerError, TrackerErrorKind};
+/// let cause = std::io::Error::other("connection reset");
+/// let error = TrackerError::new(TrackerErrorKind::Request, "no answer").caused_by(cause);
+/// assert_eq!(chain(&error), "no answer: connection reset");
+/// ```
+#[must_use]
+pub fn chain(error: &dyn Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
     while let Some(error) = cause {
         line.push_str(": ");
         line.push_str(&error.to_string());

@@ -227,7 +227,7 @@ pub struct Blocker {
 /// assert_eq!(issue.labels.len(), 1);
 /// assert!(Issue::new("id-1", "MT-1", "  ", "Todo").is_err());
 /// ```
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Issue {
     /// The tracker's id.

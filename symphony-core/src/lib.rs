@@ -23,8 +23,6 @@ pub mod redact;
 pub mod run;
 pub mod settings;
 pub mod snapshot;
-#[cfg(feature = "schema")]
-pub mod status;
 mod text;
 pub mod time;
 pub mod tracker;

@@ -55,6 +55,18 @@ pub struct Snapshot {
     pub problems: Vec<Problem>,
 }
 
+impl Snapshot {
+    /// Returns every issue that is claimed.
+    pub fn claimed(&self) -> impl Iterator<Item = &Arc<Issue>> {
+        let running = self.running.iter().map(|row| &row.issue);
+        let waiting = self.waiting.iter().map(|row| &row.issue);
+        let blocked = self.blocked.iter().map(|row| &row.issue);
+        let checking = self.checking.iter().map(|row| &row.issue);
+        let cleaning = self.cleaning.iter().map(|row| &row.issue);
+        running.chain(waiting).chain(blocked).chain(checking).chain(cleaning)
+    }
+}
+
 /// A live run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunningRow {

@@ -98,6 +98,14 @@ impl Wall {
     }
 }
 
+#[expect(clippy::disallowed_types, reason = "a time that the caller has read from a clock")]
+impl From<std::time::SystemTime> for Wall {
+    /// Converts what a clock shows. A clock before 1970 reads as 1970.
+    fn from(time: std::time::SystemTime) -> Self {
+        Self::default() + time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default()
+    }
+}
+
 impl Add<Duration> for Wall {
     type Output = Self;
 
@@ -141,6 +149,14 @@ pub(crate) fn millis(span: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_system_time_is_a_wall_time_and_never_before_1970() {
+        let millis = |millis| std::time::UNIX_EPOCH + Duration::from_millis(millis);
+        assert_eq!(Wall::from(millis(1_790_000_000_123)).as_unix_millis(), 1_790_000_000_123);
+        let before = std::time::UNIX_EPOCH - Duration::from_secs(1);
+        assert_eq!(Wall::from(before), Wall::default());
+    }
 
     #[test]
     fn rule_13_3_every_time_can_be_read_back() {

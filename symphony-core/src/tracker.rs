@@ -400,7 +400,7 @@ impl TrackerError {
     /// What the scheduler is told: the whole chain in one line, and a span instead of a time.
     #[must_use]
     pub fn to_failure(&self, now: Wall) -> Failure {
-        let message = chain(&self.message, self.source());
+        let message = chain(self);
         Failure::new(FailureKind::Tracker(self.kind), message)
             .retry_after(self.retry_at.and_then(|at| now.until(at)))
     }

@@ -1,7 +1,7 @@
 //! The answers of the JSON API.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::body::Body;
 use axum::extract::{FromRequestParts, State};
@@ -9,10 +9,12 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
-use schemars::JsonSchema;
 use serde::Serialize;
+use symphony_api::{
+    CommandReceipt, DeliveryReceipt, ExplanationStatus, IssueExplanation, IssueStage, IssueStatus,
+    UnstartedStatus,
+};
 use symphony_core::snapshot::Snapshot;
-use symphony_core::status::{ExplanationStatus, IssueStatus, Stage, UnstartedStatus};
 use symphony_core::time::Wall;
 use symphony_core::webhook::{Delivery, Refused};
 use symphony_core::{Identifier, IssueId, plain};
@@ -21,7 +23,7 @@ use symphony_runtime::{Handle, NotReceived};
 use crate::error::Error;
 use crate::peers::Peer;
 use crate::routes::App;
-use crate::written::{Written, to_string};
+use crate::serialized::{SerializedState, to_string};
 
 /// How long a written state is good while something runs: its sums go on.
 const FRESH: Duration = Duration::from_secs(1);
@@ -40,8 +42,7 @@ pub(crate) fn with_type(kind: &'static str, status: StatusCode, body: Body) -> R
 
 /// What time it is.
 pub(crate) fn wall_now() -> Wall {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Wall::from_unix_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    SystemTime::now().into()
 }
 
 /// The state as it was last written.
@@ -50,7 +51,7 @@ pub(crate) struct Cache(Mutex<Option<Cached>>);
 
 #[derive(Debug)]
 struct Cached {
-    written: Written,
+    serialized: SerializedState,
     body: Bytes,
     at: Instant,
     version: u64,
@@ -67,20 +68,20 @@ impl Cache {
         let now = Instant::now();
         match &mut *cached {
             Some(known) => {
-                let is_other = !Arc::ptr_eq(&known.written.snapshot, snapshot);
+                let is_other = !Arc::ptr_eq(&known.serialized.snapshot, snapshot);
                 let is_old = !snapshot.running.is_empty() && now - known.at >= FRESH;
                 if is_other || is_old {
-                    known.written.update(snapshot);
-                    known.body = known.written.body(wall_now());
+                    known.serialized.update(snapshot);
+                    known.body = known.serialized.body(wall_now());
                     known.at = now;
                     known.version += 1;
                 }
                 (known.body.clone(), known.version)
             }
             None => {
-                let written = Written::new(snapshot);
-                let body = written.body(wall_now());
-                let fresh = Cached { written, body: body.clone(), at: now, version: 0 };
+                let serialized = SerializedState::new(snapshot);
+                let body = serialized.body(wall_now());
+                let fresh = Cached { serialized, body: body.clone(), at: now, version: 0 };
                 *cached = Some(fresh);
                 (body, 0)
             }
@@ -156,22 +157,8 @@ pub(crate) async fn look_up(
     }
 }
 
-/// What was asked for is under way.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Queued {
-    /// Always true.
-    pub(crate) queued: bool,
-    /// Whether it was asked for already and has not begun.
-    pub(crate) coalesced: bool,
-    /// When it was asked for.
-    pub(crate) requested_at: String,
-    /// What will be done.
-    pub(crate) operations: &'static [&'static str],
-}
-
-fn queued(operations: &'static [&'static str], coalesced: bool) -> Response {
-    let requested_at = wall_now().to_string();
-    json(StatusCode::ACCEPTED, &Queued { queued: true, coalesced, requested_at, operations })
+fn queued(operations: &[&str], coalesced: bool) -> Response {
+    json(StatusCode::ACCEPTED, &CommandReceipt::new(operations, coalesced, wall_now()))
 }
 
 /// `POST /api/v1/refresh`
@@ -213,7 +200,10 @@ pub(crate) async fn stop(
 ) -> Result<Response, Error> {
     let id = find(&app.handle, &identifier)?;
     let stage = app.handle.issue(&identifier).map(|issue| issue.status);
-    if matches!(stage, Some(Stage::Candidate | Stage::Released | Stage::Cleaning) | None) {
+    if matches!(
+        stage,
+        Some(IssueStage::Candidate | IssueStage::Released | IssueStage::Cleaning) | None
+    ) {
         let message = "nothing of this issue runs or waits, so there is nothing to stop";
         return Err(Error::new(StatusCode::CONFLICT, "not_claimed", message));
     }
@@ -228,7 +218,7 @@ pub(crate) async fn retry(
 ) -> Result<Response, Error> {
     let id = find(&app.handle, &identifier)?;
     let stage = app.handle.issue(&identifier).map(|issue| issue.status);
-    if !matches!(stage, Some(Stage::Retrying | Stage::Blocked)) {
+    if !matches!(stage, Some(IssueStage::Retrying | IssueStage::Blocked)) {
         let message = "this issue neither waits nor is blocked, so there is nothing to try again";
         return Err(Error::new(StatusCode::CONFLICT, "not_waiting", message));
     }
@@ -240,20 +230,7 @@ pub(crate) async fn retry(
 pub(crate) async fn explain(State(app): State<Arc<App>>) -> Result<Response, Error> {
     let explanation = app.handle.explain().await?;
     let now = app.handle.last_snapshot().now;
-    Ok(json(StatusCode::OK, &ExplanationStatus::of(&explanation, now)))
-}
-
-/// Why one issue is not running, or that it is.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct IssueExplanation {
-    /// The human key.
-    pub(crate) issue_identifier: String,
-    /// Where it stands.
-    pub(crate) status: Stage,
-    /// In one sentence.
-    pub(crate) message: String,
-    /// Its one reason, if it is a candidate that is not running.
-    pub(crate) unstarted: Option<UnstartedStatus>,
+    Ok(json(StatusCode::OK, &ExplanationStatus::new(&explanation, now)))
 }
 
 /// `GET /api/v1/explain/<identifier>`
@@ -264,32 +241,9 @@ pub(crate) async fn explain_issue(
     let explanation = app.handle.explain().await?;
     let now = app.handle.last_snapshot().now;
     let row = explanation.unstarted.iter().find(|row| row.identifier == identifier);
-    let unstarted = row.map(|row| UnstartedStatus::of(row, now));
+    let unstarted = row.map(|row| UnstartedStatus::new(row, now));
     let issue = look_up(&app.handle, &identifier).await?;
-    let message = unstarted.as_ref().map_or_else(|| standing(&issue), |row| row.message.clone());
-    let explained = IssueExplanation {
-        issue_identifier: issue.issue_identifier,
-        status: issue.status,
-        message,
-        unstarted,
-    };
-    Ok(json(StatusCode::OK, &explained))
-}
-
-fn standing(issue: &IssueStatus) -> String {
-    let error = || issue.last_error.clone().map(|error| format!(": {error}")).unwrap_or_default();
-    match issue.status {
-        Stage::Running => "an agent works on it".to_owned(),
-        Stage::Retrying => format!("waits for its next attempt{}", error()),
-        Stage::Blocked => match issue.blocked.as_ref().and_then(|row| row.question.as_ref()) {
-            Some(question) => format!("asks: {question}"),
-            None => "stopped by an operator".to_owned(),
-        },
-        Stage::Checking => "is being read before it starts".to_owned(),
-        Stage::Cleaning => "its workspace is being removed".to_owned(),
-        Stage::Candidate => "has not been started".to_owned(),
-        Stage::Released => "is not a candidate any more".to_owned(),
-    }
+    Ok(json(StatusCode::OK, &IssueExplanation::new(&issue, unstarted)))
 }
 
 /// `GET /api/v1/events`
@@ -320,15 +274,6 @@ where
     Ok(with_type("text/event-stream", StatusCode::OK, Body::from_stream(stream)))
 }
 
-/// A delivery was taken.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct Received {
-    /// Always true.
-    pub(crate) received: bool,
-    /// Whether it has been here before.
-    pub(crate) duplicate: bool,
-}
-
 /// `POST /webhooks/<tracker>`
 pub(crate) async fn webhook(
     State(app): State<Arc<App>>,
@@ -342,7 +287,7 @@ pub(crate) async fn webhook(
     match received {
         // Not 202: Linear sends again whatever is not answered with 200.
         Ok(received) => {
-            let taken = Received { received: true, duplicate: received.is_duplicate };
+            let taken = DeliveryReceipt::new(received.is_duplicate);
             Ok(json(StatusCode::OK, &taken))
         }
         Err(NotReceived::NoWebhook) => {

@@ -1,10 +1,10 @@
-//! What goes wrong, in one envelope (contract 13.3).
+//! Errors of the API as responses (contract 13.3).
 
 use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use serde::{Deserialize, Serialize};
+use symphony_api::ErrorBody;
 use symphony_core::plain;
 
 use crate::api;
@@ -17,22 +17,6 @@ pub(crate) struct Error {
     pub(crate) message: String,
     /// How long to wait before asking again.
     retry_after: Option<Duration>,
-}
-
-/// Its body.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub(crate) struct Envelope {
-    /// What went wrong.
-    pub(crate) error: Complaint,
-}
-
-/// What went wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub(crate) struct Complaint {
-    /// In one word, for programs.
-    pub(crate) code: String,
-    /// For people: what, and what to do.
-    pub(crate) message: String,
 }
 
 impl Error {
@@ -79,8 +63,7 @@ impl From<symphony_runtime::Unavailable> for Error {
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        let complaint = Complaint { code: self.code.to_owned(), message: self.message };
-        let mut response = api::json(self.status, &Envelope { error: complaint });
+        let mut response = api::json(self.status, &ErrorBody::new(self.code, self.message));
         if self.code == "unauthorized" {
             // Browsers know how to ask for a password; programs send a bearer token.
             let ask = HeaderValue::from_static("Basic realm=\"Symphony: the token as password\"");

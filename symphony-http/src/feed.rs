@@ -4,64 +4,42 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::Serialize;
+use serde_json::value::RawValue;
+use symphony_api::{NoticeEvent, RowList, StateChange, StreamEventKind, Summary};
 use symphony_core::IssueId;
 use symphony_core::orchestrator::Notice;
-use symphony_core::snapshot::{BlockedRow, RunningRow, Snapshot, WaitingRow};
-use symphony_core::status::{Summary, Told};
+use symphony_core::snapshot::Snapshot;
 
 use crate::hub::{Event, Feed};
-use crate::written::{Json, Written, to_string};
+use crate::serialized::{SerializedRow, SerializedState, to_string};
 
 /// What was told of the state.
 #[derive(Debug, Default)]
 pub(crate) struct StateFeed {
-    told: Option<Written>,
+    told: Option<SerializedState>,
     summary: Option<Arc<Summary>>,
-}
-
-/// A row that is new or other, or gone.
-#[derive(Serialize)]
-struct Change<'a> {
-    list: &'static str,
-    issue_id: &'a str,
-    /// `null`: it is gone from this list.
-    row: Option<&'a Json>,
-}
-
-/// Something happened.
-#[derive(Serialize)]
-struct Happening<'a> {
-    event: &'a str,
-    message: &'a str,
-    issue_id: Option<&'a str>,
-    issue_identifier: Option<&'a str>,
-    run: Option<String>,
 }
 
 impl Feed for StateFeed {
     fn changes(&mut self, snapshot: &Arc<Snapshot>, notices: &[Arc<Notice>]) -> Vec<Event> {
-        let mut events: Vec<Event> = notices.iter().map(|notice| happening(notice)).collect();
+        let mut events: Vec<Event> = notices
+            .iter()
+            .map(|notice| event(StreamEventKind::Notice, &NoticeEvent::from(&**notice)))
+            .collect();
         let Some(before) = self.told.take() else {
-            self.summary = Some(Arc::new(Summary::of(snapshot)));
-            self.told = Some(Written::new(snapshot));
+            self.summary = Some(Arc::new(Summary::from(&**snapshot)));
+            self.told = Some(SerializedState::new(snapshot));
             events.extend(self.whole());
             return events;
         };
         let mut now = before.clone();
         now.update(snapshot);
-        let (old, new) = (&before.snapshot, &now.snapshot);
-        let running = |row: &RunningRow| row.issue.id.clone();
-        let (was, is) = ((&*old.running, &*before.running), (&*new.running, &*now.running));
-        differences("running", was, is, running, &mut events);
-        let waiting = |row: &WaitingRow| row.issue.id.clone();
-        let (was, is) = ((&*old.waiting, &*before.retrying), (&*new.waiting, &*now.retrying));
-        differences("retrying", was, is, waiting, &mut events);
-        let blocked = |row: &BlockedRow| row.issue.id.clone();
-        let (was, is) = ((&*old.blocked, &*before.blocked), (&*new.blocked, &*now.blocked));
-        differences("blocked", was, is, blocked, &mut events);
-        let summary = Summary::of(snapshot);
+        differences(RowList::Running, &before.running, &now.running, &mut events);
+        differences(RowList::Retrying, &before.retrying, &now.retrying, &mut events);
+        differences(RowList::Blocked, &before.blocked, &now.blocked, &mut events);
+        let summary = Summary::from(&**snapshot);
         if self.summary.as_deref().is_none_or(|told| !says_the_same(told, &summary)) {
-            events.push(Event { name: "summary", data: to_string(&summary) });
+            events.push(event(StreamEventKind::Summary, &summary));
             self.summary = Some(Arc::new(summary));
         }
         self.told = Some(now);
@@ -72,12 +50,16 @@ impl Feed for StateFeed {
         let Some(told) = &self.told else { return Vec::new() };
         let body: Bytes = told.body(told.snapshot.now.wall);
         let data = String::from_utf8(body.into()).unwrap_or_default();
-        vec![Event { name: "state", data }]
+        vec![Event { name: StreamEventKind::State.as_str(), data }]
     }
 
     fn reset(&mut self) {
         *self = Self::default();
     }
+}
+
+fn event(kind: StreamEventKind, data: &impl Serialize) -> Event {
+    Event { name: kind.as_str(), data: to_string(data) }
 }
 
 /// Whether two summaries differ in nothing but the time.
@@ -91,40 +73,26 @@ fn says_the_same(a: &Summary, b: &Summary) -> bool {
     timeless(a) == timeless(b)
 }
 
-fn happening(notice: &Notice) -> Event {
-    let told = Told::of(&notice.what);
-    let data = to_string(&Happening {
-        event: told.event,
-        message: &told.message,
-        issue_id: notice.issue.as_ref().map(|name| name.id.as_str()),
-        issue_identifier: notice.issue.as_ref().map(|name| name.identifier.as_str()),
-        run: notice.run.map(|run| run.to_string()),
-    });
-    Event { name: "notice", data }
-}
-
-/// What one list has that the other has not, row by row. Both are in the order of their ids.
-fn differences<R>(
-    list: &'static str,
-    was: (&[R], &[Json]),
-    is: (&[R], &[Json]),
-    id: impl Fn(&R) -> IssueId,
+/// Tells what one list has that the other has not, row by row. Both are in the order of their ids.
+fn differences(
+    list: RowList,
+    before: &[SerializedRow],
+    now: &[SerializedRow],
     events: &mut Vec<Event>,
 ) {
-    let mut tell = |id: &IssueId, row: Option<&Json>| {
-        let change = Change { list, issue_id: id.as_str(), row };
-        events.push(Event { name: "row", data: to_string(&change) });
+    let mut tell = |id: &IssueId, row: Option<&RawValue>| {
+        let change = StateChange { list, issue_id: id.as_str().into(), row };
+        events.push(event(StreamEventKind::Row, &change));
     };
-    let mut old = was.0.iter().zip(was.1).map(|(row, json)| (id(row), json)).peekable();
-    for (row, json) in is.0.iter().zip(is.1) {
-        let id = id(row);
-        while let Some((gone, _)) = old.next_if(|(other, _)| *other < id) {
-            tell(&gone, None);
+    let mut before = before.iter().peekable();
+    for row in now {
+        while let Some(gone) = before.next_if(|other| other.id < row.id) {
+            tell(&gone.id, None);
         }
-        let before = old.next_if(|(other, _)| *other == id);
-        if before.is_none_or(|(_, before)| !Arc::ptr_eq(before, json)) {
-            tell(&id, Some(json));
+        let known = before.next_if(|other| other.id == row.id);
+        if known.is_none_or(|known| !Arc::ptr_eq(&known.json, &row.json)) {
+            tell(&row.id, Some(&row.json));
         }
     }
-    old.for_each(|(gone, _)| tell(&gone, None));
+    before.for_each(|gone| tell(&gone.id, None));
 }

@@ -35,8 +35,8 @@ mod openapi;
 mod patient;
 mod peers;
 mod routes;
+mod serialized;
 mod server;
-mod written;
 
 pub use config::{Config, ConfigError};
 pub use openapi::document;

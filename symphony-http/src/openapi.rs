@@ -5,10 +5,11 @@ use axum::response::Response;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
-use symphony_core::status::{ExplanationStatus, IssueStatus, Status};
+use symphony_api::{
+    CommandReceipt, DeliveryReceipt, ErrorBody, ExplanationStatus, IssueExplanation, IssueStatus,
+    Status,
+};
 
-use crate::api::{IssueExplanation, Queued, Received};
-use crate::error::Envelope;
 use crate::routes::{Route, api};
 
 /// What a route answers when all is well.
@@ -40,8 +41,8 @@ impl Answer {
             Self::Issue => of::<IssueStatus>(types),
             Self::Explanation => of::<ExplanationStatus>(types),
             Self::IssueExplanation => of::<IssueExplanation>(types),
-            Self::Queued => of::<Queued>(types),
-            Self::Received => of::<Received>(types),
+            Self::Queued => of::<CommandReceipt>(types),
+            Self::Received => of::<DeliveryReceipt>(types),
             Self::Document => json!({"application/json": {"schema": {"type": "object"}}}),
             Self::Events => json!({"text/event-stream": {"schema": text}}),
             Self::Text => json!({"text/plain": {"schema": text}}),
@@ -79,7 +80,7 @@ pub fn document() -> Value {
         settings.contract = schemars::generate::Contract::Serialize;
     });
     let mut types = settings.into_generator();
-    let error = of::<Envelope>(&mut types);
+    let error = of::<ErrorBody>(&mut types);
     let mut paths = Map::new();
     for route in api() {
         let method = route.method.as_str().to_ascii_lowercase();

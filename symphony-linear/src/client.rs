@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -145,6 +145,5 @@ fn no_reply(no: NoReply, bounds: Bounds) -> LinearError {
 
 /// The wall clock. A clock before 1970 reads as 1970.
 pub(crate) fn wall() -> Wall {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Wall::from_unix_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    SystemTime::now().into()
 }

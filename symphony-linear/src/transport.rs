@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
+use symphony_core::failure::chain;
 use symphony_core::plain;
 use symphony_core::tracker::{TrackerError, TrackerErrorKind};
 
@@ -125,15 +126,4 @@ impl Transport for Http {
         }
         Ok(Reply { status, headers, body: body.freeze() })
     }
-}
-
-/// An error with its causes, in one line. reqwest's own says little.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

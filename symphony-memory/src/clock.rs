@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use symphony_core::time::Wall;
 
@@ -27,10 +27,7 @@ impl BoardClock {
     /// The machine's clock.
     #[must_use]
     pub fn system() -> Self {
-        Self::new(|| {
-            let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-            Wall::from_unix_millis(0) + since
-        })
+        Self::new(|| SystemTime::now().into())
     }
 
     /// A clock that shows `start` now and moves with tokio's, which a test can pause.

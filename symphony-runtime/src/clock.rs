@@ -1,6 +1,6 @@
 //! The two clocks, read in one place.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use symphony_core::time::{Mono, Now, Wall};
 use tokio::time::Instant;
@@ -56,8 +56,7 @@ impl Clock {
 
 /// The wall clock. A clock before 1970 reads as 1970.
 pub(crate) fn wall_now() -> Wall {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Wall::from_unix_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+    SystemTime::now().into()
 }
 
 #[cfg(test)]

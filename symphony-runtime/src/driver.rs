@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use symphony_api::NoticeText;
 use symphony_core::agent::AgentUpdate;
 use symphony_core::hooks::{Hook, HookContext};
 use symphony_core::orchestrator::{
@@ -283,8 +284,9 @@ impl Driver {
         let now = self.tools.clock.now().wall;
         for notice in step.notices {
             let live = notice.run.and_then(|run| self.runs.get(&run));
-            news::log(&notice, live.and_then(|live| live.session_id.as_deref()));
-            self.tools.recent.tell(now, &notice);
+            let text = NoticeText::from(&notice.what);
+            self.tools.recent.tell(now, &notice, &text);
+            news::log(&notice, text, live.and_then(|live| live.session_id.as_deref()));
             let _ = self.outlets.notices.send(Arc::new(notice));
         }
         for effect in step.effects {

@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
+use symphony_api::IssueStatus;
 use symphony_core::agent::AgentEvent;
-use symphony_core::orchestrator::{Command, Event, Notice};
+use symphony_core::orchestrator::{Command, Event, IssueName, Notice};
 use symphony_core::run::RunId;
 use symphony_core::snapshot::{Explanation, Snapshot, Unstarted};
-use symphony_core::status::{IssueStatus, Stage, UnstartedStatus};
 use symphony_core::webhook::Delivery;
 use symphony_core::{Identifier, IssueId, Settings};
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::deliveries::{Deliveries, NotReceived, Received};
 use crate::driver::{Inbox, Message};
-use crate::issue;
 use crate::notices::NoticeStream;
 use crate::recent::Recent;
 use crate::transcript::Transcripts;
@@ -197,7 +196,7 @@ impl Handle {
     #[must_use]
     pub fn find(&self, identifier: &Identifier) -> Option<IssueId> {
         let snapshot = self.last_snapshot();
-        let claimed = issue::claimed(&snapshot).map(|issue| (&issue.identifier, &issue.id));
+        let claimed = snapshot.claimed().map(|issue| (&issue.identifier, &issue.id));
         let unstarted = snapshot.candidates.first.iter().map(|row| (&row.identifier, &row.id));
         let known = claimed.chain(unstarted).find(|(name, _)| *name == identifier);
         known.map(|(_, id)| id.clone()).or_else(|| self.recent.find(identifier))
@@ -207,28 +206,21 @@ impl Handle {
     #[must_use]
     pub fn issue(&self, identifier: &Identifier) -> Option<IssueStatus> {
         let id = self.find(identifier)?;
-        let (events, runs) = self.recent.history(&id);
-        let settings = self.settings();
-        let mut status =
-            issue::status(&self.last_snapshot(), &settings, identifier, &id, events, runs);
-        status.logs = self.transcripts.of(identifier);
-        Some(status)
+        Some(self.issue_status(&IssueName { id, identifier: identifier.clone() }))
     }
 
     /// Everything that is known of a candidate, also of one that a snapshot does not name.
     #[must_use]
     pub fn candidate(&self, row: &Unstarted) -> IssueStatus {
-        let (events, runs) = self.recent.history(&row.id);
-        let snapshot = self.last_snapshot();
-        let mut status =
-            issue::status(&snapshot, &self.settings(), &row.identifier, &row.id, events, runs);
-        status.logs = self.transcripts.of(&row.identifier);
-        if status.status == Stage::Released {
-            if issue::may_start(row) {
-                status.status = Stage::Candidate;
-            }
-            status.unstarted = Some(UnstartedStatus::of(row, snapshot.now));
-        }
+        let name = IssueName { id: row.id.clone(), identifier: row.identifier.clone() };
+        self.issue_status(&name).or_candidate(row, self.last_snapshot().now)
+    }
+
+    fn issue_status(&self, name: &IssueName) -> IssueStatus {
+        let (snapshot, settings) = (self.last_snapshot(), self.settings());
+        let past = self.recent.history(&name.id);
+        let mut status = IssueStatus::new(&snapshot, name, past, &settings.workspace.root);
+        status.logs = self.transcripts.of(&name.identifier);
         status
     }
 

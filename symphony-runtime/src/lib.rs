@@ -51,7 +51,6 @@ mod given;
 mod handle;
 mod home;
 mod inspect;
-mod issue;
 mod loader;
 mod news;
 mod notices;

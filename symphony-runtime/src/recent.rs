@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use symphony_api::{IssueHistory, NoticeText, RunStatus, TimelineEntry};
 use symphony_core::agent::AgentEvent;
-use symphony_core::orchestrator::{Happened, IssueName, Notice, Outcome, RunEnd};
+use symphony_core::orchestrator::{Happened, IssueName, Notice};
 use symphony_core::run::RunId;
-use symphony_core::status::{RunStatus, TimelineEntry, Told};
 use symphony_core::time::Wall;
-use symphony_core::{Identifier, IssueId, plain, plain_start};
+use symphony_core::{Identifier, IssueId};
 
 /// How many events of an issue are kept.
 const EVENTS: usize = 200;
@@ -19,9 +19,6 @@ const RUNS: usize = 20;
 
 /// How many events in all: beyond it, the issue that was silent for longest is forgotten.
 const ALL: usize = 200_000;
-
-/// How much of a text is kept.
-const TEXT: usize = 500;
 
 /// The last events and runs of the latest issues.
 #[derive(Debug, Default)]
@@ -57,24 +54,16 @@ impl History {
 #[derive(Debug)]
 enum Happening {
     Agent(RunId, Arc<AgentEvent>),
-    Notice(Wall, Option<RunId>, Told),
+    Notice { at: Wall, run: Option<RunId>, code: &'static str, message: String },
 }
 
 impl Happening {
     fn to_entry(&self) -> TimelineEntry {
         match self {
-            Self::Agent(run, event) => TimelineEntry {
-                at: event.at,
-                event: plain(&event.name, TEXT),
-                message: plain_start(&event.summary, TEXT),
-                run: Some(run.to_string()),
-            },
-            Self::Notice(at, run, told) => TimelineEntry {
-                at: *at,
-                event: told.event.to_owned(),
-                message: told.message.clone(),
-                run: run.map(|run| run.to_string()),
-            },
+            Self::Agent(run, event) => TimelineEntry::of_agent(*run, event),
+            Self::Notice { at, run, code, message } => {
+                TimelineEntry::of_notice(*at, *run, code, message)
+            }
         }
     }
 }
@@ -93,10 +82,9 @@ impl Recent {
     }
 
     /// Something happened to an issue.
-    pub(crate) fn tell(&self, now: Wall, notice: &Notice) {
+    pub(crate) fn tell(&self, now: Wall, notice: &Notice, text: &NoticeText) {
         let Some(name) = &notice.issue else { return };
         let mut recent = self.lock();
-        let told = Told::of(&notice.what);
         let history = recent.issues.entry(name.id.clone()).or_insert_with(|| History {
             name: name.clone(),
             events: VecDeque::new(),
@@ -106,12 +94,7 @@ impl Recent {
         history.name.clone_from(name);
         match (&notice.what, notice.run) {
             (Happened::Started { attempt, .. }, Some(run)) => {
-                let (attempt, started_at) = (*attempt, now);
-                let (ended_at, outcome, error) = (None, None, None);
-                let run_id = run.to_string();
-                let begun =
-                    RunStatus { run: run_id, attempt, started_at, ended_at, outcome, error };
-                history.runs.push_back((run, begun));
+                history.runs.push_back((run, RunStatus::started(run, *attempt, now)));
                 let forgotten = (history.runs.len() > RUNS).then(|| history.runs.pop_front());
                 recent.runs.insert(run, name.id.clone());
                 if let Some(Some((oldest, _))) = forgotten {
@@ -121,15 +104,13 @@ impl Recent {
             (Happened::Ended { outcome, end, .. }, Some(run)) => {
                 let known = history.runs.iter_mut().rev().find(|(id, _)| *id == run);
                 if let Some((_, status)) = known {
-                    status.ended_at = Some(now);
-                    status.outcome = Some(outcome.to_string());
-                    // Once the issue is done, how the last turn ended is not an error.
-                    status.error = end_words(end).1.filter(|_| *outcome != Outcome::Done);
+                    status.end(*outcome, end, now);
                 }
             }
             _ => {}
         }
-        recent.push(&name.id, Happening::Notice(now, notice.run, told));
+        let (code, message) = (text.code, text.message().to_owned());
+        recent.push(&name.id, Happening::Notice { at: now, run: notice.run, code, message });
     }
 
     /// The last things an agent did in a run, oldest first.
@@ -152,11 +133,12 @@ impl Recent {
     }
 
     /// What happened to an issue and its runs, oldest first.
-    pub(crate) fn history(&self, issue: &IssueId) -> (Vec<TimelineEntry>, Vec<RunStatus>) {
+    pub(crate) fn history(&self, issue: &IssueId) -> IssueHistory {
         let recent = self.lock();
-        let Some(history) = recent.issues.get(issue) else { return Default::default() };
+        let Some(history) = recent.issues.get(issue) else { return IssueHistory::default() };
         let events = history.events.iter().map(Happening::to_entry).collect();
-        (events, history.runs.iter().map(|(_, run)| run.clone()).collect())
+        let runs = history.runs.iter().map(|(_, run)| run.clone()).collect();
+        IssueHistory { events, runs }
     }
 }
 
@@ -187,23 +169,18 @@ impl Issues {
     }
 }
 
-/// The worker's last word, and what went wrong.
-pub(crate) fn end_words(end: &RunEnd) -> (&'static str, Option<String>) {
-    match end {
-        RunEnd::Succeeded => ("succeeded", None),
-        RunEnd::Cancelled => ("cancelled", None),
-        RunEnd::Failed(failure) => ("failed", Some(plain(&failure.to_string(), TEXT))),
-        RunEnd::InputRequired { question } => ("input_required", Some(plain_start(question, TEXT))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
+    use symphony_core::orchestrator::{Outcome, RunEnd};
     use symphony_core::{Failure, FailureKind, StateName};
 
     use super::*;
+
+    fn tell(recent: &Recent, at: Wall, notice: &Notice) {
+        recent.tell(at, notice, &NoticeText::from(&notice.what));
+    }
 
     fn notice(issue: &str, number: u64, what: Happened) -> Notice {
         let name =
@@ -223,12 +200,12 @@ mod tests {
     fn rule_13_2_the_last_events_of_a_run_are_kept() {
         let recent = Recent::default();
         let run = RunId { boot: 1, number: 1 };
-        recent.tell(Wall::default(), &started("1", 1));
+        tell(&recent, Wall::default(), &started("1", 1));
         (0..EVENTS + 3).for_each(|name| recent.hear(run, &event(name)));
         let kept = recent.of(run);
         assert_eq!((kept.len(), kept[0].name.as_str()), (EVENTS, "3"));
         recent.hear(RunId { boot: 1, number: 2 }, &event(0));
-        assert_eq!(recent.history(&"1".into()).0.len(), EVENTS, "a run of nobody is nobody's");
+        assert_eq!(recent.history(&"1".into()).events.len(), EVENTS, "a run of nobody is nobody's");
     }
 
     #[test]
@@ -237,11 +214,11 @@ mod tests {
         let at = Wall::from_unix_millis;
         let end = RunEnd::Failed(Failure::new(FailureKind::Stalled, "silent\u{1b}"));
         let outcome = Outcome::Failed;
-        recent.tell(at(1), &started("1", 1));
+        tell(&recent, at(1), &started("1", 1));
         let took = Duration::from_secs(2);
-        recent.tell(at(2), &notice("1", 1, Happened::Ended { outcome, end, took }));
-        recent.tell(at(3), &started("1", 2));
-        let (events, runs) = recent.history(&"1".into());
+        tell(&recent, at(2), &notice("1", 1, Happened::Ended { outcome, end, took }));
+        tell(&recent, at(3), &started("1", 2));
+        let IssueHistory { events, runs } = recent.history(&"1".into());
         let names: Vec<&str> = events.iter().map(|entry| entry.event.as_str()).collect();
         assert_eq!(names, ["run_started", "run_failed", "run_started"]);
         assert_eq!(runs.len(), 2);
@@ -257,7 +234,7 @@ mod tests {
         let recent = Recent::default();
         let issues = ALL / EVENTS + 2;
         for issue in 0..issues as u64 {
-            recent.tell(Wall::default(), &started(&issue.to_string(), issue));
+            tell(&recent, Wall::default(), &started(&issue.to_string(), issue));
             let run = RunId { boot: 1, number: issue };
             (0..EVENTS).for_each(|name| recent.hear(run, &event(name)));
         }
@@ -272,14 +249,15 @@ mod tests {
     #[test]
     fn an_issue_that_is_worked_on_is_forgotten_last() {
         let recent = Recent::default();
-        recent.tell(Wall::default(), &started("live", 0));
+        tell(&recent, Wall::default(), &started("live", 0));
         for issue in 1..=(ALL / EVENTS + 2) as u64 {
-            recent.tell(Wall::default(), &started(&issue.to_string(), issue));
+            tell(&recent, Wall::default(), &started(&issue.to_string(), issue));
             let run = RunId { boot: 1, number: issue };
             (0..EVENTS).for_each(|name| recent.hear(run, &event(name)));
             let (outcome, end) = (Outcome::Succeeded, RunEnd::Succeeded);
             let took = Duration::from_secs(1);
-            recent.tell(
+            tell(
+                &recent,
                 Wall::default(),
                 &notice(&issue.to_string(), issue, Happened::Ended { outcome, end, took }),
             );
@@ -292,8 +270,8 @@ mod tests {
     #[test]
     fn the_runs_of_an_issue_are_bounded() {
         let recent = Recent::default();
-        (0..100).for_each(|number| recent.tell(Wall::default(), &started("1", number)));
-        assert_eq!(recent.history(&"1".into()).1.len(), RUNS);
+        (0..100).for_each(|number| tell(&recent, Wall::default(), &started("1", number)));
+        assert_eq!(recent.history(&"1".into()).runs.len(), RUNS);
         assert_eq!(recent.lock().runs.len(), RUNS);
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use symphony_core::failure::chain;
 use symphony_core::hooks::{Hook, HookContext, HookError, WorkspaceHooks};
 use symphony_core::settings::HookSettings;
 use symphony_host::{
@@ -119,15 +120,10 @@ fn failed(hook: Hook, error: RunError) -> HookError {
             let millis = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
             HookError::TimedOut { hook, millis, output }
         }
-        RunError::Start(error) => {
-            let cause = std::error::Error::source(&error);
-            let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-            let message = format!("{error}{cause}");
-            if error.is_exhausted() {
-                return HookError::MachineExhausted { hook, message };
-            }
-            HookError::NotStarted { hook, message }
+        RunError::Start(error) if error.is_exhausted() => {
+            HookError::MachineExhausted { hook, message: chain(&error) }
         }
+        RunError::Start(error) => HookError::NotStarted { hook, message: chain(&error) },
         other => HookError::Failed { hook, status: other.to_string(), output: String::new() },
     }
 }

@@ -10,7 +10,6 @@ use tracing::field::Empty;
 use tracing::{Span, error_span};
 
 use crate::plain::safe;
-use crate::recent::end_words;
 
 /// The spans of one run: cheap to clone.
 #[derive(Clone, Debug)]
@@ -120,5 +119,15 @@ fn named(phase: Phase, run: &Span) -> Span {
         Phase::InitializingSession => error_span!(parent: run, "initializing_session"),
         Phase::StreamingTurn => error_span!(parent: run, "streaming_turn"),
         Phase::Finishing => error_span!(parent: run, "finishing"),
+    }
+}
+
+/// The worker's last word, and what went wrong.
+fn end_words(end: &RunEnd) -> (&'static str, Option<String>) {
+    match end {
+        RunEnd::Succeeded => ("succeeded", None),
+        RunEnd::Cancelled => ("cancelled", None),
+        RunEnd::Failed(failure) => ("failed", Some(safe(failure))),
+        RunEnd::InputRequired { question } => ("input_required", Some(safe(question))),
     }
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use notify::event::{AccessKind, AccessMode};
 use notify::{EventKind, RecursiveMode, Watcher};
+use symphony_core::failure::chain;
 use symphony_core::orchestrator::{Event, Generation};
 use symphony_core::problem::{Problem, ProblemKind};
 use symphony_host::Host;
@@ -145,9 +146,7 @@ impl Watch {
         if self.loader.disk.held(root.path()).is_none() {
             let adopted = self.home.adopt(self.host.as_ref(), root).await;
             adopted.map_err(|error| {
-                let cause = std::error::Error::source(&error);
-                let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-                vec![root_problem(format!("cannot use the new root: {error}{cause}"))]
+                vec![root_problem(format!("cannot use the new root: {}", chain(&error)))]
             })?;
             self.loader.disk.hold(root);
         }

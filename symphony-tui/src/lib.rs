@@ -1,7 +1,7 @@
 //! Symphony's dashboard in a terminal (contract 13.4).
 //!
-//! It draws the shapes of the API, [`Status`](symphony_core::status::Status) and
-//! [`IssueStatus`](symphony_core::status::IssueStatus), and speaks to a [`Source`]: a service in
+//! It draws the shapes of the API, [`Status`](symphony_api::Status) and
+//! [`IssueStatus`](symphony_api::IssueStatus), and speaks to a [`Source`]: a service in
 //! this process, or one far away. Nobody waits for it: [`Dashboard`] has a thread of its own, and
 //! a terminal that stands still or goes away is its problem alone.
 

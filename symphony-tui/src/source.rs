@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use symphony_core::status::{IssueStatus, Status};
+use symphony_api::{IssueStatus, Status};
 use symphony_core::time::Wall;
 
 /// A service, here or elsewhere.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use symphony_core::status::IssueStatus;
+use symphony_api::IssueStatus;
 use symphony_core::time::Wall;
 use symphony_tui::{Dashboard, Left, Lines, Link, Look, Options, Owner, Refused, Seen, Source};
 

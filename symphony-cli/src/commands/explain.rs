@@ -6,26 +6,17 @@ use std::process::ExitCode;
 
 use anstream::{eprintln, stdout};
 use anstyle::Style;
-use anyhow::{Context as _, bail};
-use serde::Deserialize;
+use anyhow::bail;
+use symphony_api::UnstartedStatus;
+use symphony_api::client::{ApiClient, ApiError};
 use symphony_core::plain;
-use symphony_core::status::{ExplanationStatus, Stage, UnstartedStatus};
 use symphony_runtime::{DryRun, inspect};
 
 use crate::args::ExplainArgs;
-use crate::remote::{self, Client, Problem};
-use crate::{adapters, report, table};
+use crate::{adapters, remote, report, table};
 
 /// How much of a text is shown.
 const LONGEST: usize = 500;
-
-/// What `GET /api/v1/explain/<identifier>` answers.
-#[derive(Deserialize)]
-struct IssueExplanation {
-    issue_identifier: String,
-    status: Stage,
-    message: String,
-}
 
 pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     if matches!(args.issue.as_deref(), Some("" | "." | "..")) {
@@ -35,16 +26,17 @@ pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         return rehearse(args);
     }
     let given = args.service.url();
-    let why = match remote::find(given, &args.workflow).and_then(Client::new) {
-        Ok(client) => {
-            let asked = super::tokio()?.block_on(ask(&client, args.issue.as_deref()))?;
-            match asked {
-                Ok(code) => return Ok(code),
-                Err(Problem::Unreachable(why)) => why,
-                Err(problem) => return Err(problem.into()),
+    let client = remote::find(given, &args.workflow).and_then(|at| Ok(ApiClient::new(at)?));
+    let why = match client {
+        Ok(client) => match super::tokio()?.block_on(ask(&client, args.issue.as_deref())) {
+            Ok(said) => {
+                stdout().lock().write_all(&said)?;
+                return Ok(ExitCode::SUCCESS);
             }
-        }
-        Err(error) => error.to_string(),
+            Err(ApiError::Unreachable(why)) => why,
+            Err(error) => return Err(remote::with_advice(error)),
+        },
+        Err(error) => format!("{error:#}"),
     };
     if given.is_some() {
         bail!("{why}");
@@ -53,34 +45,25 @@ pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     rehearse(args)
 }
 
-/// Asks a service, and tells what it says.
-async fn ask(client: &Client, issue: Option<&str>) -> anyhow::Result<Result<ExitCode, Problem>> {
-    let strange = || format!("{} answers something else than an explanation", client.address());
-    let mut out = stdout().lock();
+/// Asks a service, and returns what it says as text.
+async fn ask(client: &ApiClient, issue: Option<&str>) -> Result<Vec<u8>, ApiError> {
+    let mut out = Vec::new();
     let Some(issue) = issue else {
-        let body = match client.get(&["explain"]).await {
-            Ok(body) => body,
-            Err(problem) => return Ok(Err(problem)),
-        };
-        let explained: ExplanationStatus = serde_json::from_slice(&body).with_context(strange)?;
-        writeln!(out, "{}", plain(&explained.verdict.message, LONGEST))?;
-        tell_unstarted(&mut out, &explained.unstarted)?;
-        return Ok(Ok(ExitCode::SUCCESS));
+        let explained = client.explanation().await?;
+        let _ = writeln!(out, "{}", plain(&explained.verdict.message, LONGEST));
+        let _ = tell_unstarted(&mut out, &explained.unstarted);
+        return Ok(out);
     };
-    let mut body = client.get(&["explain", issue]).await;
+    let mut explained = client.issue_explanation(issue).await;
     // As people type it.
     let upper = issue.to_uppercase();
-    if matches!(body, Err(Problem::Refused { status: 404, .. })) && upper != issue {
-        body = client.get(&["explain", &upper]).await;
+    if matches!(explained, Err(ApiError::Refused { status: 404, .. })) && upper != issue {
+        explained = client.issue_explanation(&upper).await;
     }
-    let body = match body {
-        Ok(body) => body,
-        Err(problem) => return Ok(Err(problem)),
-    };
-    let explained: IssueExplanation = serde_json::from_slice(&body).with_context(strange)?;
+    let explained = explained?;
     let (name, stage) = (plain(&explained.issue_identifier, 60), explained.status.as_str());
-    writeln!(out, "{name} ({stage}): {}", plain(&explained.message, LONGEST))?;
-    Ok(Ok(ExitCode::SUCCESS))
+    let _ = writeln!(out, "{name} ({stage}): {}", plain(&explained.message, LONGEST));
+    Ok(out)
 }
 
 /// Reads the tracker once and tells what a service would do that was started now.
@@ -110,7 +93,7 @@ fn tell_one(dry_run: &DryRun, issue: &str) -> anyhow::Result<ExitCode> {
     let mut rest = dry_run.explanation.unstarted.iter();
     match rest.find(|row| is_it(row.id.as_str(), row.identifier.as_str())) {
         Some(row) => {
-            let row = UnstartedStatus::of(row, dry_run.now);
+            let row = UnstartedStatus::new(row, dry_run.now);
             writeln!(out, "{}: {}", plain(&row.issue_identifier, 60), row.message)?;
             Ok(ExitCode::SUCCESS)
         }
@@ -142,7 +125,7 @@ fn tell_all(dry_run: &DryRun, workflow: &Path) -> anyhow::Result<ExitCode> {
         table::write(&mut out, &["ISSUE", "STATE", "TITLE"], &starts.collect::<Vec<_>>())?;
     }
     let rest = dry_run.explanation.unstarted.iter();
-    let rest: Vec<_> = rest.map(|row| UnstartedStatus::of(row, dry_run.now)).collect();
+    let rest: Vec<_> = rest.map(|row| UnstartedStatus::new(row, dry_run.now)).collect();
     tell_unstarted(&mut out, &rest)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -6,22 +6,22 @@ use std::process::ExitCode;
 use anstream::stdout;
 use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
+use symphony_api::client::ApiClient;
+use symphony_api::{Status, Summary};
 use symphony_core::plain;
-use symphony_core::status::{Status, Summary};
 use symphony_core::time::Wall;
 use symphony_tui::text::{count, since, until};
 use symphony_tui::{phase, problems};
 
 use crate::args::StatusArgs;
-use crate::remote::{self, Client, Problem};
-use crate::table;
+use crate::{remote, table};
 
 /// How much of a text is shown.
 const LONGEST: usize = 500;
 
 pub(crate) fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
-    let client = Client::new(remote::find(args.service.url(), &args.workflow)?)?;
-    let body = super::tokio()?.block_on(client.get(&["state"])).map_err(Problem::with_advice)?;
+    let client = ApiClient::new(remote::find(args.service.url(), &args.workflow)?)?;
+    let body = super::tokio()?.block_on(client.get(&["state"])).map_err(remote::with_advice)?;
     let mut out = stdout().lock();
     if args.json {
         out.write_all(&body)?;
@@ -91,16 +91,16 @@ fn tell_lists(out: &mut impl Write, status: &Status, now: Wall) -> io::Result<()
     let running = status.running.iter().map(|row| {
         let turns = format!("{}/{}", row.turn_count, row.max_turns);
         let age = since(now, row.started_at);
-        let (name, phase) = (row.issue_identifier.clone(), phase(row).to_owned());
+        let (name, phase) = (row.issue.identifier.clone(), phase(row).to_owned());
         let tokens = count(row.tokens.total_tokens);
         vec![
             name,
-            row.state.clone(),
+            row.issue.state.clone(),
             phase,
             turns,
             age,
             tokens,
-            row.title.clone(),
+            row.issue.title.clone(),
             row.last_message.clone(),
         ]
     });
@@ -109,7 +109,14 @@ fn tell_lists(out: &mut impl Write, status: &Status, now: Wall) -> io::Result<()
     let waiting = status.retrying.iter().map(|row| {
         let due = row.due_at.map_or_else(|| "now".to_owned(), |due| until(now, due));
         let (attempt, why) = (row.attempt.to_string(), row.error.clone().unwrap_or_default());
-        vec![row.issue_identifier.clone(), row.state.clone(), attempt, due, row.title.clone(), why]
+        vec![
+            row.issue.identifier.clone(),
+            row.issue.state.clone(),
+            attempt,
+            due,
+            row.issue.title.clone(),
+            why,
+        ]
     });
     let columns = ["ISSUE", "STATE", "ATTEMPT", "DUE IN", "TITLE", "WHY"];
     list("Waiting", &columns, &waiting.collect::<Vec<_>>())?;
@@ -117,7 +124,13 @@ fn tell_lists(out: &mut impl Write, status: &Status, now: Wall) -> io::Result<()
         let needs = row.question.as_ref().map(|question| format!("asks: {question}"));
         let needs = needs.unwrap_or_else(|| "stopped by an operator".to_owned());
         let since = since(now, row.since);
-        vec![row.issue_identifier.clone(), row.state.clone(), since, row.title.clone(), needs]
+        vec![
+            row.issue.identifier.clone(),
+            row.issue.state.clone(),
+            since,
+            row.issue.title.clone(),
+            needs,
+        ]
     });
     let columns = ["ISSUE", "STATE", "SINCE", "TITLE", "NEEDS"];
     list("Blocked", &columns, &blocked.collect::<Vec<_>>())?;

@@ -4,29 +4,30 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
+use symphony_api::client::ApiClient;
 use symphony_core::settings::ObservabilitySettings;
 use symphony_tui::{Dashboard, Left, Lines, Options, Owner};
 
 use super::dashboard;
 use super::signals::Signals;
 use crate::args::TopArgs;
-use crate::remote::{self, Client, Problem, Remote};
+use crate::remote::{self, Remote};
 
 pub(crate) fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
     let address = remote::find(args.service.url(), &args.workflow)?;
     if !dashboard::is_able() {
         bail!("this is no terminal that could show a dashboard; `symphony status` prints lines");
     }
-    let client = Client::new(address)?;
+    let client = ApiClient::new(address)?;
     let runtime = super::tokio()?;
     let done = runtime.block_on(look(client));
     runtime.shutdown_background();
     done
 }
 
-async fn look(client: Client) -> anyhow::Result<ExitCode> {
+async fn look(client: ApiClient) -> anyhow::Result<ExitCode> {
     // Who is not there now is told so, and not looked for.
-    client.get(&["state"]).await.map_err(Problem::with_advice)?;
+    client.get(&["state"]).await.map_err(remote::with_advice)?;
     let mut signals = Signals::new()?;
     let pace = ObservabilitySettings::default();
     let lines = Lines::default();

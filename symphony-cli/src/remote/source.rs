@@ -5,20 +5,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::fmt::rfc2822::DateTimeParser;
-use reqwest::header::{DATE, HeaderMap};
-use symphony_core::status::IssueStatus;
+use symphony_api::IssueStatus;
+use symphony_api::client::{ApiClient, ApiError, Applied, MergedState};
 use symphony_core::time::Wall;
 use symphony_tui::{Command, Lines, Link, Refused, Seen, Source};
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::events::Events;
-use super::state::{Applied, State};
-use super::{Client, Problem};
 use crate::local::wall_now;
-
-/// A service shows that it lives more often than this.
-const SILENCE: Duration = Duration::from_secs(45);
 
 /// How long it takes until it is looked for again: first, and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
@@ -29,7 +23,7 @@ const SAME_CLOCK_MS: i64 = 2_000;
 /// A service elsewhere.
 #[derive(Debug)]
 pub(crate) struct Remote {
-    client: Client,
+    client: ApiClient,
     shared: Arc<Shared>,
     _feed: AbortOnDropHandle<()>,
 }
@@ -43,7 +37,7 @@ struct Shared {
 
 #[derive(Debug)]
 struct Known {
-    state: State,
+    state: MergedState,
     link: Link,
     /// By how much its clock is ahead of ours.
     ahead_ms: i64,
@@ -51,8 +45,8 @@ struct Known {
 
 impl Remote {
     /// Begins to listen; what happens there goes into these lines.
-    pub(crate) fn new(client: Client, lines: Lines) -> Self {
-        let known = Known { state: State::default(), link: Link::Connecting, ahead_ms: 0 };
+    pub(crate) fn new(client: ApiClient, lines: Lines) -> Self {
+        let known = Known { state: MergedState::default(), link: Link::Connecting, ahead_ms: 0 };
         let shared = Arc::new(Shared { known: Mutex::new(known), changed: Notify::new(), lines });
         let feed = tokio::spawn(listen(client.clone(), Arc::clone(&shared)));
         Self { client, shared, _feed: AbortOnDropHandle::new(feed) }
@@ -71,7 +65,7 @@ impl Shared {
 }
 
 /// Listens for ever.
-async fn listen(client: Client, shared: Arc<Shared>) {
+async fn listen(client: ApiClient, shared: Arc<Shared>) {
     let mut last_seen = None;
     let mut again = AGAIN.0;
     loop {
@@ -87,42 +81,39 @@ async fn listen(client: Client, shared: Arc<Shared>) {
 }
 
 /// Takes in one stream of events until it breaks.
-async fn hear(client: &Client, shared: &Shared, last_seen: &mut Option<String>) -> Problem {
-    let mut response = match client.events(last_seen.as_deref()).await {
-        Ok(response) => response,
-        Err(problem) => return problem,
+async fn hear(client: &ApiClient, shared: &Shared, last_seen: &mut Option<String>) -> ApiError {
+    let mut stream = match client.events(last_seen.as_deref()).await {
+        Ok(stream) => stream,
+        Err(error) => return error,
     };
-    let address = client.address().to_string();
-    if let Some(ahead) = ahead(response.headers()) {
+    if let Some(ahead) = stream.date().and_then(ahead) {
         shared.lock().ahead_ms = ahead;
     }
-    let mut events = Events::default();
     loop {
-        let chunk = match tokio::time::timeout(SILENCE, response.chunk()).await {
-            Ok(Ok(Some(chunk))) => chunk,
-            Ok(_) => return Problem::Unreachable(format!("{address} has closed the connection")),
-            Err(_) => return Problem::Unreachable(format!("{address} has fallen silent")),
+        let events = match stream.next().await {
+            Ok(events) => events,
+            Err(error) => return error,
         };
-        let strange = || Problem::Strange(format!("{address} tells something else than a state"));
-        let Ok(came) = events.feed(&chunk) else { return strange() };
-        for event in came {
-            let mut known = shared.lock();
-            match known.state.apply(&event) {
-                Ok(Applied::Told(text)) => {
+        for event in events {
+            match shared.lock().state.apply(&event) {
+                Ok(Applied::Notice(notice)) => {
                     let now = wall_now().to_string();
-                    shared.lines.push(&format!("{} {text}", now.get(11..19).unwrap_or_default()));
+                    let time = now.get(11..19).unwrap_or_default();
+                    shared.lines.push(&format!("{time} {notice}"));
                 }
-                Ok(Applied::Changed | Applied::Unknown) => {}
+                Ok(_) => {}
                 Err(_) => {
                     *last_seen = None; // all of it, the next time
-                    return strange();
+                    let address = client.address();
+                    let why = format!("{address} tells something else than a state");
+                    return ApiError::Unexpected(why);
                 }
             }
             *last_seen = event.id.or(last_seen.take());
         }
-        // Also a comment shows that it is there.
+        // Also a heartbeat shows that the service is there.
         let mut known = shared.lock();
-        if known.state.status.is_some() {
+        if known.state.status().is_some() {
             known.link = Link::Live;
         }
         drop(known);
@@ -131,15 +122,14 @@ async fn hear(client: &Client, shared: &Shared, last_seen: &mut Option<String>) 
 }
 
 /// By how much the clock there is ahead of ours, in milliseconds.
-fn ahead(headers: &HeaderMap) -> Option<i64> {
-    let date = headers.get(DATE)?.to_str().ok()?;
+fn ahead(date: &str) -> Option<i64> {
     let there = DateTimeParser::new().parse_timestamp(date).ok()?.as_millisecond();
     let ahead = there.saturating_sub(wall_now().as_unix_millis());
     Some(if ahead.abs() < SAME_CLOCK_MS { 0 } else { ahead })
 }
 
-fn refused(problem: &Problem) -> Refused {
-    Refused::new(&problem.to_string())
+fn refused(error: &ApiError) -> Refused {
+    Refused::new(&error.to_string())
 }
 
 #[async_trait]
@@ -148,7 +138,7 @@ impl Source for Remote {
         let known = self.shared.lock();
         let clock = wall_now().as_unix_millis().saturating_add(known.ahead_ms);
         Seen {
-            status: known.state.status.clone(),
+            status: known.state.status().cloned(),
             link: known.link.clone(),
             clock: Wall::from_unix_millis(clock),
         }
@@ -159,9 +149,7 @@ impl Source for Remote {
     }
 
     async fn issue(&self, identifier: &str) -> Result<IssueStatus, Refused> {
-        let body = self.client.get(&[identifier]).await.map_err(|problem| refused(&problem))?;
-        serde_json::from_slice(&body)
-            .map_err(|error| Refused::new(&format!("the answer cannot be read: {error}")))
+        self.client.issue(identifier).await.map_err(|error| refused(&error))
     }
 
     async fn command(&self, command: &Command) -> Result<(), Refused> {
@@ -172,26 +160,18 @@ impl Source for Remote {
             Command::Stop(issue) => self.client.post(&[issue, "stop"]).await,
             Command::Retry(issue) => self.client.post(&[issue, "retry"]).await,
         };
-        done.map_err(|problem| refused(&problem))
+        done.map_err(|error| refused(&error))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use reqwest::header::HeaderValue;
-
     use super::*;
 
     #[test]
     fn the_time_there_is_taken_from_its_answer() {
-        let with = |date: &'static str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(DATE, HeaderValue::from_static(date));
-            ahead(&headers)
-        };
-        assert_eq!(with("yesterday"), None);
-        let far = with("Tue, 15 Nov 1994 08:12:31 GMT").unwrap();
+        assert_eq!(ahead("yesterday"), None);
+        let far = ahead("Tue, 15 Nov 1994 08:12:31 GMT").unwrap();
         assert!(far < -900_000_000_000, "{far}");
-        assert_eq!(ahead(&HeaderMap::new()), None);
     }
 }

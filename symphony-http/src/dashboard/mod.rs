@@ -15,16 +15,16 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use serde::Deserialize;
+use symphony_api::IssueStatus;
 use symphony_core::orchestrator::Notice;
 use symphony_core::snapshot::Snapshot;
-use symphony_core::status::IssueStatus;
 
 use crate::api::{self, Named, last_seen, wall_now, with_type};
 use crate::error::Error;
 use crate::hub::{Event, Feed};
 use crate::peers::Peer;
 use crate::routes::App;
-use crate::written::to_string;
+use crate::serialized::to_string;
 
 pub(crate) use chart::Chart;
 use pieces::{Clock, Pieces, grouped, name_of, path_of, words};

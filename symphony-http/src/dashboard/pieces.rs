@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use askama::Template;
+use symphony_api::{BlockedStatus, RetryStatus, RunningStatus, Summary, UnstartedStatus, obstacle};
 use symphony_core::orchestrator::Phase;
 use symphony_core::plain;
 use symphony_core::snapshot::Snapshot;
-use symphony_core::status::{
-    BlockedStatus, RetryStatus, RunningStatus, Summary, UnstartedStatus, obstacle,
-};
 use symphony_core::time::Wall;
 
 use super::Chart;
@@ -180,14 +178,14 @@ struct PollingPiece<'a> {
 
 impl Pieces {
     pub(super) fn render(snapshot: &Snapshot, chart: &Chart, clock: Clock, q: &str) -> Self {
-        let summary = Summary::of(snapshot);
+        let summary = Summary::from(snapshot);
         let overdue = snapshot.running.iter().filter(|row| row.stop_overdue);
         let (bars, per_minute) = chart.bars();
         let running = snapshot.running.iter().filter(|row| {
             let issue = &row.issue;
             matches(q, &[issue.identifier.as_str(), &issue.title, issue.state.as_str()])
         });
-        let (running, running_more) = shown(running.map(RunningStatus::of));
+        let (running, running_more) = shown(running.map(RunningStatus::from));
         let mut waiting: Vec<_> = snapshot
             .waiting
             .iter()
@@ -198,13 +196,13 @@ impl Pieces {
             .collect();
         waiting.sort_by_key(|row| row.until);
         let why = obstacle(snapshot);
-        let waiting = waiting.into_iter().map(|row| RetryStatus::of(row, snapshot.now, why));
+        let waiting = waiting.into_iter().map(|row| RetryStatus::new(row, snapshot.now, why));
         let (waiting, waiting_more) = shown(waiting);
         let blocked = snapshot.blocked.iter().filter(|row| {
             let issue = &row.issue;
             matches(q, &[issue.identifier.as_str(), &issue.title, issue.state.as_str()])
         });
-        let (blocked, blocked_more) = shown(blocked.map(BlockedStatus::of));
+        let (blocked, blocked_more) = shown(blocked.map(BlockedStatus::from));
         let candidates = summary.candidates.first.iter();
         let candidates =
             candidates.filter(|row| matches(q, &[&row.issue_identifier, &row.message]));

@@ -11,9 +11,9 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use symphony_api::Logs;
 use symphony_core::redact::Redactor;
 use symphony_core::run::RunId;
-use symphony_core::status::{Logs, SessionLog};
 use symphony_core::time::Wall;
 use symphony_core::transcript::{Direction, Transcript};
 use symphony_core::{Identifier, WorkspaceKey};
@@ -93,13 +93,8 @@ impl Transcripts {
         let key = WorkspaceKey::derive(identifier.as_str());
         let (Some(kept), Ok(key)) = (&self.0, key) else { return Logs::default() };
         let index = lock(&kept.index);
-        let runs = index.of(&key).into_iter().rev().enumerate();
-        let to_log = |(age, (run, path)): (usize, (RunId, PathBuf))| SessionLog {
-            label: if age == 0 { "latest".to_owned() } else { run.to_string() },
-            path: path.display().to_string(),
-            url: None,
-        };
-        Logs { codex_session_logs: runs.map(to_log).collect() }
+        let files = index.of(&key).into_iter().rev();
+        files.map(|(run, path)| (run, path.display().to_string())).collect()
     }
 
     /// Waits until all is written, but not for ever.

@@ -1,6 +1,6 @@
 //! The four lists, what of them passes the filter, and the row that is chosen in each.
 
-use symphony_core::status::Status;
+use symphony_api::{IssueHead, Status};
 
 /// One of the lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,16 +67,21 @@ impl List {
 
     /// The names of a row: the tracker's, and people's.
     pub(crate) fn names(self, status: &Status, at: usize) -> Option<(&str, &str)> {
-        macro_rules! names {
-            ($rows:expr) => {
-                $rows.get(at).map(|row| (row.issue_id.as_str(), row.issue_identifier.as_str()))
-            };
+        if let Self::Unstarted = self {
+            let row = status.summary.candidates.first.get(at)?;
+            return Some((&row.issue_id, &row.issue_identifier));
         }
+        let head = self.head(status, at)?;
+        Some((&head.id, &head.identifier))
+    }
+
+    /// What a row of a long list tells of its issue.
+    fn head(self, status: &Status, at: usize) -> Option<&IssueHead> {
         match self {
-            Self::Running => names!(status.running),
-            Self::Waiting => names!(status.retrying),
-            Self::Blocked => names!(status.blocked),
-            Self::Unstarted => names!(status.summary.candidates.first),
+            Self::Running => status.running.get(at).map(|row| &row.issue),
+            Self::Waiting => status.retrying.get(at).map(|row| &row.issue),
+            Self::Blocked => status.blocked.get(at).map(|row| &row.issue),
+            Self::Unstarted => None,
         }
     }
 
@@ -88,18 +93,11 @@ impl List {
             return all.collect();
         }
         let has = |text: &str| text.to_lowercase().contains(&wanted);
-        let passes = |at: &usize| match self {
-            Self::Running => status.running.get(*at).is_some_and(|row| {
-                has(&row.issue_identifier) || has(&row.title) || has(&row.state)
-            }),
-            Self::Waiting => status.retrying.get(*at).is_some_and(|row| {
-                has(&row.issue_identifier) || has(&row.title) || has(&row.state)
-            }),
-            Self::Blocked => status.blocked.get(*at).is_some_and(|row| {
-                has(&row.issue_identifier) || has(&row.title) || has(&row.state)
-            }),
-            Self::Unstarted => (status.summary.candidates.first.get(*at))
+        let passes = |at: &usize| match (self, self.head(status, *at)) {
+            (_, Some(head)) => has(&head.identifier) || has(&head.title) || has(&head.state),
+            (Self::Unstarted, None) => (status.summary.candidates.first.get(*at))
                 .is_some_and(|row| has(&row.issue_identifier) || has(&row.message)),
+            _ => false,
         };
         all.filter(passes).collect()
     }

@@ -5,8 +5,8 @@ mod lists;
 
 use std::sync::Arc;
 
+use symphony_api::{IssueStage, IssueStatus, Status};
 use symphony_core::plain;
-use symphony_core::status::{IssueStatus, Stage, Status};
 use symphony_core::time::Wall;
 
 use crate::keys::Key;
@@ -298,22 +298,22 @@ impl App {
     }
 
     /// Where the issue that keys are about stands.
-    fn stage(&self) -> Option<Stage> {
+    fn stage(&self) -> Option<IssueStage> {
         if let View::Issue(view) = &self.view {
             return view.status.as_ref()?.as_ref().ok().map(|issue| issue.status);
         }
         Some(match self.list {
-            List::Running => Stage::Running,
-            List::Waiting => Stage::Retrying,
-            List::Blocked => Stage::Blocked,
-            List::Unstarted => Stage::Candidate,
+            List::Running => IssueStage::Running,
+            List::Waiting => IssueStage::Retrying,
+            List::Blocked => IssueStage::Blocked,
+            List::Unstarted => IssueStage::Candidate,
         })
     }
 
     fn stop(&mut self) -> Option<Wish> {
         let identifier = self.chosen()?;
         match self.stage()? {
-            Stage::Running | Stage::Retrying | Stage::Checking => {
+            IssueStage::Running | IssueStage::Retrying | IssueStage::Checking => {
                 self.asking = Asking::Really(Command::Stop(identifier));
             }
             _ => self.say(&identifier, "neither runs nor waits, so there is nothing to stop"),
@@ -324,7 +324,7 @@ impl App {
     fn retry(&mut self) -> Option<Wish> {
         let identifier = self.chosen()?;
         match self.stage()? {
-            Stage::Retrying | Stage::Blocked => {
+            IssueStage::Retrying | IssueStage::Blocked => {
                 return Some(Wish::Tell(Command::Retry(identifier)));
             }
             _ => self.say(&identifier, "neither waits nor is blocked: nothing to try again"),

@@ -4,8 +4,8 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
+use symphony_api::{IssueStatus, RunStatus, RunningStatus, TimelineEntry};
 use symphony_core::plain;
-use symphony_core::status::{IssueStatus, RunStatus, RunningStatus, TimelineEntry};
 use symphony_core::time::Wall;
 
 use super::lists::phase;

@@ -4,9 +4,9 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
+use symphony_api::{BlockedStatus, RetryStatus, RunningStatus, Status, UnstartedStatus};
 use symphony_core::orchestrator::Phase;
 use symphony_core::plain;
-use symphony_core::status::{BlockedStatus, RetryStatus, RunningStatus, Status, UnstartedStatus};
 use symphony_core::time::Wall;
 
 use super::look::Look;
@@ -213,14 +213,14 @@ fn running(row: &RunningStatus, now: Wall, look: Look) -> (Vec<String>, Style) {
         (_, _) => row.last_message.clone(),
     };
     let cells = vec![
-        name(&row.issue_identifier),
-        row.state.clone(),
+        name(&row.issue.identifier),
+        row.issue.state.clone(),
         phase(row).to_owned(),
         format!("{}/{}", row.turn_count, row.max_turns),
         since(now, row.started_at),
         count(row.tokens.total_tokens),
         last,
-        row.title.clone(),
+        row.issue.title.clone(),
     ];
     let style = if row.stop_overdue { look.bad() } else { Style::new() };
     (cells, style)
@@ -250,7 +250,14 @@ fn waiting(row: &RetryStatus, now: Wall) -> (Vec<String>, Style) {
     }
     let attempt = row.attempt.to_string();
     (
-        vec![name(&row.issue_identifier), row.state.clone(), attempt, due, why, row.title.clone()],
+        vec![
+            name(&row.issue.identifier),
+            row.issue.state.clone(),
+            attempt,
+            due,
+            why,
+            row.issue.title.clone(),
+        ],
         Style::new(),
     )
 }
@@ -261,8 +268,13 @@ fn blocked(row: &BlockedStatus, now: Wall, look: Look) -> (Vec<String>, Style) {
         None => "stopped by an operator; t tries again".to_owned(),
     };
     let since = since(now, row.since);
-    let cells =
-        vec![name(&row.issue_identifier), row.state.clone(), since, needs, row.title.clone()];
+    let cells = vec![
+        name(&row.issue.identifier),
+        row.issue.state.clone(),
+        since,
+        needs,
+        row.issue.title.clone(),
+    ];
     (cells, look.attention())
 }
 

@@ -1,7 +1,7 @@
 //! What is wrong, in one line each: it stands above everything else.
 
+use symphony_api::Status;
 use symphony_core::plain;
-use symphony_core::status::Status;
 use symphony_core::time::Wall;
 
 use crate::app::App;
@@ -53,7 +53,7 @@ pub fn problems(status: &Status, now: Wall) -> Vec<String> {
         out.push(format!("the tracker refuses requests for {} s", held.div_ceil(1_000)));
     }
     for row in status.running.iter().filter(|row| row.stop_overdue) {
-        let name = plain(&row.issue_identifier, 60);
+        let name = plain(&row.issue.identifier, 60);
         out.push(format!("{name} was told to stop and is still there after its bound"));
     }
     if summary.paused {

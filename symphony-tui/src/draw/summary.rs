@@ -2,7 +2,7 @@
 
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use symphony_core::status::{PollingStatus, RateLimitsStatus, Status};
+use symphony_api::{PollingStatus, RateLimitsStatus, Status};
 use symphony_core::time::Wall;
 
 use super::look::Look;

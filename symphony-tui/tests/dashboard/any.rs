@@ -1,7 +1,7 @@
 //! Any state, on a terminal of any size.
 
 use proptest::prelude::*;
-use symphony_core::status::{BlockedStatus, RetryStatus, RunningStatus, Status};
+use symphony_api::Status;
 use symphony_core::time::Wall;
 use symphony_tui::{App, Key, Link, Look, Owner, Seen};
 
@@ -32,18 +32,24 @@ prop_compose! {
         for (at_row, name) in names.iter().enumerate() {
             let (id, identifier) = (format!("{at_row}"), name.clone());
             match at_row % 3 {
-                0 => state.running.push(RunningStatus {
-                    issue_id: id, issue_identifier: identifier, title: text.clone(),
-                    started_at: at, turn_count: small, ..busy.running[0].clone()
-                }),
-                1 => state.retrying.push(RetryStatus {
-                    issue_id: id, issue_identifier: identifier, error: Some(text.clone()),
-                    due_at: Some(at), attempt: small, ..busy.retrying[0].clone()
-                }),
-                _ => state.blocked.push(BlockedStatus {
-                    issue_id: id, issue_identifier: identifier, question: Some(text.clone()),
-                    since: at, ..busy.blocked[0].clone()
-                }),
+                0 => {
+                    let mut row = busy.running[0].clone();
+                    (row.issue.id, row.issue.identifier) = (id, identifier);
+                    (row.issue.title, row.started_at, row.turn_count) = (text.clone(), at, small);
+                    state.running.push(row);
+                }
+                1 => {
+                    let mut row = busy.retrying[0].clone();
+                    (row.issue.id, row.issue.identifier) = (id, identifier);
+                    (row.error, row.due_at, row.attempt) = (Some(text.clone()), Some(at), small);
+                    state.retrying.push(row);
+                }
+                _ => {
+                    let mut row = busy.blocked[0].clone();
+                    (row.issue.id, row.issue.identifier) = (id, identifier);
+                    (row.question, row.since) = (Some(text.clone()), at);
+                    state.blocked.push(row);
+                }
             }
         }
         let summary = &mut state.summary;

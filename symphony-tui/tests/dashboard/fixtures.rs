@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use symphony_core::status::{IssueStatus, Status};
+use symphony_api::{IssueStatus, Status};
 use symphony_core::time::Wall;
 use symphony_tui::{App, Link, Owner, Seen};
 

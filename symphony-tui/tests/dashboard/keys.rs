@@ -127,9 +127,10 @@ fn rule_13_4_a_long_issue_scrolls_and_not_beyond_its_end() {
     let mut long = issue();
     let entry = long.recent_events[0].clone();
     long.recent_events = (0..200)
-        .map(|n| symphony_core::status::TimelineEntry {
-            message: format!("entry {n}."),
-            ..entry.clone()
+        .map(|n| {
+            let mut entry = entry.clone();
+            entry.message = format!("entry {n}.");
+            entry
         })
         .collect();
     app.issue("MT-1", Ok(long));

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anstream::println;
 use anstyle::{AnsiColor, Style};
-use symphony_core::orchestrator::{BlockReason, Happened, Notice, Outcome, RunEnd};
+use symphony_api::{NoticeLevel, NoticeText};
+use symphony_core::orchestrator::{BlockReason, Happened, Notice};
 use symphony_core::run::RunId;
 use symphony_core::snapshot::{Reason, Snapshot};
 use symphony_core::{Identifier, Issue, Settings};
@@ -75,37 +76,32 @@ impl View {
         if let (Some(who), Some(run)) = (&who, notice.run) {
             self.quote(who, run, handle);
         }
-        let (style, what) = match &notice.what {
+        let Some(what) = self.words(notice) else { return };
+        self.line(who.as_ref(), style(notice), &plain(&what, 200));
+    }
+
+    /// A notice as a line of the demo; a start names the issue, which is not known by heart.
+    fn words(&mut self, notice: &Notice) -> Option<String> {
+        let text = NoticeText::from(&notice.what);
+        match &notice.what {
             Happened::Started { attempt, .. } => {
-                let title = who.as_ref().and_then(|who| self.titles.get(who));
-                let title = plain(title.map_or("", String::as_str), 200);
-                if let Some(who) = &who {
-                    *self.runs.entry(who.clone()).or_default() += 1;
-                }
-                match attempt {
-                    None => (Style::new(), format!("starts: {title}")),
-                    Some(number) => {
-                        (Style::new(), format!("starts again (attempt {number}): {title}"))
-                    }
-                }
+                let who = &notice.issue.as_ref()?.identifier;
+                *self.runs.entry(who.clone()).or_default() += 1;
+                let again = attempt.map(|number| format!(" (attempt {number})"));
+                let title = self.titles.get(who).map_or("", String::as_str);
+                Some(format!("{}{}: {title}", text.title, again.unwrap_or_default()))
             }
-            Happened::Continued { turn, max_turns } => {
-                (Style::new(), format!("still active: turn {turn} of at most {max_turns}"))
-            }
-            Happened::Ended { outcome, end, took } => ended(*outcome, end, *took),
-            Happened::Waiting { failure: Some(failure), .. } => {
-                (BAD, format!("will be tried again: {}", plain(&failure.message, 200)))
-            }
-            Happened::Blocked { why: BlockReason::Question(question) } => {
-                (BAD, format!("asks: {}", plain(question, 200)))
-            }
-            Happened::Cleaned => (GOOD, "done; its workspace is removed".to_owned()),
-            Happened::CleaningFailed { failure, .. } | Happened::ReadFailed { failure, .. } => {
-                (BAD, plain(&failure.to_string(), 200))
-            }
-            _ => return,
-        };
-        self.line(who.as_ref(), style, &what);
+            Happened::Waiting { failure: None, .. }
+            | Happened::Blocked { why: BlockReason::Operator } => None,
+            Happened::Continued { .. }
+            | Happened::Ended { .. }
+            | Happened::Waiting { .. }
+            | Happened::Blocked { .. }
+            | Happened::Cleaned
+            | Happened::CleaningFailed { .. }
+            | Happened::ReadFailed { .. } => Some(text.line()),
+            _ => None,
+        }
     }
 
     /// Things are like this now.
@@ -155,15 +151,11 @@ impl View {
     }
 }
 
-fn ended(outcome: Outcome, end: &RunEnd, took: Duration) -> (Style, String) {
-    let took = took.as_secs_f32();
-    match (outcome, end) {
-        (Outcome::Done, _) => (Style::new(), format!("done after {took:.1} s")),
-        (_, RunEnd::Succeeded) => (Style::new(), format!("the run ended after {took:.1} s")),
-        (_, RunEnd::Failed(failure)) => {
-            (BAD, format!("the run failed after {took:.1} s: {}", plain(&failure.message, 200)))
-        }
-        (_, RunEnd::InputRequired { .. }) => (BAD, format!("the run asks after {took:.1} s")),
-        (_, RunEnd::Cancelled) => (BAD, format!("the run was stopped after {took:.1} s")),
+fn style(notice: &Notice) -> Style {
+    let text = NoticeText::from(&notice.what);
+    match notice.what {
+        Happened::Cleaned => GOOD,
+        _ if text.level >= NoticeLevel::Warn || text.fields.error.is_some() => BAD,
+        _ => Style::new(),
     }
 }

@@ -2,26 +2,55 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use symphony_core::orchestrator::{BlockReason, Phase, StopReason};
+use symphony_core::snapshot::{BlockedRow, CheckingRow, CleaningRow, RunningRow, WaitingRow};
+use symphony_core::time::{Now, Wall};
+use symphony_core::{Issue, is_plain, plain, plain_start};
 
-use super::{TEXT, TITLE, TokensStatus, at, when};
-use crate::orchestrator::{BlockReason, Phase, StopReason};
-use crate::snapshot::{BlockedRow, CheckingRow, CleaningRow, RunningRow, WaitingRow};
-use crate::time::{Now, Wall};
-use crate::{plain, plain_start};
+use super::{MAX_TEXT_BYTES, MAX_TITLE_BYTES, TokensStatus, at};
+use crate::when;
 
-/// A live run.
+/// Bounds a link.
+const MAX_URL_BYTES: usize = 2_000;
+
+/// What a row tells of its issue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RunningStatus {
+#[non_exhaustive]
+pub struct IssueHead {
     /// The tracker's id.
-    pub issue_id: String,
+    #[serde(rename = "issue_id")]
+    pub id: String,
     /// The human key.
-    pub issue_identifier: String,
+    #[serde(rename = "issue_identifier")]
+    pub identifier: String,
     /// What it is about.
     pub title: String,
     /// Where people see it.
-    pub issue_url: Option<String>,
+    #[serde(rename = "issue_url")]
+    pub url: Option<String>,
     /// The issue's state.
     pub state: String,
+}
+
+impl From<&Issue> for IssueHead {
+    fn from(issue: &Issue) -> Self {
+        Self {
+            id: issue.id.as_str().to_owned(),
+            identifier: issue.identifier.as_str().to_owned(),
+            title: plain_start(&issue.title, MAX_TITLE_BYTES),
+            url: link(issue.url.as_deref()),
+            state: plain_start(issue.state.as_str(), MAX_TITLE_BYTES),
+        }
+    }
+}
+
+/// A live run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
+pub struct RunningStatus {
+    /// The issue.
+    #[serde(flatten)]
+    pub issue: IssueHead,
     /// `<thread>-<turn>`
     pub session_id: Option<String>,
     /// Turns begun.
@@ -63,18 +92,12 @@ pub struct RunningStatus {
     pub tokens: TokensStatus,
 }
 
-impl RunningStatus {
-    /// A row, for people.
-    #[must_use]
-    pub fn of(row: &RunningRow) -> Self {
+impl From<&RunningRow> for RunningStatus {
+    fn from(row: &RunningRow) -> Self {
         let last = row.last_event.as_deref();
         Self {
-            issue_id: row.issue.id.as_str().to_owned(),
-            issue_identifier: row.issue.identifier.as_str().to_owned(),
-            title: plain_start(&row.issue.title, TITLE),
-            issue_url: link(row.issue.url.as_deref()),
-            state: plain_start(row.issue.state.as_str(), TITLE),
-            session_id: row.session_id.as_deref().map(|id| plain(id, TITLE)),
+            issue: IssueHead::from(&*row.issue),
+            session_id: row.session_id.as_deref().map(|id| plain(id, MAX_TITLE_BYTES)),
             turn_count: row.turns,
             max_turns: row.max_turns,
             unrequested_turns: row.unrequested_turns,
@@ -83,31 +106,27 @@ impl RunningStatus {
             stop_overdue: row.stop_overdue,
             run: row.run.to_string(),
             attempt: row.attempt,
-            host: plain(row.host.as_str(), TITLE),
+            host: plain(row.host.as_str(), MAX_TITLE_BYTES),
             workspace_key: row.key.as_str().to_owned(),
             pid: row.pid,
-            last_event: last.map(|event| plain(&event.name, TITLE)),
-            last_message: last.map(|event| plain_start(&event.summary, TEXT)).unwrap_or_default(),
+            last_event: last.map(|event| plain(&event.name, MAX_TITLE_BYTES)),
+            last_message: last
+                .map(|event| plain_start(&event.summary, MAX_TEXT_BYTES))
+                .unwrap_or_default(),
             started_at: row.started.wall,
             last_event_at: last.map(|event| event.at),
-            tokens: TokensStatus::of(row.tokens),
+            tokens: TokensStatus::from(row.tokens),
         }
     }
 }
 
 /// An issue that waits for its next attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RetryStatus {
-    /// The tracker's id.
-    pub issue_id: String,
-    /// The human key.
-    pub issue_identifier: String,
-    /// What it is about.
-    pub title: String,
-    /// Where people see it.
-    pub issue_url: Option<String>,
-    /// The issue's state.
-    pub state: String,
+    /// The issue.
+    #[serde(flatten)]
+    pub issue: IssueHead,
     /// Which attempt that will be.
     pub attempt: u32,
     /// When it is due; absent when it is due already and waits for something else.
@@ -121,17 +140,14 @@ pub struct RetryStatus {
 }
 
 impl RetryStatus {
-    /// A row, for people; one that is due and did not fail waits for this.
+    /// Shows a row; one that is due and did not fail waits for this obstacle.
     #[must_use]
-    pub fn of(row: &WaitingRow, now: Now, obstacle: &str) -> Self {
-        let failure = row.failure.as_ref().map(|failure| plain(&failure.to_string(), TEXT));
+    pub fn new(row: &WaitingRow, now: Now, obstacle: &str) -> Self {
+        let failure =
+            row.failure.as_ref().map(|failure| plain(&failure.to_string(), MAX_TEXT_BYTES));
         let is_due = row.until.is_none();
         Self {
-            issue_id: row.issue.id.as_str().to_owned(),
-            issue_identifier: row.issue.identifier.as_str().to_owned(),
-            title: plain_start(&row.issue.title, TITLE),
-            issue_url: link(row.issue.url.as_deref()),
-            state: plain_start(row.issue.state.as_str(), TITLE),
+            issue: IssueHead::from(&*row.issue),
             attempt: row.attempt,
             due_at: row.until.map(|until| at(now, until)),
             error: failure.or_else(|| is_due.then(|| obstacle.to_owned())),
@@ -142,17 +158,11 @@ impl RetryStatus {
 
 /// An issue that needs a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct BlockedStatus {
-    /// The tracker's id.
-    pub issue_id: String,
-    /// The human key.
-    pub issue_identifier: String,
-    /// What it is about.
-    pub title: String,
-    /// Where people see it.
-    pub issue_url: Option<String>,
-    /// The issue's state.
-    pub state: String,
+    /// The issue.
+    #[serde(flatten)]
+    pub issue: IssueHead,
     /// `question` or `operator`
     pub reason: String,
     /// What the agent asked.
@@ -163,20 +173,16 @@ pub struct BlockedStatus {
     pub since: Wall,
 }
 
-impl BlockedStatus {
-    /// A row, for people.
-    #[must_use]
-    pub fn of(row: &BlockedRow) -> Self {
+impl From<&BlockedRow> for BlockedStatus {
+    fn from(row: &BlockedRow) -> Self {
         let (reason, question) = match &row.why {
-            BlockReason::Question(question) => ("question", Some(plain_start(question, 4 * TEXT))),
+            BlockReason::Question(question) => {
+                ("question", Some(plain_start(question, 4 * MAX_TEXT_BYTES)))
+            }
             BlockReason::Operator => ("operator", None),
         };
         Self {
-            issue_id: row.issue.id.as_str().to_owned(),
-            issue_identifier: row.issue.identifier.as_str().to_owned(),
-            title: plain_start(&row.issue.title, TITLE),
-            issue_url: link(row.issue.url.as_deref()),
-            state: plain_start(row.issue.state.as_str(), TITLE),
+            issue: IssueHead::from(&*row.issue),
             reason: reason.to_owned(),
             question,
             since: row.since.wall,
@@ -186,6 +192,7 @@ impl BlockedStatus {
 
 /// An issue being read before it starts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct CheckingStatus {
     /// The tracker's id.
     pub issue_id: String,
@@ -197,14 +204,12 @@ pub struct CheckingStatus {
     pub attempt: Option<u32>,
 }
 
-impl CheckingStatus {
-    /// A row, for people.
-    #[must_use]
-    pub fn of(row: &CheckingRow) -> Self {
+impl From<&CheckingRow> for CheckingStatus {
+    fn from(row: &CheckingRow) -> Self {
         Self {
             issue_id: row.issue.id.as_str().to_owned(),
             issue_identifier: row.issue.identifier.as_str().to_owned(),
-            state: plain_start(row.issue.state.as_str(), TITLE),
+            state: plain_start(row.issue.state.as_str(), MAX_TITLE_BYTES),
             attempt: row.attempt,
         }
     }
@@ -212,6 +217,7 @@ impl CheckingStatus {
 
 /// An issue whose workspace is being removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct CleaningStatus {
     /// The tracker's id.
     pub issue_id: String,
@@ -228,26 +234,27 @@ pub struct CleaningStatus {
 }
 
 impl CleaningStatus {
-    /// A row, for people.
+    /// Shows a row at this time.
     #[must_use]
-    pub fn of(row: &CleaningRow, now: Now) -> Self {
+    pub fn new(row: &CleaningRow, now: Now) -> Self {
         Self {
             issue_id: row.issue.id.as_str().to_owned(),
             issue_identifier: row.issue.identifier.as_str().to_owned(),
-            state: plain_start(row.issue.state.as_str(), TITLE),
+            state: plain_start(row.issue.state.as_str(), MAX_TITLE_BYTES),
             failures: row.failures,
             due_at: row.until.map(|until| at(now, until)),
         }
     }
 }
 
-/// A link that leads to a web page and nowhere else: a tracker's text may say `javascript:`.
+/// Returns a link that leads to a web page and nowhere else: a tracker's text may say
+/// `javascript:`.
 #[must_use]
 pub fn link(url: Option<&str>) -> Option<String> {
     let url = url?;
     let is_web = ["https://", "http://"].iter().any(|scheme| {
         url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
     });
-    let is_clean = url.len() <= 2_000 && url.chars().all(|c| crate::is_plain(c) && c != ' ');
+    let is_clean = url.len() <= MAX_URL_BYTES && url.chars().all(|c| is_plain(c) && c != ' ');
     (is_web && is_clean).then(|| url.to_owned())
 }

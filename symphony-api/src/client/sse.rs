@@ -1,31 +1,38 @@
-//! Server-sent events, from bytes.
+//! Decodes server-sent events from bytes.
 
-/// One event.
+/// One server-sent event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Event {
-    pub(super) id: Option<String>,
-    pub(super) name: String,
-    pub(super) data: String,
+pub struct SseEvent {
+    /// Its id, to resume after it.
+    pub id: Option<String>,
+    /// Its name: see [`StreamEventKind`](crate::StreamEventKind).
+    pub name: String,
+    /// Its payload, JSON.
+    pub data: String,
 }
 
-/// An event that is longer is no event of a service.
-const LONGEST: usize = 64 << 20;
+/// Bounds one event: a service sends none that is longer.
+const MAX_EVENT_BYTES: usize = 64 << 20;
 
-/// Bytes on their way to becoming events.
+/// Turns bytes into events, however they are cut.
 #[derive(Debug, Default)]
-pub(super) struct Events {
+pub struct SseDecoder {
     /// The line that is not complete yet.
     line: Vec<u8>,
-    event: Event,
+    event: SseEvent,
 }
 
-/// The stream makes no sense.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TooLong;
+/// The stream is not one of a service: an event does not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an event is longer than {MAX_EVENT_BYTES} bytes")]
+pub struct EventTooLong;
 
-impl Events {
-    /// The events that are complete with these bytes.
-    pub(super) fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, TooLong> {
+impl SseDecoder {
+    /// Returns the events that are complete with these bytes.
+    ///
+    /// # Errors
+    /// When an event is too long.
+    pub fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<SseEvent>, EventTooLong> {
         let mut events = Vec::new();
         while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
             self.line.extend_from_slice(&bytes[..end]);
@@ -33,16 +40,16 @@ impl Events {
             let line = std::mem::take(&mut self.line);
             let line = String::from_utf8_lossy(&line);
             events.extend(self.take(line.trim_end_matches('\r')));
-            if self.event.data.len() > LONGEST {
-                return Err(TooLong);
+            if self.event.data.len() > MAX_EVENT_BYTES {
+                return Err(EventTooLong);
             }
         }
         self.line.extend_from_slice(bytes);
-        if self.line.len() > LONGEST { Err(TooLong) } else { Ok(events) }
+        if self.line.len() > MAX_EVENT_BYTES { Err(EventTooLong) } else { Ok(events) }
     }
 
     /// Takes one line; an empty one ends an event.
-    fn take(&mut self, line: &str) -> Option<Event> {
+    fn take(&mut self, line: &str) -> Option<SseEvent> {
         if line.is_empty() {
             let event = std::mem::take(&mut self.event);
             return (!event.name.is_empty() || !event.data.is_empty()).then_some(event);
@@ -73,23 +80,24 @@ mod tests {
         let text = ": hello\n\nid: a-1\nevent: row\ndata: {\"ü\":1}\n\r\nevent: summary\r\n\
                     data:x\ndata: y\nretry: 3\n\nid: a-3\ndata: cut off";
         let wanted = [
-            Event { id: Some("a-1".into()), name: "row".into(), data: "{\"ü\":1}".into() },
-            Event { id: None, name: "summary".into(), data: "x\ny".into() },
+            SseEvent { id: Some("a-1".into()), name: "row".into(), data: "{\"ü\":1}".into() },
+            SseEvent { id: None, name: "summary".into(), data: "x\ny".into() },
         ];
         for step in 1..=text.len() {
-            let mut events = Events::default();
+            let mut events = SseDecoder::default();
             let chunks = text.as_bytes().chunks(step);
-            let found: Vec<Event> = chunks.flat_map(|chunk| events.feed(chunk).unwrap()).collect();
+            let found: Vec<SseEvent> =
+                chunks.flat_map(|chunk| events.feed(chunk).unwrap()).collect();
             assert_eq!(found, wanted, "in steps of {step}");
         }
     }
 
     #[test]
     fn a_line_that_never_ends_is_not_kept_for_ever() {
-        let mut events = Events::default();
-        let chunk = vec![b'x'; LONGEST / 2];
+        let mut events = SseDecoder::default();
+        let chunk = vec![b'x'; MAX_EVENT_BYTES / 2];
         assert!(events.feed(&chunk).is_ok());
         assert!(events.feed(&chunk).is_ok());
-        assert_eq!(events.feed(&chunk), Err(TooLong));
+        assert_eq!(events.feed(&chunk), Err(EventTooLong));
     }
 }

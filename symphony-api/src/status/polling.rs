@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use symphony_core::agent::RateLimits;
+use symphony_core::budget::BudgetView;
+use symphony_core::plain;
+use symphony_core::snapshot::{JobRow, Mode, Polling, WebhookView};
+use symphony_core::time::{Now, Wall};
 
-use super::{TEXT, TITLE, at, when};
-use crate::agent::RateLimits;
-use crate::budget::BudgetView;
-use crate::plain;
-use crate::snapshot::{JobRow, Mode, Polling, WebhookView};
-use crate::time::{Now, Wall};
+use super::{MAX_TEXT_BYTES, MAX_TITLE_BYTES, at};
+use crate::when;
 
 /// How and when the tracker is read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct PollingStatus {
     /// The pace.
     pub mode: Mode,
@@ -32,21 +34,22 @@ pub struct PollingStatus {
 }
 
 impl PollingStatus {
-    pub(super) fn of(polling: &Polling, now: Now) -> Self {
+    pub(super) fn new(polling: &Polling, now: Now) -> Self {
         Self {
             mode: polling.mode,
             quiet: polling.quiet,
-            jobs: polling.jobs.iter().map(|job| JobStatus::of(job, now)).collect(),
+            jobs: polling.jobs.iter().map(|job| JobStatus::new(job, now)).collect(),
             requests_today: polling.requests_today.clone(),
             projected_today: polling.projected_today,
-            budget: polling.budget.as_ref().map(BudgetStatus::of),
-            webhook: polling.webhook.as_ref().map(WebhookStatus::of),
+            budget: polling.budget.as_ref().map(BudgetStatus::from),
+            webhook: polling.webhook.as_ref().map(WebhookStatus::from),
         }
     }
 }
 
 /// What the tracker delivers by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct WebhookStatus {
     /// When the last delivery came.
     #[serde(with = "when")]
@@ -62,8 +65,8 @@ pub struct WebhookStatus {
     pub waiting: usize,
 }
 
-impl WebhookStatus {
-    const fn of(view: &WebhookView) -> Self {
+impl From<&WebhookView> for WebhookStatus {
+    fn from(view: &WebhookView) -> Self {
         let WebhookView { last, received, missed, healthy, waiting } = *view;
         Self { last_at: last, received, missed, healthy, waiting }
     }
@@ -71,6 +74,7 @@ impl WebhookStatus {
 
 /// One job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct JobStatus {
     /// Which.
     pub job: String,
@@ -89,19 +93,20 @@ pub struct JobStatus {
 }
 
 impl JobStatus {
-    fn of(row: &JobRow, now: Now) -> Self {
+    fn new(row: &JobRow, now: Now) -> Self {
         Self {
-            job: plain(&row.job.to_string(), TITLE),
+            job: plain(&row.job.to_string(), MAX_TITLE_BYTES),
             in_progress: row.in_progress,
             due_at: row.next.map(|next| at(now, next)),
             last_run_at: row.last_run,
-            error: row.failure.as_ref().map(|failure| plain(&failure.to_string(), TEXT)),
+            error: row.failure.as_ref().map(|failure| plain(&failure.to_string(), MAX_TEXT_BYTES)),
         }
     }
 }
 
 /// What is left of the tracker's budget.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct BudgetStatus {
     /// Requests left in the window.
     pub requests_left: Option<u64>,
@@ -125,8 +130,8 @@ pub struct BudgetStatus {
     pub tools: BTreeMap<String, u64>,
 }
 
-impl BudgetStatus {
-    fn of(view: &BudgetView) -> Self {
+impl From<&BudgetView> for BudgetStatus {
+    fn from(view: &BudgetView) -> Self {
         let tools = view.tools.iter();
         Self {
             requests_left: view.requests_left,
@@ -144,6 +149,7 @@ impl BudgetStatus {
 
 /// The agent's limits, as last reported.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RateLimitsStatus {
     /// Which limit, where there are several.
     pub limit_id: Option<String>,
@@ -155,6 +161,7 @@ pub struct RateLimitsStatus {
 
 /// One window of a limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct RateLimitStatus {
     /// `primary`, `secondary`
     pub name: String,
@@ -168,17 +175,17 @@ pub struct RateLimitStatus {
     pub resets_at: Option<Wall>,
 }
 
-impl RateLimitsStatus {
-    pub(super) fn of(limits: &RateLimits) -> Self {
+impl From<&RateLimits> for RateLimitsStatus {
+    fn from(limits: &RateLimits) -> Self {
         let windows = limits.windows.iter().map(|window| RateLimitStatus {
-            name: plain(&window.name, TITLE),
+            name: plain(&window.name, MAX_TITLE_BYTES),
             used_percent: window.used_percent,
             window_minutes: window.window_minutes,
             resets_at: window.resets_at,
         });
         Self {
-            limit_id: limits.limit_id.as_ref().map(|id| plain(id, TITLE)),
-            plan: limits.plan.as_ref().map(|plan| plain(plan, TITLE)),
+            limit_id: limits.limit_id.as_ref().map(|id| plain(id, MAX_TITLE_BYTES)),
+            plan: limits.plan.as_ref().map(|plan| plain(plan, MAX_TITLE_BYTES)),
             windows: windows.collect(),
         }
     }

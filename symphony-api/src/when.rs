@@ -6,10 +6,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serializer};
 
-use crate::time::Wall;
+use symphony_core::time::Wall;
 
 /// The schema of such a time.
-pub(super) struct Rfc3339;
+pub(crate) struct Rfc3339;
 
 impl JsonSchema for Rfc3339 {
     fn inline_schema() -> bool {
@@ -25,30 +25,27 @@ impl JsonSchema for Rfc3339 {
     }
 }
 
-pub(super) fn serialize<S: Serializer>(at: &Wall, to: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize<S: Serializer>(at: &Wall, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(at)
 }
 
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Wall, D::Error> {
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Wall, D::Error> {
     let text = Cow::<'_, str>::deserialize(from)?;
     Wall::parse(&text).ok_or_else(|| D::Error::custom("not a time of RFC 3339"))
 }
 
 /// The same where there may be none.
-pub(super) mod maybe {
+pub(crate) mod maybe {
     use super::*;
 
-    pub(in crate::status) fn serialize<S: Serializer>(
-        at: &Option<Wall>,
-        to: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(at: &Option<Wall>, to: S) -> Result<S::Ok, S::Error> {
         match at {
             Some(at) => to.collect_str(at),
             None => to.serialize_none(),
         }
     }
 
-    pub(in crate::status) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         from: D,
     ) -> Result<Option<Wall>, D::Error> {
         let text = Option::<Cow<'_, str>>::deserialize(from)?;

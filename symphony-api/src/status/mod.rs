@@ -1,49 +1,49 @@
-//! A [`Snapshot`] as people and programs see it: the shapes of the API, the dashboards and
-//! `symphony status` (contract 13.2, 13.3).
-//!
-//! Times are RFC 3339, deadlines are times, and foreign text is bounded and holds nothing that could
-//! steer a screen (13.1). Only the two names of an issue are as the tracker has them: they are keys.
+//! A [`Snapshot`] as people and programs see it (contract 13.2, 13.3).
 
+mod candidates;
 mod issue;
 mod polling;
 mod rows;
-mod told;
-mod when;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use symphony_core::agent::Tokens;
+use symphony_core::plain;
+use symphony_core::problem::Problem;
+use symphony_core::snapshot::{HoldRow, Slots, Snapshot, Totals};
+use symphony_core::time::{Mono, Now, Wall};
 
-use crate::agent::Tokens;
-use crate::problem::Problem;
-use crate::snapshot::{
-    CandidatesView, Explanation, HoldRow, Reason, Slots, Snapshot, Totals, Unstarted, Verdict,
+use crate::when;
+
+pub use candidates::{
+    CandidatesStatus, ExplanationStatus, IssueExplanation, UnstartedStatus, VerdictStatus,
 };
-use crate::time::{Mono, Now, Wall};
-use crate::{plain, plain_start};
-
 pub use issue::{
-    Attempts, IssueStatus, Logs, RunStatus, SessionLog, Stage, TimelineEntry, WorkspaceStatus,
+    Attempts, IssueHistory, IssueStage, IssueStatus, Logs, RunStatus, SessionLog, TimelineEntry,
+    WorkspaceStatus,
 };
 pub use polling::{
     BudgetStatus, JobStatus, PollingStatus, RateLimitStatus, RateLimitsStatus, WebhookStatus,
 };
-pub use rows::{BlockedStatus, CheckingStatus, CleaningStatus, RetryStatus, RunningStatus, link};
-pub use told::Told;
+pub use rows::{
+    BlockedStatus, CheckingStatus, CleaningStatus, IssueHead, RetryStatus, RunningStatus, link,
+};
 
-/// How much of a foreign text is shown.
-const TEXT: usize = 500;
+/// Bounds a foreign text.
+pub(crate) const MAX_TEXT_BYTES: usize = 500;
 
-/// The same for a title.
-const TITLE: usize = 200;
+/// Bounds a title or a name.
+const MAX_TITLE_BYTES: usize = 200;
 
 /// Everything, at one moment: what `GET /api/v1/state` answers.
 pub type Status = StatusOf<RunningStatus, RetryStatus, BlockedStatus>;
 
 /// [`Status`] with rows of any kind, such as rows that are written already.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct StatusOf<Running, Retrying, Blocked> {
     /// All but the long lists.
     #[serde(flatten)]
@@ -56,25 +56,36 @@ pub struct StatusOf<Running, Retrying, Blocked> {
     pub blocked: Vec<Blocked>,
 }
 
-impl Status {
-    /// A snapshot, for people.
+impl<Running, Retrying, Blocked> StatusOf<Running, Retrying, Blocked> {
+    /// Puts a summary and its lists together.
     #[must_use]
-    pub fn of(snapshot: &Snapshot) -> Self {
+    pub const fn new(
+        summary: Summary,
+        running: Vec<Running>,
+        retrying: Vec<Retrying>,
+        blocked: Vec<Blocked>,
+    ) -> Self {
+        Self { summary, running, retrying, blocked }
+    }
+}
+
+impl From<&Snapshot> for Status {
+    fn from(snapshot: &Snapshot) -> Self {
         let now = snapshot.now;
         Self {
-            summary: Summary::of(snapshot),
-            running: snapshot.running.iter().map(RunningStatus::of).collect(),
+            summary: Summary::from(snapshot),
+            running: snapshot.running.iter().map(RunningStatus::from).collect(),
             retrying: snapshot
                 .waiting
                 .iter()
-                .map(|row| RetryStatus::of(row, now, obstacle(snapshot)))
+                .map(|row| RetryStatus::new(row, now, obstacle(snapshot)))
                 .collect(),
-            blocked: snapshot.blocked.iter().map(BlockedStatus::of).collect(),
+            blocked: snapshot.blocked.iter().map(BlockedStatus::from).collect(),
         }
     }
 }
 
-/// What a retry waits for that is due and does not start.
+/// Returns what a retry waits for that is due and does not start.
 #[must_use]
 pub const fn obstacle(snapshot: &Snapshot) -> &'static str {
     if snapshot.shutting_down {
@@ -92,13 +103,14 @@ pub const fn obstacle(snapshot: &Snapshot) -> &'static str {
 
 /// Everything but the long lists.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct Summary {
     /// When this was so.
     #[serde(with = "when")]
     #[schemars(with = "when::Rfc3339")]
     pub generated_at: Wall,
     /// How many there are of what.
-    pub counts: Counts,
+    pub counts: IssueCounts,
     /// Sums over all runs since the service started.
     pub codex_totals: TotalsStatus,
     /// The agent's limits, as last reported.
@@ -125,33 +137,32 @@ pub struct Summary {
     pub problems: Vec<ProblemStatus>,
 }
 
-impl Summary {
-    /// All of a snapshot but its long lists.
-    #[must_use]
-    pub fn of(snapshot: &Snapshot) -> Self {
+impl From<&Snapshot> for Summary {
+    fn from(snapshot: &Snapshot) -> Self {
         let now = snapshot.now;
         Self {
             generated_at: now.wall,
-            counts: Counts::of(snapshot),
-            codex_totals: TotalsStatus::of(&snapshot.totals),
-            rate_limits: snapshot.rate_limits.as_deref().map(RateLimitsStatus::of),
-            verdict: VerdictStatus::of(&snapshot.verdict, now),
-            slots: SlotsStatus::of(&snapshot.slots),
-            holds: snapshot.holds.iter().map(|hold| HoldStatus::of(hold, now)).collect(),
-            polling: PollingStatus::of(&snapshot.polling, now),
-            candidates: CandidatesStatus::of(&snapshot.candidates, now),
-            checking: snapshot.checking.iter().map(CheckingStatus::of).collect(),
-            cleaning: snapshot.cleaning.iter().map(|row| CleaningStatus::of(row, now)).collect(),
+            counts: IssueCounts::from(snapshot),
+            codex_totals: TotalsStatus::from(&snapshot.totals),
+            rate_limits: snapshot.rate_limits.as_deref().map(RateLimitsStatus::from),
+            verdict: VerdictStatus::new(&snapshot.verdict, now),
+            slots: SlotsStatus::from(&snapshot.slots),
+            holds: snapshot.holds.iter().map(|hold| HoldStatus::new(hold, now)).collect(),
+            polling: PollingStatus::new(&snapshot.polling, now),
+            candidates: CandidatesStatus::new(&snapshot.candidates, now),
+            checking: snapshot.checking.iter().map(CheckingStatus::from).collect(),
+            cleaning: snapshot.cleaning.iter().map(|row| CleaningStatus::new(row, now)).collect(),
             paused: snapshot.paused,
             shutting_down: snapshot.shutting_down,
-            problems: snapshot.problems.iter().map(ProblemStatus::of).collect(),
+            problems: snapshot.problems.iter().map(ProblemStatus::from).collect(),
         }
     }
 }
 
 /// How many there are of what.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Counts {
+#[non_exhaustive]
+pub struct IssueCounts {
     /// Runs that live.
     pub running: usize,
     /// Issues that wait for their next attempt.
@@ -166,8 +177,8 @@ pub struct Counts {
     pub candidates: usize,
 }
 
-impl Counts {
-    fn of(snapshot: &Snapshot) -> Self {
+impl From<&Snapshot> for IssueCounts {
+    fn from(snapshot: &Snapshot) -> Self {
         Self {
             running: snapshot.running.len(),
             retrying: snapshot.waiting.len(),
@@ -181,6 +192,7 @@ impl Counts {
 
 /// Sums over all runs since the service started.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct TotalsStatus {
     /// Tokens of all runs, the live ones included.
     #[serde(flatten)]
@@ -206,15 +218,17 @@ pub struct TotalsStatus {
 }
 
 impl TotalsStatus {
-    /// As much later, with so many runs still running.
+    /// Adds the time that so many runs have been running since.
     pub fn run_on(&mut self, since: Duration, runs: usize) {
         let runs = u32::try_from(runs).unwrap_or(u32::MAX);
         self.seconds_running = tenths(self.seconds_running + since.as_secs_f64() * f64::from(runs));
     }
+}
 
-    fn of(totals: &Totals) -> Self {
+impl From<&Totals> for TotalsStatus {
+    fn from(totals: &Totals) -> Self {
         Self {
-            tokens: TokensStatus::of(totals.tokens),
+            tokens: TokensStatus::from(totals.tokens),
             seconds_running: tenths(totals.runtime.as_secs_f64()),
             runs_started: totals.started,
             runs_done: totals.done,
@@ -234,6 +248,7 @@ fn tenths(seconds: f64) -> f64 {
 
 /// Token counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct TokensStatus {
     /// Sent to the model.
     pub input_tokens: u64,
@@ -247,8 +262,8 @@ pub struct TokensStatus {
     pub reasoning_output_tokens: u64,
 }
 
-impl TokensStatus {
-    fn of(tokens: Tokens) -> Self {
+impl From<Tokens> for TokensStatus {
+    fn from(tokens: Tokens) -> Self {
         Self {
             input_tokens: tokens.input,
             output_tokens: tokens.output,
@@ -261,6 +276,7 @@ impl TokensStatus {
 
 /// Slots in use and in all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct SlotsStatus {
     /// Live runs.
     pub used: u32,
@@ -272,21 +288,24 @@ pub struct SlotsStatus {
     pub by_host: BTreeMap<String, u32>,
 }
 
-impl SlotsStatus {
-    fn of(slots: &Slots) -> Self {
+impl From<&Slots> for SlotsStatus {
+    fn from(slots: &Slots) -> Self {
         let by_state = slots.by_state.iter();
         let by_host = slots.by_host.iter();
         Self {
             used: slots.used,
             limit: slots.limit,
-            by_state: by_state.map(|(state, n)| (plain(state.as_str(), TITLE), *n)).collect(),
-            by_host: by_host.map(|(host, n)| (plain(host.as_str(), TITLE), *n)).collect(),
+            by_state: by_state
+                .map(|(state, n)| (plain(state.as_str(), MAX_TITLE_BYTES), *n))
+                .collect(),
+            by_host: by_host.map(|(host, n)| (plain(host.as_str(), MAX_TITLE_BYTES), *n)).collect(),
         }
     }
 }
 
 /// An agent that nothing is started on for now (contract 7.6).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct HoldStatus {
     /// The agent's kind.
     pub agent: String,
@@ -301,18 +320,19 @@ pub struct HoldStatus {
 }
 
 impl HoldStatus {
-    fn of(hold: &HoldRow, now: Now) -> Self {
+    fn new(hold: &HoldRow, now: Now) -> Self {
         Self {
-            agent: plain(&hold.agent, TITLE),
+            agent: plain(&hold.agent, MAX_TITLE_BYTES),
             until: at(now, hold.until),
             probe: hold.probe.map(|run| run.to_string()),
-            error: plain(&hold.failure.to_string(), TEXT),
+            error: plain(&hold.failure.to_string(), MAX_TEXT_BYTES),
         }
     }
 }
 
 /// Something wrong in the workflow file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
 pub struct ProblemStatus {
     /// What sort of problem.
     pub code: String,
@@ -328,127 +348,15 @@ pub struct ProblemStatus {
     pub help: Option<String>,
 }
 
-impl ProblemStatus {
-    fn of(problem: &Problem) -> Self {
+impl From<&Problem> for ProblemStatus {
+    fn from(problem: &Problem) -> Self {
         Self {
             code: problem.kind.as_str().to_owned(),
-            path: problem.path.as_ref().map(|path| plain(path, TITLE)),
+            path: problem.path.as_ref().map(|path| plain(path, MAX_TITLE_BYTES)),
             line: problem.at.map(|at| at.line),
             column: problem.at.map(|at| at.column),
-            message: plain(&problem.message, TEXT),
-            help: problem.help.as_ref().map(|help| plain(help, TEXT)),
-        }
-    }
-}
-
-/// The last list of candidates, judged as of now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CandidatesStatus {
-    /// When the list was read; absent before the first.
-    #[serde(with = "when::maybe")]
-    #[schemars(with = "Option<when::Rfc3339>")]
-    pub read_at: Option<Wall>,
-    /// How many it holds.
-    pub total: usize,
-    /// Whether the tracker had more.
-    pub more: bool,
-    /// How many are not started, by reason.
-    pub reasons: BTreeMap<String, usize>,
-    /// The first of those, in the order in which they would start.
-    pub first: Vec<UnstartedStatus>,
-}
-
-impl CandidatesStatus {
-    fn of(view: &CandidatesView, now: Now) -> Self {
-        Self {
-            read_at: view.read_at.map(|read| at(now, read)),
-            total: view.total,
-            more: view.more,
-            reasons: view.reasons.clone(),
-            first: view.first.iter().map(|row| UnstartedStatus::of(row, now)).collect(),
-        }
-    }
-}
-
-/// A candidate that is not running, with its one reason (contract 5.5).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct UnstartedStatus {
-    /// The tracker's id.
-    pub issue_id: String,
-    /// The human key.
-    pub issue_identifier: String,
-    /// The reason in one word.
-    pub reason: String,
-    /// The same for people.
-    pub message: String,
-    /// When it ends, where that is known.
-    #[serde(with = "when::maybe")]
-    #[schemars(with = "Option<when::Rfc3339>")]
-    pub until: Option<Wall>,
-}
-
-impl UnstartedStatus {
-    /// A row, for people.
-    #[must_use]
-    pub fn of(row: &Unstarted, now: Now) -> Self {
-        let until = match &row.reason {
-            Reason::WaitingUntil(until) | Reason::Hold(until) => Some(at(now, *until)),
-            _ => None,
-        };
-        Self {
-            issue_id: row.id.as_str().to_owned(),
-            issue_identifier: row.identifier.as_str().to_owned(),
-            reason: row.reason.as_str().to_owned(),
-            message: plain_start(&row.reason.to_string(), TEXT),
-            until,
-        }
-    }
-}
-
-/// Why nothing starts, or that something does: one answer for the whole service.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct VerdictStatus {
-    /// In one word.
-    pub code: String,
-    /// For people.
-    pub message: String,
-}
-
-impl VerdictStatus {
-    fn of(verdict: &Verdict, now: Now) -> Self {
-        let message = match verdict {
-            Verdict::Held(hold) => {
-                let until = at(now, hold.until);
-                format!("the agent {} refuses until {until}: {}", hold.agent, hold.failure)
-            }
-            other => other.to_string(),
-        };
-        Self { code: verdict.as_str().to_owned(), message: plain_start(&message, TEXT) }
-    }
-}
-
-/// The whole answer to "why does it do nothing?": what `GET /api/v1/explain` answers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct ExplanationStatus {
-    /// In one sentence.
-    pub verdict: VerdictStatus,
-    /// When the list of candidates was read.
-    #[serde(with = "when::maybe")]
-    #[schemars(with = "Option<when::Rfc3339>")]
-    pub read_at: Option<Wall>,
-    /// Every candidate that is not running, in the order in which they would start.
-    pub unstarted: Vec<UnstartedStatus>,
-}
-
-impl ExplanationStatus {
-    /// An explanation that was given at this time, for people.
-    #[must_use]
-    pub fn of(explanation: &Explanation, now: Now) -> Self {
-        let unstarted = explanation.unstarted.iter();
-        Self {
-            verdict: VerdictStatus::of(&explanation.verdict, now),
-            read_at: explanation.read_at.map(|read| at(now, read)),
-            unstarted: unstarted.map(|row| UnstartedStatus::of(row, now)).collect(),
+            message: plain(&problem.message, MAX_TEXT_BYTES),
+            help: problem.help.as_ref().map(|help| plain(help, MAX_TEXT_BYTES)),
         }
     }
 }

@@ -1,0 +1,97 @@
+//! Where a service answers, and the token that it wants.
+
+use std::fmt;
+
+use reqwest::Url;
+use secrecy::SecretString;
+
+/// Where a service answers, and the token to send there. The token is never printed.
+#[derive(Clone)]
+pub struct ServiceAddress {
+    pub(super) url: Url,
+    pub(super) token: Option<SecretString>,
+}
+
+/// Why a text is not the address of a service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddressError {
+    /// The text is not a URL.
+    #[error("not a URL; give it as http://HOST:PORT, such as http://127.0.0.1:4000")]
+    NotUrl,
+    /// The URL is not one of the web.
+    #[error(
+        "does not begin with http:// or https://; give it as http://HOST:PORT, such as \
+         http://127.0.0.1:4000"
+    )]
+    NotWeb,
+    /// The URL holds a user or a password.
+    #[error("leave out the user and the password; the token is given apart")]
+    Credentials,
+}
+
+impl ServiceAddress {
+    /// Reads `http://HOST:PORT`, with or without a path below which the API is found.
+    ///
+    /// # Errors
+    /// When it is not such a URL, or holds a user or a password.
+    pub fn parse(url: &str) -> Result<Self, AddressError> {
+        let url = Url::parse(url).map_err(|_| AddressError::NotUrl)?;
+        let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
+        if !is_web || url.cannot_be_a_base() {
+            return Err(AddressError::NotWeb);
+        }
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(AddressError::Credentials);
+        }
+        Ok(Self { url, token: None })
+    }
+
+    /// Sends this token with every request.
+    #[must_use]
+    pub fn with_token(mut self, token: SecretString) -> Self {
+        self.token = Some(token);
+        self
+    }
+}
+
+impl fmt::Debug for ServiceAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let token = self.token.as_ref().map(|_| "[secret]");
+        let mut address = f.debug_struct("ServiceAddress");
+        address.field("url", &self.url.as_str()).field("token", &token).finish()
+    }
+}
+
+impl fmt::Display for ServiceAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.url.as_str().trim_end_matches('/'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rule_14_1_an_address_is_one_of_the_web_without_a_password() {
+        let here = ServiceAddress::parse("http://127.0.0.1:4000").unwrap();
+        assert_eq!(here.to_string(), "http://127.0.0.1:4000");
+        for (bad, why) in [
+            ("4000", AddressError::NotUrl),
+            ("127.0.0.1:4000", AddressError::NotUrl),
+            ("file:///etc/passwd", AddressError::NotWeb),
+            ("ftp://x", AddressError::NotWeb),
+            ("http://a:b@x/", AddressError::Credentials),
+        ] {
+            assert_eq!(ServiceAddress::parse(bad).err(), Some(why), "{bad}");
+        }
+    }
+
+    #[test]
+    fn rule_13_3_a_token_is_not_printed() {
+        let token = SecretString::from("do not show this");
+        let address = ServiceAddress::parse("http://x").unwrap().with_token(token);
+        assert!(!format!("{address} {address:?}").contains("show"));
+    }
+}

@@ -1,0 +1,168 @@
+//! Candidates that were not started, and why.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use symphony_core::plain_start;
+use symphony_core::snapshot::{CandidatesView, Explanation, Reason, Unstarted, Verdict};
+use symphony_core::time::{Now, Wall};
+
+use super::{IssueStage, IssueStatus, MAX_TEXT_BYTES, at};
+use crate::when;
+
+/// The last list of candidates, judged as of now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
+pub struct CandidatesStatus {
+    /// When the list was read; absent before the first.
+    #[serde(with = "when::maybe")]
+    #[schemars(with = "Option<when::Rfc3339>")]
+    pub read_at: Option<Wall>,
+    /// How many it holds.
+    pub total: usize,
+    /// Whether the tracker had more.
+    pub more: bool,
+    /// How many are not started, by reason.
+    pub reasons: BTreeMap<String, usize>,
+    /// The first of those, in the order in which they would start.
+    pub first: Vec<UnstartedStatus>,
+}
+
+impl CandidatesStatus {
+    pub(super) fn new(view: &CandidatesView, now: Now) -> Self {
+        Self {
+            read_at: view.read_at.map(|read| at(now, read)),
+            total: view.total,
+            more: view.more,
+            reasons: view.reasons.clone(),
+            first: view.first.iter().map(|row| UnstartedStatus::new(row, now)).collect(),
+        }
+    }
+}
+
+/// A candidate that is not running, with its one reason (contract 5.5).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
+pub struct UnstartedStatus {
+    /// The tracker's id.
+    pub issue_id: String,
+    /// The human key.
+    pub issue_identifier: String,
+    /// The reason in one word.
+    pub reason: String,
+    /// The same for people.
+    pub message: String,
+    /// When it ends, where that is known.
+    #[serde(with = "when::maybe")]
+    #[schemars(with = "Option<when::Rfc3339>")]
+    pub until: Option<Wall>,
+}
+
+impl UnstartedStatus {
+    /// Shows a row at this time.
+    #[must_use]
+    pub fn new(row: &Unstarted, now: Now) -> Self {
+        let until = match &row.reason {
+            Reason::WaitingUntil(until) | Reason::Hold(until) => Some(at(now, *until)),
+            _ => None,
+        };
+        Self {
+            issue_id: row.id.as_str().to_owned(),
+            issue_identifier: row.identifier.as_str().to_owned(),
+            reason: row.reason.as_str().to_owned(),
+            message: plain_start(&row.reason.to_string(), MAX_TEXT_BYTES),
+            until,
+        }
+    }
+}
+
+/// Why nothing starts, or that something does: one answer for the whole service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
+pub struct VerdictStatus {
+    /// In one word.
+    pub code: String,
+    /// For people.
+    pub message: String,
+}
+
+impl VerdictStatus {
+    pub(super) fn new(verdict: &Verdict, now: Now) -> Self {
+        let message = match verdict {
+            Verdict::Held(hold) => {
+                let until = at(now, hold.until);
+                format!("the agent {} refuses until {until}: {}", hold.agent, hold.failure)
+            }
+            other => other.to_string(),
+        };
+        Self { code: verdict.as_str().to_owned(), message: plain_start(&message, MAX_TEXT_BYTES) }
+    }
+}
+
+/// The whole answer to "why does it do nothing?": what `GET /api/v1/explain` answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
+pub struct ExplanationStatus {
+    /// In one sentence.
+    pub verdict: VerdictStatus,
+    /// When the list of candidates was read.
+    #[serde(with = "when::maybe")]
+    #[schemars(with = "Option<when::Rfc3339>")]
+    pub read_at: Option<Wall>,
+    /// Every candidate that is not running, in the order in which they would start.
+    pub unstarted: Vec<UnstartedStatus>,
+}
+
+impl ExplanationStatus {
+    /// Shows an explanation that was given at this time.
+    #[must_use]
+    pub fn new(explanation: &Explanation, now: Now) -> Self {
+        let unstarted = explanation.unstarted.iter();
+        Self {
+            verdict: VerdictStatus::new(&explanation.verdict, now),
+            read_at: explanation.read_at.map(|read| at(now, read)),
+            unstarted: unstarted.map(|row| UnstartedStatus::new(row, now)).collect(),
+        }
+    }
+}
+
+/// Why one issue is not running, or that it is: what `GET /api/v1/explain/<identifier>` answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
+pub struct IssueExplanation {
+    /// The human key.
+    pub issue_identifier: String,
+    /// Where it stands.
+    pub status: IssueStage,
+    /// In one sentence.
+    pub message: String,
+    /// Its one reason, if it is a candidate that is not running.
+    pub unstarted: Option<UnstartedStatus>,
+}
+
+impl IssueExplanation {
+    /// Explains an issue by its reason as a candidate, or else by where it stands.
+    #[must_use]
+    pub fn new(issue: &IssueStatus, unstarted: Option<UnstartedStatus>) -> Self {
+        let message = unstarted.as_ref().map_or_else(|| standing(issue), |row| row.message.clone());
+        let issue_identifier = issue.issue_identifier.clone();
+        Self { issue_identifier, status: issue.status, message, unstarted }
+    }
+}
+
+fn standing(issue: &IssueStatus) -> String {
+    let error = || issue.last_error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+    match issue.status {
+        IssueStage::Running => "an agent works on it".to_owned(),
+        IssueStage::Retrying => format!("waits for its next attempt{}", error()),
+        IssueStage::Blocked => match issue.blocked.as_ref().and_then(|row| row.question.as_ref()) {
+            Some(question) => format!("asks: {question}"),
+            None => "stopped by an operator".to_owned(),
+        },
+        IssueStage::Checking => "is being read before it starts".to_owned(),
+        IssueStage::Cleaning => "its workspace is being removed".to_owned(),
+        IssueStage::Candidate => "has not been started".to_owned(),
+        IssueStage::Released => "is not a candidate any more".to_owned(),
+    }
+}
