@@ -23,7 +23,9 @@ use symphony::core::orchestrator::{Happened, RunEnd};
 use symphony::core::time::Wall;
 use symphony::core::tracker::ToolCall;
 use symphony::core::{Issue, Settings, StateSet};
-use symphony::host::{Command, Folder, Host, Input, Local, Mark, Output, Scope, Shell, StartError};
+use symphony::host::{
+    Folder, Host, HostCommand, Input, LocalHost, Mark, Output, ProcessScope, Shell, SpawnError,
+};
 use symphony::memory::MemoryTracker;
 use symphony::{Ended, GivenAgent, GivenTracker, NoticeItem, Service, plain};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -84,7 +86,7 @@ struct ShellAgent {
 
 impl ShellAgent {
     fn new(command: String) -> Self {
-        Self { command, host: Arc::new(Local::new()) }
+        Self { command, host: Arc::new(LocalHost::new()) }
     }
 }
 
@@ -93,7 +95,7 @@ impl AgentBackend for ShellAgent {
     async fn open(&self, request: SessionRequest) -> Result<Box<dyn AgentSession>, AgentError> {
         // Everything that a run starts is in one scope, marked as what it is.
         let mark = Mark::new(&request.service, &request.run.to_string());
-        let scope = Scope::new(Arc::clone(&self.host), mark);
+        let scope = ProcessScope::new(Arc::clone(&self.host), mark);
         Ok(Box::new(ShellSession { command: self.command.clone(), scope, request }))
     }
 }
@@ -101,7 +103,7 @@ impl AgentBackend for ShellAgent {
 /// One run. It has no process between turns; an agent that keeps one starts it in `open`.
 struct ShellSession {
     command: String,
-    scope: Scope,
+    scope: ProcessScope,
     request: SessionRequest,
 }
 
@@ -148,13 +150,13 @@ impl AgentSession for ShellSession {
 }
 
 impl ShellSession {
-    fn command(&self) -> Command {
+    fn command(&self) -> HostCommand {
         // The handle is the folder that was checked; its path may have come to mean another one.
         let folder = match &self.request.folder {
             Some(folder) => Folder::Handle(Arc::clone(folder)),
             None => Folder::Path(self.request.workspace.clone()),
         };
-        let mut command = Command::script(Shell::Bash, &self.command, folder);
+        let mut command = HostCommand::script(Shell::Bash, &self.command, folder);
         for name in self.request.hidden_env.iter() {
             command = command.remove(name); // the tracker's secrets
         }
@@ -207,15 +209,15 @@ async fn listen(stdout: Option<Output>, updates: &Updates) -> String {
     String::from_utf8_lossy(&tail).into_owned()
 }
 
-fn not_started(error: StartError) -> AgentError {
+fn not_started(error: SpawnError) -> AgentError {
     let kind = match &error {
-        StartError::Folder { .. } => AgentErrorKind::InvalidWorkspace,
+        SpawnError::Folder { .. } => AgentErrorKind::InvalidWorkspace,
         error if error.is_not_found() => AgentErrorKind::NotFound,
         _ => AgentErrorKind::ProcessExit,
     };
     AgentError::new(kind, "the command could not be started").caused_by(error)
 }
 
-fn not_gone(left: symphony::host::Left) -> AgentError {
+fn not_gone(left: symphony::host::Survivors) -> AgentError {
     AgentError::new(AgentErrorKind::ProcessExit, "the command cannot be ended").caused_by(left)
 }

@@ -22,7 +22,7 @@ use symphony::core::tracker::{
     TrackerError, TrackerErrorKind, TrackerFactory, TrackerProfile, TwoReads, Unreadable,
 };
 use symphony::core::{Issue, IssueId, Label, Scope, StateName, StateSet};
-use symphony::memory::{Script, ScriptedAgent, ScriptedFactory};
+use symphony::memory::{AgentScript, ScriptedAgent, ScriptedFactory};
 use symphony::{Ended, NoticeItem, Service};
 
 const WORKFLOW: &str = "---
@@ -54,7 +54,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(folder.path().join("WORKFLOW.md"), WORKFLOW)?;
     std::fs::write(folder.path().join("todo.txt"), TODO)?;
 
-    let agent = ScriptedAgent::new(Script::new().say("on it").set_state("Done"));
+    let agent = ScriptedAgent::new(AgentScript::new().say("on it").set_state("Done"));
     let service = Service::builder()
         .workflow(folder.path().join("WORKFLOW.md"))
         .tracker(TodoFactory::default())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use symphony::core::orchestrator::Happened;
 use symphony::core::{Issue, Settings, StateSet};
-use symphony::memory::{MemoryTracker, Script, ScriptedAgent};
+use symphony::memory::{AgentScript, MemoryTracker, ScriptedAgent};
 use symphony::{Ended, GivenAgent, GivenTracker, NoticeItem, Service};
 
 #[tokio::main]
@@ -17,8 +17,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     board.add(Issue::new("1", "MT-1", "Fix the door", "Todo")?);
 
     // An agent that needs a person before it goes on.
-    let asks = Script::new().ask("Which door?");
-    let works = Script::new().say("ah, that one").set_state("Done");
+    let asks = AgentScript::new().ask("Which door?");
+    let works = AgentScript::new().say("ah, that one").set_state("Done");
     let agent = ScriptedAgent::new([asks, works]);
 
     let (active, over) = (StateSet::new(["Todo"]), StateSet::new(["Done"]));

@@ -2,7 +2,7 @@
 //!
 //!     cargo run --example quickstart
 
-use symphony::memory::{MemoryFactory, MemoryTracker, Script, ScriptedAgent, ScriptedFactory};
+use symphony::memory::{AgentScript, MemoryFactory, MemoryTracker, ScriptedAgent, ScriptedFactory};
 use symphony::{Ended, Service};
 
 const WORKFLOW: &str = "---
@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(&workflow, WORKFLOW)?;
 
     let board = MemoryTracker::new();
-    let agent = ScriptedAgent::new(Script::new().say("on it").set_state("Done"));
+    let agent = ScriptedAgent::new(AgentScript::new().say("on it").set_state("Done"));
     let service = Service::builder()
         .workflow(&workflow)
         .tracker(MemoryFactory::serving(board.clone()))

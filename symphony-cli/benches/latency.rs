@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, FileType, Mode};
 use symphony_core::Issue;
 use symphony_core::orchestrator::Happened;
-use symphony_host::{Command, Host, Local, Mark, Scope, Shell};
-use symphony_memory::{MemoryFactory, MemoryTracker, Script, ScriptedAgent, ScriptedFactory};
+use symphony_host::{Host, HostCommand, LocalHost, Mark, ProcessScope, Shell};
+use symphony_memory::{AgentScript, MemoryFactory, MemoryTracker, ScriptedAgent, ScriptedFactory};
 use symphony_runtime::{Ended, Handle, NoticeItem, NoticeStream, Service};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
@@ -42,8 +42,8 @@ async fn starts(rounds: usize) {
     let pipe = folder.path().join("pipe");
     let mut moments = moments(&pipe);
     let script = format!("echo > '{}'", pipe.display());
-    let grouped: Arc<dyn Host> = Arc::new(Local::new());
-    let ungrouped: Arc<dyn Host> = Arc::new(Local::new().without_control_groups());
+    let grouped: Arc<dyn Host> = Arc::new(LocalHost::new());
+    let ungrouped: Arc<dyn Host> = Arc::new(LocalHost::new().without_control_groups());
     let mut services = [
         Served::start(folder.path(), "grouped", &grouped, &script).await,
         Served::start(folder.path(), "ungrouped", &ungrouped, &script).await,
@@ -60,9 +60,9 @@ async fn starts(rounds: usize) {
         child.wait().await.unwrap();
 
         for (host, times) in [(&ungrouped, &mut *lone), (&grouped, &mut *helped)] {
-            let scope = Scope::new(Arc::clone(host), Mark::new("bench", &round.to_string()));
+            let scope = ProcessScope::new(Arc::clone(host), Mark::new("bench", &round.to_string()));
             let start = Instant::now();
-            let command = Command::script(Shell::Sh, &script, folder.path());
+            let command = HostCommand::script(Shell::Sh, &script, folder.path());
             let mut command = scope.start(&command).await.unwrap();
             times.push(moments.recv().await.unwrap() - start);
             command.exited().await;
@@ -123,7 +123,7 @@ impl Served {
         );
         fs::write(&path, file).unwrap();
         let board = MemoryTracker::new();
-        let agent = ScriptedAgent::new(Script::new().set_state("Done"));
+        let agent = ScriptedAgent::new(AgentScript::new().set_state("Done"));
         let service = Service::builder()
             .workflow(path)
             .host(Arc::clone(host))

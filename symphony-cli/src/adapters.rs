@@ -6,7 +6,7 @@ use std::time::Duration;
 use symphony_codex::CodexFactory;
 use symphony_core::agent::AgentErrorKind;
 use symphony_linear::LinearFactory;
-use symphony_memory::{MemoryFactory, Script, ScriptedAgent, ScriptedFactory};
+use symphony_memory::{AgentScript, MemoryFactory, ScriptedAgent, ScriptedFactory};
 use symphony_runtime::Registry;
 
 /// Every kind of tracker and agent that a workflow file may name.
@@ -25,7 +25,7 @@ const SHORT_TURN: Duration = Duration::from_millis(300);
 /// An agent that costs nothing: it notes that it was there and calls the work done. For trying a
 /// workflow file out. Labels make it misbehave, to see what the service does then.
 fn stand_in() -> ScriptedAgent {
-    let here = || Script::new().say("the stand-in was here");
+    let here = || AgentScript::new().say("the stand-in was here");
     let done = here().append("stand-in.txt", "The stand-in was here.\n").set_state("Done");
     let timed_out = here().wait(SHORT_TURN).fail(AgentErrorKind::TurnTimeout, "no end in sight");
     ScriptedAgent::new(done)

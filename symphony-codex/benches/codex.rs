@@ -19,7 +19,7 @@ use symphony_core::agent::{
 };
 use symphony_core::run::RunId;
 use symphony_core::{Issue, Settings, StateSet};
-use symphony_host::Local;
+use symphony_host::LocalHost;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe;
 
@@ -324,7 +324,7 @@ fn resident() -> usize {
 async fn first_turn(rounds: usize) {
     let program = std::env::current_exe().unwrap();
     let command = format!("exec '{}' --server", program.display());
-    let agent = CodexAgent::new(Arc::new(Local::new()));
+    let agent = CodexAgent::new(Arc::new(LocalHost::new()));
     let (mut bare, mut ours) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         let begun = now();

@@ -10,13 +10,13 @@ use crate::text::one_line;
 use crate::wire::{Payload, ToolCalled};
 
 /// The length of a question that is kept for a person.
-const QUESTION: usize = 2000;
+const MAX_QUESTION_BYTES: usize = 2000;
 /// What the agent reads when it may not.
-const REFUSED: &str = "Symphony runs without a person who could approve this.";
+const REFUSAL_TEXT: &str = "Symphony runs without a person who could approve this.";
 
 /// What to do with a request of the server.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum RequestAnswer {
     /// Send this, and go on.
     Give(Value),
     /// Send this, and tell that an approval was given or refused.
@@ -42,30 +42,30 @@ pub(crate) enum BlockReply {
 }
 
 /// The answer to a request.
-pub(crate) fn answer(method: &str, params: Payload<'_>, approvals: Approvals) -> Answer {
+pub(crate) fn answer(method: &str, params: Payload<'_>, approvals: Approvals) -> RequestAnswer {
     let modern = [json!("accept"), json!("decline"), json!("cancel")];
     match method {
-        "item/tool/call" => params.read().map_or_else(unreadable_call, Answer::Run),
+        "item/tool/call" => params.read().map_or_else(unreadable_call, RequestAnswer::Run),
         "item/commandExecution/requestApproval" | "item/fileChange/requestApproval" => {
             approve(method, params, approvals, modern)
         }
         "execCommandApproval" | "applyPatchApproval" => {
-            let denied = json!({"denied": {"rejection": REFUSED}});
+            let denied = json!({"denied": {"rejection": REFUSAL_TEXT}});
             approve(method, params, approvals, [json!("approved"), denied, json!("abort")])
         }
         "item/permissions/requestApproval" => permissions(params, approvals),
         "item/tool/requestUserInput" => {
-            Answer::Block { question: questions(params), reply: BlockReply::Never }
+            RequestAnswer::Block { question: questions(params), reply: BlockReply::Never }
         }
         "mcpServer/elicitation/request" => {
             let cancelled = json!({"action": "cancel", "content": null});
             let (question, reply) = (elicitation(params), BlockReply::BetweenTurns(cancelled));
-            Answer::Block { question, reply }
+            RequestAnswer::Block { question, reply }
         }
         "currentTime/read" => {
-            Answer::Give(json!({"currentTimeAt": now().as_unix_millis().div_euclid(1000)}))
+            RequestAnswer::Give(json!({"currentTimeAt": now().as_unix_millis().div_euclid(1000)}))
         }
-        _ => Answer::Unknown,
+        _ => RequestAnswer::Unknown,
     }
 }
 
@@ -74,8 +74,8 @@ pub(crate) fn tool_result(success: bool, text: &str) -> Value {
     json!({"success": success, "contentItems": [{"type": "inputText", "text": text}]})
 }
 
-fn unreadable_call() -> Answer {
-    Answer::Give(tool_result(false, "the tool call could not be read: it names no tool"))
+fn unreadable_call() -> RequestAnswer {
+    RequestAnswer::Give(tool_result(false, "the tool call could not be read: it names no tool"))
 }
 
 /// `accept`, `decline` and `block`, each as this method spells it.
@@ -84,19 +84,19 @@ fn approve(
     params: Payload<'_>,
     approvals: Approvals,
     [yes, no, stop]: [Value; 3],
-) -> Answer {
+) -> RequestAnswer {
     let asked = asked(method, params);
     let decided = |decision: Value| json!({ "decision": decision });
     match approvals {
         Approvals::Accept => {
-            Answer::Approve { result: decided(yes), summary: format!("approved: {asked}") }
+            RequestAnswer::Approve { result: decided(yes), summary: format!("approved: {asked}") }
         }
         Approvals::Decline => {
-            Answer::Approve { result: decided(no), summary: format!("declined: {asked}") }
+            RequestAnswer::Approve { result: decided(no), summary: format!("declined: {asked}") }
         }
         Approvals::Block => {
             let (question, reply) = (codex_asks_to(&asked), BlockReply::Always(decided(stop)));
-            Answer::Block { question, reply }
+            RequestAnswer::Block { question, reply }
         }
     }
 }
@@ -106,24 +106,24 @@ fn codex_asks_to(asked: &str) -> String {
 }
 
 /// What is granted is what was asked for, for this turn; nothing is granted by leaving it out.
-fn permissions(params: Payload<'_>, approvals: Approvals) -> Answer {
+fn permissions(params: Payload<'_>, approvals: Approvals) -> RequestAnswer {
     #[derive(Deserialize)]
-    struct Asked {
+    struct PermissionsRequest {
         permissions: Value,
     }
     let asked = asked("item/permissions/requestApproval", params);
     let nothing = json!({"permissions": {}});
-    match (approvals, params.read::<Asked>()) {
-        (Approvals::Accept, Some(Asked { permissions })) => Answer::Approve {
+    match (approvals, params.read::<PermissionsRequest>()) {
+        (Approvals::Accept, Some(PermissionsRequest { permissions })) => RequestAnswer::Approve {
             result: json!({"permissions": permissions, "scope": "turn"}),
             summary: format!("approved: {asked}"),
         },
         // No answer ends the turn, and the model would read that nothing is granted and go on.
         (Approvals::Block, _) => {
             let (question, reply) = (codex_asks_to(&asked), BlockReply::BetweenTurns(nothing));
-            Answer::Block { question, reply }
+            RequestAnswer::Block { question, reply }
         }
-        _ => Answer::Approve { result: nothing, summary: format!("declined: {asked}") },
+        _ => RequestAnswer::Approve { result: nothing, summary: format!("declined: {asked}") },
     }
 }
 
@@ -131,12 +131,12 @@ fn permissions(params: Payload<'_>, approvals: Approvals) -> Answer {
 fn asked(method: &str, params: Payload<'_>) -> String {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Asked {
+    struct ApprovalRequest {
         command: Option<Value>,
         reason: Option<String>,
         grant_root: Option<String>,
     }
-    let asked: Asked = params.read().unwrap_or_default();
+    let asked: ApprovalRequest = params.read().unwrap_or_default();
     let command = match asked.command {
         Some(Value::String(command)) => Some(command),
         Some(Value::Array(words)) => {
@@ -152,24 +152,27 @@ fn asked(method: &str, params: Payload<'_>) -> String {
         _ => "run a command".to_owned(),
     };
     let reason = asked.reason.filter(|reason| !reason.trim().is_empty());
-    one_line(&reason.map_or(what.clone(), |reason| format!("{what} ({reason})")), QUESTION)
+    one_line(
+        &reason.map_or(what.clone(), |reason| format!("{what} ({reason})")),
+        MAX_QUESTION_BYTES,
+    )
 }
 
 fn questions(params: Payload<'_>) -> String {
     #[derive(Deserialize)]
-    struct Asked {
-        questions: Vec<Question>,
+    struct QuestionsRequest {
+        questions: Vec<QuestionText>,
     }
     #[derive(Deserialize)]
-    struct Question {
+    struct QuestionText {
         question: String,
-        options: Option<Vec<Choice>>,
+        options: Option<Vec<QuestionOption>>,
     }
     #[derive(Deserialize)]
-    struct Choice {
+    struct QuestionOption {
         label: String,
     }
-    let asked = params.read::<Asked>().map(|asked| asked.questions).unwrap_or_default();
+    let asked = params.read::<QuestionsRequest>().map(|asked| asked.questions).unwrap_or_default();
     let texts: Vec<_> = asked
         .into_iter()
         .map(|question| {
@@ -185,21 +188,21 @@ fn questions(params: Payload<'_>) -> String {
     if texts.is_empty() {
         return "Codex asks for input, but not what.".to_owned();
     }
-    one_line(&texts.join(" "), QUESTION)
+    one_line(&texts.join(" "), MAX_QUESTION_BYTES)
 }
 
 fn elicitation(params: Payload<'_>) -> String {
     #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Asked {
+    struct ElicitationRequest {
         server_name: Option<String>,
         message: Option<String>,
         description: Option<String>,
         url: Option<String>,
     }
-    let asked: Asked = params.read().unwrap_or_default();
+    let asked: ElicitationRequest = params.read().unwrap_or_default();
     let server = asked.server_name.unwrap_or_else(|| "a server".to_owned());
     let message = asked.message.or(asked.description).unwrap_or_else(|| "input".to_owned());
     let url = asked.url.map(|url| format!(" {url}")).unwrap_or_default();
-    one_line(&format!("The MCP server {server} asks: {message}{url}"), QUESTION)
+    one_line(&format!("The MCP server {server} asks: {message}{url}"), MAX_QUESTION_BYTES)
 }

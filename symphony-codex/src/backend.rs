@@ -7,7 +7,7 @@ use symphony_core::Settings;
 use symphony_core::agent::{AgentBackend, AgentError, AgentFactory, AgentSession, SessionRequest};
 use symphony_core::env::Env;
 use symphony_core::finding::Finding;
-use symphony_host::{Host, Local};
+use symphony_host::{Host, LocalHost};
 
 use crate::examine::examine;
 use crate::process::Process;
@@ -52,7 +52,7 @@ impl CodexFactory {
     /// Agents run on this machine. The program should have called [`symphony_host::init`].
     #[must_use]
     pub fn new() -> Self {
-        Self::on(Arc::new(Local::new()))
+        Self::on(Arc::new(LocalHost::new()))
     }
 
     /// Agents run on this host.

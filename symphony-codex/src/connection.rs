@@ -11,19 +11,19 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::lines::Lines;
+use crate::lines::LineReader;
 use crate::outbox::Outbox;
-use crate::reader::{Parts, Reader};
+use crate::reader::{ReaderParts, SessionReader};
 use crate::turn::End;
 use crate::wire::{Id, RpcError};
 
 /// The response to a request.
-pub(crate) type Reply = Result<Box<RawValue>, RpcError>;
+pub(crate) type RpcReply = Result<Box<RawValue>, RpcError>;
 
 /// The session's side of the conversation. Dropped, it ends it.
 #[derive(Debug)]
-pub(crate) struct Connection {
-    asks: mpsc::UnboundedSender<Ask>,
+pub(crate) struct CodexConnection {
+    asks: mpsc::UnboundedSender<ReaderRequest>,
     heard: Arc<AtomicBool>,
     reader: AbortOnDropHandle<()>,
     writer: AbortOnDropHandle<()>,
@@ -31,8 +31,8 @@ pub(crate) struct Connection {
 
 /// What the session wants of the reading task.
 #[derive(Debug)]
-pub(crate) enum Ask {
-    Request { method: &'static str, params: Value, reply: oneshot::Sender<Reply> },
+pub(crate) enum ReaderRequest {
+    Request { method: &'static str, params: Value, reply: oneshot::Sender<RpcReply> },
     Turn(TurnAsked),
     Notify { method: &'static str },
     Thread { id: Id },
@@ -44,52 +44,60 @@ pub(crate) enum Ask {
 #[derive(Debug)]
 pub(crate) struct TurnAsked {
     pub(crate) params: Value,
-    pub(crate) reply: oneshot::Sender<Reply>,
+    pub(crate) reply: oneshot::Sender<RpcReply>,
     pub(crate) end: oneshot::Sender<End>,
 }
 
-impl Connection {
+impl CodexConnection {
     /// Begins to read and to write.
     pub(crate) fn new(
         output: impl AsyncRead + Send + Unpin + 'static,
         input: impl AsyncWrite + Send + Unpin + 'static,
-        parts: Parts,
+        parts: ReaderParts,
     ) -> Self {
         let (asks, asked) = mpsc::unbounded_channel();
         let (outbox, writer) = Outbox::new(input, parts.transcript.clone());
         let heard = Arc::new(AtomicBool::new(false));
-        let reader = Reader::new(parts, outbox, Arc::clone(&heard));
-        let reader = AbortOnDropHandle::new(tokio::spawn(reader.run(Lines::new(output), asked)));
+        let reader = SessionReader::new(parts, outbox, Arc::clone(&heard));
+        let reader =
+            AbortOnDropHandle::new(tokio::spawn(reader.run(LineReader::new(output), asked)));
         Self { asks, heard, reader, writer }
     }
 
     /// Sends a request. The response never comes if the conversation is over.
-    pub(crate) fn request(&self, method: &'static str, params: Value) -> oneshot::Receiver<Reply> {
+    pub(crate) fn request(
+        &self,
+        method: &'static str,
+        params: Value,
+    ) -> oneshot::Receiver<RpcReply> {
         let (reply, response) = oneshot::channel();
-        self.ask(Ask::Request { method, params, reply });
+        self.ask(ReaderRequest::Request { method, params, reply });
         response
     }
 
     /// Sends `turn/start`. The end may come before the response, and instead of it.
-    pub(crate) fn turn(&self, params: Value) -> (oneshot::Receiver<Reply>, oneshot::Receiver<End>) {
+    pub(crate) fn turn(
+        &self,
+        params: Value,
+    ) -> (oneshot::Receiver<RpcReply>, oneshot::Receiver<End>) {
         let (reply, response) = oneshot::channel();
         let (end, ended) = oneshot::channel();
-        self.ask(Ask::Turn(TurnAsked { params, reply, end }));
+        self.ask(ReaderRequest::Turn(TurnAsked { params, reply, end }));
         (response, ended)
     }
 
     pub(crate) fn notify(&self, method: &'static str) {
-        self.ask(Ask::Notify { method });
+        self.ask(ReaderRequest::Notify { method });
     }
 
     /// From now on this is the conversation whose turns count, until another is opened.
     pub(crate) fn set_thread(&self, id: Id) {
-        self.ask(Ask::Thread { id });
+        self.ask(ReaderRequest::Thread { id });
     }
 
     /// Sends an update, behind those of the lines that came before.
     pub(crate) fn tell(&self, update: AgentUpdate) {
-        self.ask(Ask::Tell { update });
+        self.ask(ReaderRequest::Tell { update });
     }
 
     /// Whether the server has said anything at all.
@@ -101,14 +109,14 @@ impl Connection {
     /// server's input.
     pub(crate) async fn close(self, patience: Duration) {
         let (interrupted, ended) = oneshot::channel();
-        self.ask(Ask::Close { interrupted });
+        self.ask(ReaderRequest::Close { interrupted });
         let _ = tokio::time::timeout(patience, ended).await;
         let Self { writer, reader, .. } = self;
         drop(reader); // and with it the way to the writer, which then closes its end
         let _ = tokio::time::timeout(patience, writer).await;
     }
 
-    fn ask(&self, ask: Ask) {
+    fn ask(&self, ask: ReaderRequest) {
         // Whoever does not listen any more has dropped the replies, which is an answer.
         let _ = self.asks.send(ask);
     }

@@ -14,18 +14,18 @@ use symphony_core::agent::{AgentError, AgentErrorKind, SessionRequest, Updates};
 use symphony_core::finding::Finding;
 use symphony_core::run::RunId;
 use symphony_core::{Issue, Settings};
-use symphony_host::{Host, Mark, Scope, Shell};
+use symphony_host::{Host, Mark, ProcessScope, Shell};
 
 use crate::process::Process;
 use crate::session::CodexSession;
 use crate::text::one_line;
 
 /// The version that this crate is tested with.
-const TESTED: &str = "0.166";
+const TESTED_VERSION: &str = "0.166";
 /// A login that takes longer is worth a word.
-const SLOW_LOGIN: Duration = Duration::from_secs(1);
+const SLOW_LOGIN_AFTER: Duration = Duration::from_secs(1);
 /// A conversation that does not exist.
-const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
+const UNKNOWN_THREAD: &str = "00000000-0000-0000-0000-000000000000";
 
 pub(crate) async fn examine(
     host: &Arc<dyn Host>,
@@ -76,7 +76,7 @@ impl CodexSession {
             ("codex.turn_sandbox_policy", "turn/start", "sandboxPolicy", &self.sandbox_policy()),
         ];
         for (setting, method, member, policy) in policies {
-            let params = json!({"threadId": NOBODY, "input": [], member: policy});
+            let params = json!({"threadId": UNKNOWN_THREAD, "input": [], member: policy});
             match self.ask::<Value>(method, params, self.patience()).await {
                 Err(error) if error.kind != AgentErrorKind::ResponseError => return Err(error),
                 Err(error) => findings.extend(unknown(setting, &error.message)),
@@ -99,7 +99,7 @@ fn nobody_else() -> String {
 /// How long `bash -lc` takes to start on this host: what the person's login profile costs every agent
 /// before it runs. Doubtful from a second on.
 pub async fn login_shell(host: &Arc<dyn Host>) -> Finding {
-    let scope = Scope::new(Arc::clone(host), Mark::new(&nobody_else(), "login"));
+    let scope = ProcessScope::new(Arc::clone(host), Mark::new(&nobody_else(), "login"));
     let measured = scope.login_time(Shell::Bash).await;
     match measured {
         Ok(took) => login_of(took),
@@ -109,7 +109,7 @@ pub async fn login_shell(host: &Arc<dyn Host>) -> Finding {
 
 fn login_of(took: Duration) -> Finding {
     let text = format!("`bash -lc` starts in {} ms", took.as_millis());
-    if took <= SLOW_LOGIN {
+    if took <= SLOW_LOGIN_AFTER {
         return Finding::fine("shell", text);
     }
     let advice = "every agent waits for it; see what its profile does";
@@ -127,11 +127,11 @@ fn version(greeted: &Value) -> Finding {
     let agent = greeted.get("userAgent").and_then(Value::as_str).unwrap_or_default();
     let version = agent.split_once('/').and_then(|(_, rest)| rest.split_whitespace().next());
     match version.map(|version| one_line(version, 40)) {
-        Some(version) if version.starts_with(TESTED) => {
+        Some(version) if version.starts_with(TESTED_VERSION) => {
             Finding::fine("codex", format!("version {version}"))
         }
         Some(version) => {
-            let text = format!("version {version}; Symphony is tested with {TESTED}");
+            let text = format!("version {version}; Symphony is tested with {TESTED_VERSION}");
             Finding::doubtful("codex", text)
         }
         None => Finding::doubtful("codex", "it does not say which version it is"),
@@ -153,7 +153,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_login_shell_is_measured() {
-        let host: Arc<dyn Host> = Arc::new(symphony_host::Local::without_helper());
+        let host: Arc<dyn Host> = Arc::new(symphony_host::LocalHost::without_helper());
         assert!(login_shell(&host).await.text.starts_with("`bash -lc` starts in "));
     }
 }

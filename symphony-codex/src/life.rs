@@ -6,17 +6,17 @@ use tokio::time::Instant;
 
 /// A process that wakes up so late was stopped, as by Ctrl-Z or with its container, and has heard
 /// nothing meanwhile.
-const MISSED: Duration = Duration::from_secs(2);
+const SUSPENDED_AFTER: Duration = Duration::from_secs(2);
 
 /// Signs of life. Silence counts only while Symphony owes nothing.
 #[derive(Debug)]
-pub(crate) struct Life {
+pub(crate) struct LastActivity {
     last: Instant,
     /// A tool runs for the agent, which waits for it.
     owes: bool,
 }
 
-impl Life {
+impl LastActivity {
     pub(crate) fn new() -> Self {
         Self { last: Instant::now(), owes: false }
     }
@@ -42,7 +42,7 @@ impl Life {
     pub(crate) fn is_silent(&mut self, limit: Duration) -> bool {
         let now = Instant::now();
         let Some(end) = self.silent_at(limit).filter(|end| *end <= now) else { return false };
-        let was_stopped = now.duration_since(end) > MISSED;
+        let was_stopped = now.duration_since(end) > SUSPENDED_AFTER;
         if was_stopped {
             self.touch(now);
         }

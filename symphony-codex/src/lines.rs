@@ -1,4 +1,4 @@
-//! Lines out of a byte stream, however they are cut, and never more memory than one line.
+//! LineReader out of a byte stream, however they are cut, and never more memory than one line.
 
 use std::io;
 use std::ops::Range;
@@ -6,15 +6,15 @@ use std::ops::Range;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// The longest line that is read (contract 10.4), without its end.
-pub(crate) const LONGEST: usize = 10 * 1024 * 1024;
+pub(crate) const MAX_LINE_BYTES: usize = 10 * 1024 * 1024;
 /// So much of a longer line is kept: it tells what the line was.
-const HEAD: usize = 1024;
+const KEPT_HEAD_BYTES: usize = 1024;
 /// How much is read at once: little while little comes, for there may be many sessions.
-const ROOM: Range<usize> = 4 * 1024..64 * 1024;
+const BUFFER_BYTES: Range<usize> = 4 * 1024..64 * 1024;
 
 /// The lines of a stream.
 #[derive(Debug)]
-pub(crate) struct Lines<R> {
+pub(crate) struct LineReader<R> {
     stream: R,
     /// What was read: lines that were taken, lines that were not, and the beginning of one.
     buffer: Vec<u8>,
@@ -22,7 +22,7 @@ pub(crate) struct Lines<R> {
     /// So much of the buffer is known to hold no line end beyond what was taken.
     searched: usize,
     /// A line that is too long and is being skipped.
-    skipped: Option<TooLong>,
+    skipped: Option<OverlongLine>,
     longest: usize,
     room: usize,
     ended: bool,
@@ -30,31 +30,31 @@ pub(crate) struct Lines<R> {
 
 /// One line, without its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Line<'a> {
+pub(crate) enum ServerLine<'a> {
     /// As it came.
     Text(&'a [u8]),
     /// It was too long and has been skipped.
-    TooLong(TooLong),
+    TooLong(OverlongLine),
 }
 
 /// What is left of a line that was too long.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TooLong {
+pub(crate) struct OverlongLine {
     pub(crate) length: usize,
     pub(crate) head: Vec<u8>,
 }
 
-impl TooLong {
+impl OverlongLine {
     fn add(&mut self, bytes: &[u8]) {
         self.length += bytes.len();
-        let missing = HEAD.saturating_sub(self.head.len()).min(bytes.len());
+        let missing = KEPT_HEAD_BYTES.saturating_sub(self.head.len()).min(bytes.len());
         self.head.extend_from_slice(&bytes[..missing]);
     }
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
+impl<R: AsyncRead + Unpin> LineReader<R> {
     pub(crate) fn new(stream: R) -> Self {
-        Self::up_to(LONGEST, stream)
+        Self::up_to(MAX_LINE_BYTES, stream)
     }
 
     fn up_to(longest: usize, stream: R) -> Self {
@@ -65,7 +65,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             searched: 0,
             skipped: None,
             longest,
-            room: ROOM.start,
+            room: BUFFER_BYTES.start,
             ended: false,
         }
     }
@@ -79,12 +79,12 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         self.make_room();
         let read = self.stream.read_buf(&mut self.buffer).await?;
         self.ended = read == 0;
-        self.room = if read < self.room { ROOM.start } else { ROOM.end };
+        self.room = if read < self.room { BUFFER_BYTES.start } else { BUFFER_BYTES.end };
         Ok(true)
     }
 
     /// The next line that is there; what is left at the end of the stream is one too.
-    pub(crate) fn take(&mut self) -> Option<Line<'_>> {
+    pub(crate) fn take(&mut self) -> Option<ServerLine<'_>> {
         let unseen = self.buffer.get(self.searched..).unwrap_or_default();
         let (end, next) = match memchr::memchr(b'\n', unseen) {
             Some(at) => (self.searched + at, self.searched + at + 1),
@@ -108,9 +108,9 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         if self.skipped.is_some() || line.len() > self.longest {
             let mut long = self.skipped.take().unwrap_or_default();
             long.add(&self.buffer[line]);
-            return Some(Line::TooLong(long));
+            return Some(ServerLine::TooLong(long));
         }
-        Some(Line::Text(&self.buffer[line]))
+        Some(ServerLine::Text(&self.buffer[line]))
     }
 
     /// Lets go of the beginning of a line that is already too long.
@@ -131,7 +131,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         self.taken = 0;
         // One long line, or one flood, must not be paid for ever after.
         let begun = self.buffer.len();
-        if begun <= ROOM.end && self.buffer.capacity() > begun + 4 * self.room {
+        if begun <= BUFFER_BYTES.end && self.buffer.capacity() > begun + 4 * self.room {
             self.buffer.shrink_to(begun + self.room);
         }
         self.buffer.reserve(self.room);
@@ -156,13 +156,13 @@ mod tests {
         Kept::Text(line.to_owned())
     }
 
-    async fn next<R: AsyncRead + Unpin>(lines: &mut Lines<R>) -> Option<Kept> {
+    async fn next<R: AsyncRead + Unpin>(lines: &mut LineReader<R>) -> Option<Kept> {
         loop {
             match lines.take() {
-                Some(Line::Text(line)) => {
+                Some(ServerLine::Text(line)) => {
                     return Some(Kept::Text(String::from_utf8_lossy(line).into_owned()));
                 }
-                Some(Line::TooLong(long)) => return Some(Kept::TooLong(long.length)),
+                Some(ServerLine::TooLong(long)) => return Some(Kept::TooLong(long.length)),
                 None => {}
             }
             if !lines.read().await.unwrap() {
@@ -174,7 +174,7 @@ mod tests {
     /// What comes out when the pieces are written one by one.
     async fn lines_of(longest: usize, pieces: &[&[u8]]) -> Vec<Kept> {
         let (mut ours, theirs) = tokio::io::duplex(1024);
-        let mut lines = Lines::up_to(longest, theirs);
+        let mut lines = LineReader::up_to(longest, theirs);
         let write = async move {
             for piece in pieces {
                 ours.write_all(piece).await.unwrap();
@@ -213,19 +213,21 @@ mod tests {
     #[tokio::test]
     async fn rule_10_4_of_a_line_that_is_too_long_the_beginning_is_kept() {
         let long = "0123456789".repeat(1000);
-        let mut lines = Lines::up_to(4, long.as_bytes());
+        let mut lines = LineReader::up_to(4, long.as_bytes());
         while lines.read().await.unwrap() && !lines.ended {
             assert_eq!(lines.take(), None);
         }
-        let head = long.as_bytes()[..HEAD].to_vec();
-        assert_eq!(lines.take(), Some(Line::TooLong(TooLong { length: 10_000, head })));
+        let head = long.as_bytes()[..KEPT_HEAD_BYTES].to_vec();
+        assert_eq!(lines.take(), Some(ServerLine::TooLong(OverlongLine { length: 10_000, head })));
     }
 
     #[tokio::test]
     async fn rule_10_4_ten_mebibytes_are_a_line_and_one_byte_more_is_none() {
-        for (length, fits) in [(LONGEST, true), (LONGEST + 1, false), (11 << 20, false)] {
+        for (length, fits) in
+            [(MAX_LINE_BYTES, true), (MAX_LINE_BYTES + 1, false), (11 << 20, false)]
+        {
             let (mut ours, theirs) = tokio::io::duplex(PIPE);
-            let mut lines = Lines::new(theirs);
+            let mut lines = LineReader::new(theirs);
             let write = async move {
                 ours.write_all(&vec![b'x'; length]).await.unwrap();
                 ours.write_all(b"\nnext\n").await.unwrap();
@@ -237,7 +239,7 @@ mod tests {
                 other => assert!(!fits && other == Some(Kept::TooLong(length))),
             }
             assert_eq!(next, Some(text("next")));
-            assert!(lines.buffer.capacity() <= LONGEST * 2 + PIPE);
+            assert!(lines.buffer.capacity() <= MAX_LINE_BYTES * 2 + PIPE);
             assert!(lines.read().await.unwrap(), "and now its end is known");
             assert!(lines.buffer.capacity() <= 4 * PIPE, "{}", lines.buffer.capacity());
         }
@@ -246,19 +248,19 @@ mod tests {
     #[tokio::test]
     async fn memory_grows_with_what_comes_and_goes_again() {
         let (mut ours, theirs) = tokio::io::duplex(PIPE);
-        let mut lines = Lines::new(theirs);
+        let mut lines = LineReader::new(theirs);
         ours.write_all(&b"12345\n".repeat(PIPE / 6)).await.unwrap();
-        while lines.room < ROOM.end {
+        while lines.room < BUFFER_BYTES.end {
             assert!(lines.read().await.unwrap());
             while lines.take().is_some() {}
         }
         ours.write_all(b"x\n").await.unwrap();
-        while lines.room > ROOM.start {
+        while lines.room > BUFFER_BYTES.start {
             assert!(lines.read().await.unwrap());
             while lines.take().is_some() {}
         }
         ours.write_all(b"y\n").await.unwrap();
         assert!(lines.read().await.unwrap());
-        assert!(lines.buffer.capacity() <= 4 * ROOM.start, "{}", lines.buffer.capacity());
+        assert!(lines.buffer.capacity() <= 4 * BUFFER_BYTES.start, "{}", lines.buffer.capacity());
     }
 }

@@ -12,21 +12,21 @@ use crate::text::one_line;
 use crate::wire::Id;
 
 /// At most one batch of updates in this time (contract 10.4).
-const PACE: Duration = Duration::from_millis(500);
+const FLUSH_INTERVAL: Duration = Duration::from_millis(500);
 /// At most so many events in a batch. What comes after takes the place of the last.
-const EVENTS: usize = 4;
+const MAX_BATCH_EVENTS: usize = 4;
 /// At most so many conversations are counted, and ours: an agent may have helpers with their own.
 /// A count is a total, so none of them can be forgotten without counting it again when it is told
 /// again; and what is remembered needs a bound.
-const THREADS: usize = 4096;
+const MAX_THREADS: usize = 4096;
 /// At most so many of their counts in a batch. At the end of a turn all of them are told.
-const COUNTS: usize = 64;
+const MAX_BATCH_COUNTS: usize = 64;
 /// The length of a summary.
-const SUMMARY: usize = 300;
+const MAX_SUMMARY_BYTES: usize = 300;
 
 /// Updates that wait for their time.
 #[derive(Debug)]
-pub(crate) struct News {
+pub(crate) struct UpdateBatcher {
     updates: Updates,
     events: Vec<AgentUpdate>,
     /// Each conversation's count, and whether it is news.
@@ -46,7 +46,7 @@ pub(crate) struct News {
     next: Instant,
 }
 
-impl News {
+impl UpdateBatcher {
     pub(crate) fn new(updates: Updates) -> Self {
         Self {
             updates,
@@ -72,7 +72,7 @@ impl News {
     /// Something worth showing.
     pub(crate) fn event(&mut self, name: &str, summary: &str) {
         self.is_alive = true;
-        if self.events.len() == EVENTS {
+        if self.events.len() == MAX_BATCH_EVENTS {
             self.events.pop();
         }
         self.events.push(event(name, summary));
@@ -81,10 +81,10 @@ impl News {
     /// What a conversation has used; ours is always counted.
     pub(crate) fn usage(&mut self, thread: Id, total: Tokens, is_ours: bool) {
         self.is_alive = true;
-        if is_ours || self.usage.len() < THREADS || self.usage.contains_key(&thread) {
+        if is_ours || self.usage.len() < MAX_THREADS || self.usage.contains_key(&thread) {
             self.usage.insert(thread, (total, true));
         } else if !std::mem::replace(&mut self.has_uncounted, true) {
-            let note = format!("more than {THREADS} conversations: the others are not counted");
+            let note = format!("more than {MAX_THREADS} conversations: the others are not counted");
             self.send(event("notification", &note)); // in a batch it could be pushed out
         }
     }
@@ -136,7 +136,7 @@ impl News {
 
     /// Sends what waits, and not too many counts.
     pub(crate) fn flush(&mut self) {
-        self.send_batch(COUNTS);
+        self.send_batch(MAX_BATCH_COUNTS);
     }
 
     /// Sends all that waits.
@@ -148,7 +148,7 @@ impl News {
         if !std::mem::take(&mut self.is_alive) {
             return;
         }
-        self.next = Instant::now() + PACE;
+        self.next = Instant::now() + FLUSH_INTERVAL;
         let mut is_told = self.limits.is_some() || !self.events.is_empty();
         let mut counts = self.usage.iter_mut().filter(|(_, (_, is_new))| *is_new);
         for (thread, (total, is_new)) in counts.by_ref().take(most) {
@@ -194,7 +194,7 @@ impl News {
 
 /// An event for people.
 pub(crate) fn event(name: &str, summary: &str) -> AgentUpdate {
-    let (name, summary) = (name.to_owned(), one_line(summary, SUMMARY));
+    let (name, summary) = (name.to_owned(), one_line(summary, MAX_SUMMARY_BYTES));
     AgentUpdate::Event(Arc::new(AgentEvent { name, summary, at: now() }))
 }
 

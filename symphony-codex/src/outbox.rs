@@ -12,11 +12,11 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::wire::Outgoing;
 
 /// At most so much waits for a server that does not read.
-const UNREAD: usize = 8 * 1024 * 1024;
+const MAX_UNREAD_BYTES: usize = 8 * 1024 * 1024;
 /// What a line costs besides its text, so that there are not too many of them either.
-const LINE: usize = 1024;
+const LINE_CAPACITY: usize = 1024;
 
-/// Lines that wait to be written. Dropped, the server's input ends after them.
+/// LineReader that wait to be written. Dropped, the server's input ends after them.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     lines: mpsc::UnboundedSender<Vec<u8>>,
@@ -26,7 +26,7 @@ pub(crate) struct Outbox {
 
 /// The server does not read: what it asks can no longer be answered.
 #[derive(Debug)]
-pub(crate) struct Full;
+pub(crate) struct OutboxFull;
 
 impl Outbox {
     /// Begins to write.
@@ -41,13 +41,13 @@ impl Outbox {
     }
 
     /// Queues a message. The first in a queue may have any length.
-    pub(crate) fn send(&self, message: &Outgoing<'_>) -> Result<(), Full> {
+    pub(crate) fn send(&self, message: &Outgoing<'_>) -> Result<(), OutboxFull> {
         let line = message.line();
         let before = self.unread.load(Ordering::Relaxed);
-        if before > 0 && before + line.len() > UNREAD {
-            return Err(Full);
+        if before > 0 && before + line.len() > MAX_UNREAD_BYTES {
+            return Err(OutboxFull);
         }
-        self.unread.fetch_add(line.len() + LINE, Ordering::Relaxed);
+        self.unread.fetch_add(line.len() + LINE_CAPACITY, Ordering::Relaxed);
         self.transcript.line(Direction::Out, line.trim_ascii_end());
         // A writer that is gone has met the end of the pipe. Of that the reader hears too.
         let _ = self.lines.send(line);
@@ -64,7 +64,7 @@ async fn write(
         if input.write_all(&line).await.is_err() || input.flush().await.is_err() {
             return;
         }
-        unread.fetch_sub(line.len() + LINE, Ordering::Relaxed);
+        unread.fetch_sub(line.len() + LINE_CAPACITY, Ordering::Relaxed);
     }
     let _ = input.shutdown().await;
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use symphony_core::agent::{AgentError, AgentErrorKind, SessionRequest};
 use symphony_core::transcript::{Direction, Transcript};
 use symphony_host::{
-    Command, Exit, Folder, Host, Input, Left, Mark, Output, Running, Scope, Shell, StartError,
+    Exit, Folder, Host, HostCommand, Input, Mark, Output, ProcessScope, RunningCommand, Shell,
+    SpawnError, Survivors,
 };
 use tokio::io::AsyncReadExt as _;
 use tokio_util::task::AbortOnDropHandle;
@@ -15,17 +16,17 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::text::one_line;
 
 /// How much of stderr is kept: its end says why.
-const KEPT: usize = 4096;
+const STDERR_TAIL_BYTES: usize = 4096;
 /// A longer line of stderr is written down in pieces.
-const LONGEST_LINE: usize = 32 * 1024;
+const MAX_STDERR_LINE_BYTES: usize = 32 * 1024;
 /// How long a process that closed its output may take to end, and its last words to arrive.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const EXIT_WAIT: Duration = Duration::from_secs(1);
 
 /// A live app-server and everything it started. Dropped, all of it is killed.
 #[derive(Debug)]
 pub(crate) struct Process {
-    scope: Scope,
-    running: Running,
+    scope: ProcessScope,
+    running: RunningCommand,
     stderr: Arc<Mutex<VecDeque<u8>>>,
     listener: AbortOnDropHandle<()>,
 }
@@ -37,7 +38,7 @@ impl Process {
         request: &SessionRequest,
     ) -> Result<(Self, Output, Input), AgentError> {
         let mark = Mark::new(&request.service, &request.run.to_string());
-        let scope = Scope::new(Arc::clone(host), mark);
+        let scope = ProcessScope::new(Arc::clone(host), mark);
         let mut running = scope.start(&command(request)).await.map_err(not_started)?;
         let streams = (running.stdout.take(), running.stdin.take(), running.stderr.take());
         let (Some(output), Some(input), Some(errors)) = streams else {
@@ -45,7 +46,7 @@ impl Process {
             return Err(AgentError::new(AgentErrorKind::ProcessExit, message));
         };
         let stderr = Arc::new(Mutex::new(VecDeque::new()));
-        let listener = Listener {
+        let listener = StderrReader {
             kept: Arc::clone(&stderr),
             transcript: request.transcript.clone(),
             begun: Vec::new(),
@@ -65,12 +66,12 @@ impl Process {
     }
 
     /// Why the conversation is over, in the process's own last words.
-    pub(crate) async fn epitaph(&mut self, command: &str) -> AgentError {
+    pub(crate) async fn exit_error(&mut self, command: &str) -> AgentError {
         let command = one_line(command, 200);
-        let exit = tokio::time::timeout(LAST_WORDS, self.exited()).await.ok();
+        let exit = tokio::time::timeout(EXIT_WAIT, self.exited()).await.ok();
         if exit.is_some() {
             // What it left in the background may hold stderr open.
-            let _ = tokio::time::timeout(LAST_WORDS, &mut self.listener).await;
+            let _ = tokio::time::timeout(EXIT_WAIT, &mut self.listener).await;
         }
         let (kind, mut message) = match exit {
             Some(Exit::Code(127)) => (
@@ -96,7 +97,7 @@ impl Process {
         let kept = self.stderr.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = kept.iter().copied().collect();
         drop(kept);
-        one_line(&String::from_utf8_lossy(&bytes), KEPT)
+        one_line(&String::from_utf8_lossy(&bytes), STDERR_TAIL_BYTES)
     }
 
     /// Ends all of it: SIGTERM, and SIGKILL after the grace. `Ok` means that nothing is left.
@@ -105,30 +106,30 @@ impl Process {
     }
 }
 
-fn command(request: &SessionRequest) -> Command {
+fn command(request: &SessionRequest) -> HostCommand {
     // The handle is the folder that was checked; its path may have come to mean another one.
     let folder = match &request.folder {
         Some(folder) => Folder::Handle(Arc::clone(folder)),
         None => Folder::Path(request.workspace.clone()),
     };
-    let command = Command::script(Shell::Bash, &request.settings.codex.command, folder);
+    let command = HostCommand::script(Shell::Bash, &request.settings.codex.command, folder);
     // The host also unsets them after the login profile has run.
     let hidden = request.hidden_env.iter();
     hidden.fold(command, |command, name| command.remove(name)).with_stdin()
 }
 
 /// Hears what the process says on stderr.
-struct Listener {
+struct StderrReader {
     kept: Arc<Mutex<VecDeque<u8>>>,
     transcript: Transcript,
     /// A line that has no end yet.
     begun: Vec<u8>,
 }
 
-impl Listener {
+impl StderrReader {
     /// Reads to the end, however much there is, and keeps the end.
     async fn listen(mut self, mut errors: Output) {
-        let mut chunk = vec![0; KEPT];
+        let mut chunk = vec![0; STDERR_TAIL_BYTES];
         while let Ok(read @ 1..) = errors.read(&mut chunk).await {
             self.keep_the_end(&chunk[..read]);
             if self.transcript.is_kept() {
@@ -143,7 +144,7 @@ impl Listener {
     fn keep_the_end(&self, chunk: &[u8]) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.extend(chunk);
-        let excess = kept.len().saturating_sub(KEPT);
+        let excess = kept.len().saturating_sub(STDERR_TAIL_BYTES);
         kept.drain(..excess);
     }
 
@@ -151,7 +152,7 @@ impl Listener {
     fn write_down(&mut self, chunk: &[u8]) {
         for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
             self.begun.extend_from_slice(piece);
-            if piece.ends_with(b"\n") || self.begun.len() >= LONGEST_LINE {
+            if piece.ends_with(b"\n") || self.begun.len() >= MAX_STDERR_LINE_BYTES {
                 self.transcript.line(Direction::Stderr, self.begun.trim_ascii_end());
                 self.begun.clear();
             }
@@ -159,16 +160,17 @@ impl Listener {
     }
 }
 
-fn not_started(error: StartError) -> AgentError {
+fn not_started(error: SpawnError) -> AgentError {
     let kind = match &error {
-        StartError::Folder { .. } => AgentErrorKind::InvalidWorkspace,
+        error if error.is_exhausted() => AgentErrorKind::MachineExhausted,
+        SpawnError::Folder { .. } => AgentErrorKind::InvalidWorkspace,
         error if error.is_not_found() => AgentErrorKind::NotFound,
         _ => AgentErrorKind::ProcessExit,
     };
     AgentError::new(kind, "Codex could not be started").caused_by(error)
 }
 
-fn not_gone(left: Left) -> AgentError {
+fn not_gone(left: Survivors) -> AgentError {
     AgentError::new(AgentErrorKind::ProcessExit, "Codex cannot be ended")
         .caused_by(left)
         .still_alive()

@@ -18,27 +18,27 @@ use tokio::io::AsyncRead;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use crate::answers::{Answer, BlockReply, answer, tool_result};
-use crate::connection::{Ask, Reply, TurnAsked};
-use crate::life::Life;
-use crate::lines::{LONGEST, Line, Lines, TooLong};
-use crate::news::News;
+use crate::answers::{BlockReply, RequestAnswer, answer, tool_result};
+use crate::connection::{ReaderRequest, RpcReply, TurnAsked};
+use crate::life::LastActivity;
+use crate::lines::{LineReader, MAX_LINE_BYTES, OverlongLine, ServerLine};
+use crate::news::UpdateBatcher;
 use crate::outbox::Outbox;
 use crate::show::show;
-use crate::tools::{ToolEnd, Tools};
+use crate::tools::{ToolCalls, ToolEnd};
 use crate::turn::{LiveTurn, is_end, unreadable_end};
 use crate::unrequested::Unrequested;
 use crate::wire::{
-    ErrorTold, Head, INVALID_REQUEST, Id, Incoming, LimitsTold, METHOD_NOT_FOUND, Origin, Outgoing,
-    Payload, RpcError, ThreadOpened, TurnError, UsageTold,
+    ErrorTold, HasThread, INVALID_REQUEST, Id, Incoming, LimitsTold, METHOD_NOT_FOUND, Outgoing,
+    OverlongHead, Payload, RpcError, ThreadOpened, TurnError, UsageTold,
 };
 
 /// So much of what is there is read before silence is judged: an agent that writes without end may
 /// not put it off for ever.
-const READS: usize = 64;
+const MAX_READS_IN_A_ROW: usize = 64;
 
 /// What the reading task is made of.
-pub(crate) struct Parts {
+pub(crate) struct ReaderParts {
     pub(crate) updates: Updates,
     pub(crate) transcript: Transcript,
     pub(crate) issue: Arc<Issue>,
@@ -51,16 +51,16 @@ pub(crate) struct Parts {
 }
 
 /// The reading task.
-pub(crate) struct Reader {
+pub(crate) struct SessionReader {
     /// To the writer; `None` after the server fell behind.
     outbox: Option<Outbox>,
-    news: News,
+    news: UpdateBatcher,
     transcript: Transcript,
     approvals: Approvals,
     turn_timeout: Duration,
     pid: Option<u32>,
-    tools: Tools,
-    life: Life,
+    tools: ToolCalls,
+    life: LastActivity,
     /// Whether a line has come, for the session.
     heard: Arc<AtomicBool>,
     last_id: u64,
@@ -87,20 +87,20 @@ struct Pending {
     id: u64,
     /// Whether the response names our conversation.
     opens_thread: bool,
-    reply: oneshot::Sender<Reply>,
+    reply: oneshot::Sender<RpcReply>,
 }
 
-impl Reader {
-    pub(crate) fn new(parts: Parts, outbox: Outbox, heard: Arc<AtomicBool>) -> Self {
+impl SessionReader {
+    pub(crate) fn new(parts: ReaderParts, outbox: Outbox, heard: Arc<AtomicBool>) -> Self {
         Self {
             outbox: Some(outbox),
-            news: News::new(parts.updates),
+            news: UpdateBatcher::new(parts.updates),
             transcript: parts.transcript,
             approvals: parts.approvals,
             turn_timeout: parts.turn_timeout,
             pid: parts.pid,
-            tools: Tools::new(parts.tools, parts.issue),
-            life: Life::new(),
+            tools: ToolCalls::new(parts.tools, parts.issue),
+            life: LastActivity::new(),
             heard,
             last_id: 0,
             thread: None,
@@ -117,8 +117,8 @@ impl Reader {
 
     pub(crate) async fn run(
         mut self,
-        mut lines: Lines<impl AsyncRead + Unpin>,
-        mut asks: mpsc::UnboundedReceiver<Ask>,
+        mut lines: LineReader<impl AsyncRead + Unpin>,
+        mut asks: mpsc::UnboundedReceiver<ReaderRequest>,
     ) {
         while self.outbox.is_some() {
             let (due, silent_at) = (self.news.due(), self.silent_at());
@@ -143,8 +143,8 @@ impl Reader {
     }
 
     /// The agent seems to have been silent for too long: what it said meanwhile is read first.
-    async fn hear_out(&mut self, lines: &mut Lines<impl AsyncRead + Unpin>) {
-        for _ in 0..READS {
+    async fn hear_out(&mut self, lines: &mut LineReader<impl AsyncRead + Unpin>) {
+        for _ in 0..MAX_READS_IN_A_ROW {
             tokio::select! {
                 biased;
                 more = lines.read() => match more {
@@ -172,22 +172,22 @@ impl Reader {
         }
     }
 
-    fn asked(&mut self, ask: Ask) {
+    fn asked(&mut self, ask: ReaderRequest) {
         match ask {
-            Ask::Request { method, params, reply } => {
+            ReaderRequest::Request { method, params, reply } => {
                 let id = self.fresh_id();
                 let opens_thread = matches!(method, "thread/start" | "thread/resume");
                 self.pending = Some(Pending { id, opens_thread, reply });
                 self.send(&Outgoing::Request { id, method, params: &params });
             }
-            Ask::Turn(turn) => self.turn_asked(turn),
-            Ask::Notify { method } => self.send(&Outgoing::Notification { method }),
-            Ask::Thread { id } => self.thread = Some(id),
-            Ask::Tell { update } => {
+            ReaderRequest::Turn(turn) => self.turn_asked(turn),
+            ReaderRequest::Notify { method } => self.send(&Outgoing::Notification { method }),
+            ReaderRequest::Thread { id } => self.thread = Some(id),
+            ReaderRequest::Tell { update } => {
                 self.news.flush();
                 self.news.send(update);
             }
-            Ask::Close { interrupted } => {
+            ReaderRequest::Close { interrupted } => {
                 self.news.flush_all(); // the reading may end before it is time
                 self.interrupt_for(interrupted);
             }
@@ -195,14 +195,14 @@ impl Reader {
     }
 
     /// All lines that have come, so that a flood costs little more than its lines.
-    fn lines(&mut self, lines: &mut Lines<impl AsyncRead + Unpin>) {
+    fn lines(&mut self, lines: &mut LineReader<impl AsyncRead + Unpin>) {
         let now = Instant::now();
         while let Some(line) = lines.take() {
             self.life.touch(now);
             self.heard.store(true, Ordering::Relaxed);
             self.news.alive();
             match line {
-                Line::Text(line) => {
+                ServerLine::Text(line) => {
                     self.transcript.line(Direction::In, line);
                     match std::str::from_utf8(line) {
                         Ok(text) => self.line(text),
@@ -211,7 +211,7 @@ impl Reader {
                     }
                 }
                 // It is in no transcript: a secret may be cut in two where its beginning ends.
-                Line::TooLong(line) => self.too_long(&line),
+                ServerLine::TooLong(line) => self.too_long(&line),
             }
             if self.outbox.is_none() {
                 return;
@@ -222,7 +222,7 @@ impl Reader {
 
     fn line(&mut self, text: &str) {
         match Incoming::parse(text) {
-            Ok(Incoming::Notification { method, params }) => self.told(&method, params),
+            Ok(Incoming::Notification { method, params }) => self.on_notification(&method, params),
             Ok(Incoming::Request { id, method, params }) => self.request(id, &method, params),
             Ok(Incoming::Response { id, result }) => self.response(id, result),
             Err(_) if text.trim_ascii().is_empty() => {}
@@ -234,11 +234,11 @@ impl Reader {
     }
 
     /// Whoever waits for what was in the line is told, as far as its beginning says who that is.
-    fn too_long(&mut self, line: &TooLong) {
+    fn too_long(&mut self, line: &OverlongLine) {
         let length = line.length;
-        let message = format!("a line of {length} bytes was skipped; {LONGEST} are read");
+        let message = format!("a line of {length} bytes was skipped; {MAX_LINE_BYTES} are read");
         self.news.event("malformed", &message);
-        let head = Head::read(&line.head);
+        let head = OverlongHead::read(&line.head);
         let is_ours = head.thread.is_none() || head.thread == self.thread;
         match (head.id, head.method) {
             (Some(id), Some(_)) => {
@@ -275,7 +275,7 @@ impl Reader {
         let _ = asked.reply.send(result.map(Payload::to_owned));
     }
 
-    fn told(&mut self, method: &str, params: Payload<'_>) {
+    fn on_notification(&mut self, method: &str, params: Payload<'_>) {
         match method {
             method if is_end(method) => self.turn_over(method, params),
             "turn/started" => self.turn_began(params),
@@ -307,15 +307,17 @@ impl Reader {
 
     fn request(&mut self, id: &RawValue, method: &str, params: Payload<'_>) {
         match answer(method, params, self.approvals) {
-            Answer::Give(result) => self.send(&Outgoing::Answer { id, result: &result }),
+            RequestAnswer::Give(result) => self.send(&Outgoing::Answer { id, result: &result }),
             // It is being interrupted, and a refused question would be taken for an answered one.
-            Answer::Block { .. } if self.is_unrequested(params) => {}
-            Answer::Approve { .. } | Answer::Run(_) if self.is_unrequested(params) => {
+            RequestAnswer::Block { .. } if self.is_unrequested(params) => {}
+            RequestAnswer::Approve { .. } | RequestAnswer::Run(_)
+                if self.is_unrequested(params) =>
+            {
                 let message = "the turn was not asked for".to_owned();
                 let error = RpcError { code: INVALID_REQUEST, message };
                 self.send(&Outgoing::Refusal { id, error });
             }
-            Answer::Approve { result, summary } => {
+            RequestAnswer::Approve { result, summary } => {
                 self.send(&Outgoing::Answer { id, result: &result });
                 let name = match self.approvals {
                     Approvals::Accept => "approval_auto_approved",
@@ -323,7 +325,7 @@ impl Reader {
                 };
                 self.news.event(name, &summary);
             }
-            Answer::Block { question, reply } => {
+            RequestAnswer::Block { question, reply } => {
                 let said = match reply {
                     BlockReply::Always(result) => Some(result),
                     BlockReply::BetweenTurns(result) => self.turn.is_none().then_some(result),
@@ -335,7 +337,7 @@ impl Reader {
                 self.news.event("turn_input_required", &question);
                 self.block(question);
             }
-            Answer::Run(call) => match self.tools.call(id.to_owned(), call) {
+            RequestAnswer::Run(call) => match self.tools.call(id.to_owned(), call) {
                 Ok(summary) => {
                     self.news.event("notification", &summary);
                     self.owe(); // silence is now no stall
@@ -346,7 +348,7 @@ impl Reader {
                     self.send(&Outgoing::Answer { id, result: &result });
                 }
             },
-            Answer::Unknown => {
+            RequestAnswer::Unknown => {
                 let message = format!("Symphony does not answer {method}");
                 self.news.event("other_message", &message);
                 let error = RpcError { code: METHOD_NOT_FOUND, message };
@@ -382,7 +384,7 @@ impl Reader {
         if self.unrequested.are_over() {
             return false;
         }
-        let Origin { thread_id, turn_id } = params.read().unwrap_or_default();
+        let HasThread { thread_id, turn_id } = params.read().unwrap_or_default();
         let is_ours = thread_id.is_none() || thread_id == self.thread;
         is_ours && turn_id.is_some_and(|turn| self.unrequested.is_live(&turn))
     }

@@ -12,26 +12,26 @@ use symphony_core::settings::Questions;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
-use crate::connection::{Connection, Reply};
+use crate::connection::{CodexConnection, RpcReply};
 use crate::news::event;
 use crate::process::Process;
-use crate::reader::Parts;
+use crate::reader::ReaderParts;
 use crate::text::one_line;
 use crate::wire::{Id, ThreadOpened, TurnStarted};
 
 /// How much longer than other requests those of the handshake may take.
-const SLOW: u32 = 10;
+const OPENING_FACTOR: u32 = 10;
 /// How long an ended process's last lines may take to be read.
-const DRAIN: Duration = Duration::from_secs(1);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long an interrupted turn may take to end before its process is ended.
-const INTERRUPT: Duration = Duration::from_secs(1);
+const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The length of a conversation's name.
-const NAME: usize = 200;
+const MAX_NAME_BYTES: usize = 200;
 
 /// A conversation with one app-server.
 #[derive(Debug)]
 pub struct CodexSession {
-    connection: Connection,
+    connection: CodexConnection,
     process: Option<Process>,
     request: SessionRequest,
     cwd: String,
@@ -92,7 +92,7 @@ impl CodexSession {
             let message = format!("{} is no UTF-8", request.workspace.display());
             return Err(AgentError::new(AgentErrorKind::InvalidWorkspace, message));
         };
-        let parts = Parts {
+        let parts = ReaderParts {
             updates: request.updates.clone(),
             transcript: request.transcript.clone(),
             issue: request.issue.clone(),
@@ -101,7 +101,7 @@ impl CodexSession {
             turn_timeout: request.settings.codex.turn_timeout,
             pid: process.as_ref().and_then(Process::pid),
         };
-        let connection = Connection::new(output, input, parts);
+        let connection = CodexConnection::new(output, input, parts);
         connection.tell(AgentUpdate::Alive); // it runs, and is about to be greeted
         Ok(Self { connection, process, request, cwd, thread: None })
     }
@@ -125,7 +125,7 @@ impl CodexSession {
 
     /// How long a request may take that makes Codex read files and start servers.
     pub(crate) fn patience(&self) -> Duration {
-        self.request.settings.codex.read_timeout.saturating_mul(SLOW)
+        self.request.settings.codex.read_timeout.saturating_mul(OPENING_FACTOR)
     }
 
     /// The conversation to go on with, else a new one. An old one that Codex does not have any more
@@ -181,7 +181,7 @@ impl CodexSession {
     /// A name is for people who look at Codex's own list: a server that refuses it is no failure.
     async fn name_thread(&mut self, thread: &Id) -> Result<(), AgentError> {
         let issue = &self.request.issue;
-        let name = one_line(&format!("{}: {}", issue.identifier, issue.title), NAME);
+        let name = one_line(&format!("{}: {}", issue.identifier, issue.title), MAX_NAME_BYTES);
         let params = json!({"threadId": thread.as_str(), "name": name});
         let limit = self.request.settings.codex.read_timeout;
         match self.ask::<Value>("thread/name/set", params, limit).await {
@@ -207,7 +207,7 @@ impl CodexSession {
             Err(TryRecvError::Empty) => drop(started?),
             Err(TryRecvError::Closed) => {
                 started?;
-                return Err(self.epitaph().await);
+                return Err(self.exit_error().await);
             }
         }
         self.until(end).await?
@@ -242,7 +242,7 @@ impl CodexSession {
     async fn response<T: DeserializeOwned>(
         &mut self,
         method: &str,
-        reply: oneshot::Receiver<Reply>,
+        reply: oneshot::Receiver<RpcReply>,
         limit: Duration,
     ) -> Result<T, AgentError> {
         let Ok(reply) = tokio::time::timeout(limit, self.until(reply)).await else {
@@ -271,12 +271,12 @@ impl CodexSession {
             biased;
             told = &mut told => told.ok(),
             () = exited(self.process.as_mut()) => {
-                tokio::time::timeout(DRAIN, told).await.ok().and_then(Result::ok)
+                tokio::time::timeout(DRAIN_TIMEOUT, told).await.ok().and_then(Result::ok)
             }
         };
         match told {
             Some(told) => Ok(told),
-            None => Err(self.epitaph().await),
+            None => Err(self.exit_error().await),
         }
     }
 
@@ -292,9 +292,9 @@ impl CodexSession {
         }
     }
 
-    async fn epitaph(&mut self) -> AgentError {
+    async fn exit_error(&mut self) -> AgentError {
         match &mut self.process {
-            Some(process) => process.epitaph(&self.request.settings.codex.command).await,
+            Some(process) => process.exit_error(&self.request.settings.codex.command).await,
             None => AgentError::new(AgentErrorKind::ProcessExit, "Codex closed its output"),
         }
     }
@@ -302,7 +302,7 @@ impl CodexSession {
     /// `turn/interrupt`, the end of input, SIGTERM, SIGKILL (contract 10.9).
     pub(crate) async fn end(self) -> Result<(), AgentError> {
         let grace = self.request.settings.agent.stop_grace;
-        self.connection.close(INTERRUPT.min(grace)).await;
+        self.connection.close(INTERRUPT_TIMEOUT.min(grace)).await;
         match self.process {
             Some(process) => process.stop(grace).await,
             None => Ok(()),

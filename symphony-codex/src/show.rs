@@ -2,11 +2,11 @@
 
 use serde::Deserialize;
 
-use crate::news::News;
+use crate::news::UpdateBatcher;
 use crate::wire::{Item, ItemTold, Payload};
 
 /// Shows what is worth it. Most lines only say that the agent lives.
-pub(crate) fn show(news: &mut News, method: &str, params: Payload<'_>) {
+pub(crate) fn show(news: &mut UpdateBatcher, method: &str, params: Payload<'_>) {
     match method {
         "item/started" => {
             if let Some(ItemTold { item }) = params.read()

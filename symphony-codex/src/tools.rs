@@ -15,11 +15,11 @@ use crate::text::{cut, one_line};
 use crate::wire::ToolCalled;
 
 /// How long a tool may take.
-const PATIENCE: Duration = Duration::from_secs(120);
+const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 /// The longest arguments, and the longest result, that are passed on.
-const LONGEST: usize = 1024 * 1024;
+const MAX_RESULT_BYTES: usize = 1024 * 1024;
 /// At most so many calls at once.
-const AT_ONCE: usize = 16;
+const MAX_CALLS: usize = 16;
 
 /// A call that has ended.
 #[derive(Debug)]
@@ -33,14 +33,14 @@ pub(crate) struct ToolEnd {
 
 /// The calls that are being run. Dropped, they end.
 #[derive(Debug)]
-pub(crate) struct Tools {
+pub(crate) struct ToolCalls {
     tools: Option<Arc<dyn AgentTools>>,
     names: Vec<String>,
     issue: Arc<Issue>,
     calls: JoinSet<ToolEnd>,
 }
 
-impl Tools {
+impl ToolCalls {
     pub(crate) fn new(tools: Option<Arc<dyn AgentTools>>, issue: Arc<Issue>) -> Self {
         let specs = tools.as_ref().map(|tools| tools.specs()).unwrap_or_default();
         let names = specs.into_iter().map(|spec| spec.name).collect();
@@ -59,12 +59,12 @@ impl Tools {
             let known = if self.names.is_empty() { "none".into() } else { self.names.join(", ") };
             return Err(format!("there is no tool {name}; there are: {known}"));
         };
-        if self.calls.len() >= AT_ONCE {
-            return Err(format!("{AT_ONCE} calls are running; call {name} again later"));
+        if self.calls.len() >= MAX_CALLS {
+            return Err(format!("{MAX_CALLS} calls are running; call {name} again later"));
         }
         let arguments = called.arguments.as_deref().unwrap_or(RawValue::NULL).get();
-        if arguments.len() > LONGEST {
-            return Err(format!("the arguments of {name} have more than {LONGEST} bytes"));
+        if arguments.len() > MAX_RESULT_BYTES {
+            return Err(format!("the arguments of {name} have more than {MAX_RESULT_BYTES} bytes"));
         }
         let Ok(arguments) = serde_json::from_str(arguments) else {
             return Err(format!("the arguments of {name} are nested too deeply"));
@@ -76,13 +76,15 @@ impl Tools {
         self.calls.spawn(async move {
             // Nobody knows how far it came.
             let failed = |text: &str| ToolResult::failure(text).with_change(true);
-            let result = match tokio::time::timeout(PATIENCE, task).await {
+            let result = match tokio::time::timeout(CALL_TIMEOUT, task).await {
                 Ok(Ok(result)) => result,
                 Ok(Err(_)) => failed("the tool failed inside Symphony; see its log"),
-                Err(_) => failed(&format!("the tool took longer than {} s", PATIENCE.as_secs())),
+                Err(_) => {
+                    failed(&format!("the tool took longer than {} s", CALL_TIMEOUT.as_secs()))
+                }
             };
             let changed = result.changed;
-            let result = tool_result(result.success, &cut(result.text, LONGEST));
+            let result = tool_result(result.success, &cut(result.text, MAX_RESULT_BYTES));
             ToolEnd { id, result, changed }
         });
         Ok(format!("calls {name}"))

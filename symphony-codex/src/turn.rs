@@ -5,11 +5,11 @@ use symphony_core::agent::{AgentError, AgentErrorKind, TurnEnd};
 use tokio::sync::oneshot;
 
 use crate::failure::{turn_cancelled, turn_failed};
-use crate::unrequested::MOST;
+use crate::unrequested::MAX_UNREQUESTED;
 use crate::wire::{Id, TurnError, TurnOver};
 
 /// At most so many ends of turns are kept while ours has no id yet.
-const EARLY: usize = 16;
+const MAX_EARLY_ENDS: usize = 16;
 
 /// How a turn ended.
 pub(crate) type End = Result<TurnEnd, AgentError>;
@@ -37,7 +37,7 @@ impl LiveTurn {
     }
 
     /// It is called this. Its end, if that came before.
-    pub(crate) fn named(&mut self, id: Id) -> Option<End> {
+    pub(crate) fn set_id(&mut self, id: Id) -> Option<End> {
         let early = self.early.iter().position(|(early, _)| *early == id);
         let early = early.map(|at| self.early.swap_remove(at).1);
         self.begun.retain(|(begun, _)| *begun != id);
@@ -55,7 +55,7 @@ impl LiveTurn {
             self.begun.push((id.clone(), false));
         }
         // Of so many all but one are not ours, which is enough to end the session.
-        self.begun.len() <= MOST as usize
+        self.begun.len() <= MAX_UNREQUESTED as usize
     }
 
     /// The turns that began before this one had an id and were others, and whether they have ended.
@@ -64,13 +64,13 @@ impl LiveTurn {
     }
 
     /// A turn has ended: gives the end back if it is this one's, and keeps it if it may be.
-    pub(crate) fn is_over(&mut self, id: Option<Id>, end: End) -> Option<End> {
+    pub(crate) fn on_end(&mut self, id: Option<Id>, end: End) -> Option<End> {
         match (id, &self.id) {
             (Some(id), None) => {
                 for (_, is_over) in self.begun.iter_mut().filter(|(begun, _)| *begun == id) {
                     *is_over = true;
                 }
-                if self.early.len() < EARLY {
+                if self.early.len() < MAX_EARLY_ENDS {
                     self.early.push((id, end));
                 }
                 None

@@ -8,7 +8,7 @@ use symphony_core::agent::{AgentError, AgentErrorKind};
 use crate::wire::Id;
 
 /// So many in a session end it.
-pub(crate) const MOST: u32 = 3;
+pub(crate) const MAX_UNREQUESTED: u32 = 3;
 
 /// The turns that were not asked for.
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl Unrequested {
         if self.live.contains(turn) {
             return None;
         }
-        if self.count < MOST {
+        if self.count < MAX_UNREQUESTED {
             self.live.push(turn.clone());
         }
         self.count = self.count.saturating_add(1);
@@ -48,7 +48,7 @@ impl Unrequested {
 
     /// Why the session is over, if it is.
     pub(crate) fn failure(&self) -> Option<AgentError> {
-        (self.count >= MOST).then(|| {
+        (self.count >= MAX_UNREQUESTED).then(|| {
             let message = format!("Codex began {} turns that were not asked for", self.count);
             AgentError::new(AgentErrorKind::UnrequestedTurns, message)
         })

@@ -51,10 +51,10 @@ impl<'a> Payload<'a> {
 /// Why a line is no message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Malformed(String);
+pub(crate) struct MalformedLine(String);
 
 #[derive(Deserialize)]
-struct Envelope<'a> {
+struct RpcEnvelope<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -90,13 +90,13 @@ impl RpcError {
 
 impl<'a> Incoming<'a> {
     /// Reads a line.
-    pub(crate) fn parse(text: &'a str) -> Result<Self, Malformed> {
+    pub(crate) fn parse(text: &'a str) -> Result<Self, MalformedLine> {
         // The derived reader takes an array for a struct; a message is an object.
         if !text.trim_ascii_start().starts_with('{') {
-            return Err(Malformed("not a JSON object".to_owned()));
+            return Err(MalformedLine("not a JSON object".to_owned()));
         }
-        let envelope: Envelope<'a> =
-            serde_json::from_str(text).map_err(|error| Malformed(error.to_string()))?;
+        let envelope: RpcEnvelope<'a> =
+            serde_json::from_str(text).map_err(|error| MalformedLine(error.to_string()))?;
         let params = Payload(envelope.params);
         match (envelope.id, envelope.method) {
             (Some(id), Some(Text(method))) => Ok(Self::Request { id, method, params }),
@@ -105,21 +105,21 @@ impl<'a> Incoming<'a> {
                 let error = envelope.error.map(RpcError::read);
                 Ok(Self::Response { id, result: error.map_or(Ok(Payload(envelope.result)), Err) })
             }
-            (None, None) => Err(Malformed("neither a method nor an id".to_owned())),
+            (None, None) => Err(MalformedLine("neither a method nor an id".to_owned())),
         }
     }
 }
 
 /// What the beginning of a line that was too long tells.
 #[derive(Debug, Default)]
-pub(crate) struct Head {
+pub(crate) struct OverlongHead {
     pub(crate) id: Option<Box<RawValue>>,
     pub(crate) method: Option<String>,
     pub(crate) thread: Option<Id>,
     pub(crate) turn: Option<Id>,
 }
 
-impl Head {
+impl OverlongHead {
     /// Reads members until the text ends in the middle of one.
     pub(crate) fn read(head: &[u8]) -> Self {
         let mut found = Self::default();
@@ -131,7 +131,7 @@ impl Head {
 
 /// Keeps the members it has seen, also when the next one cannot be read.
 struct Members<'a> {
-    found: &'a mut Head,
+    found: &'a mut OverlongHead,
     of: &'static str,
 }
 
@@ -198,7 +198,7 @@ impl Outgoing<'_> {
 /// `thread/start`, `thread/resume`
 #[derive(Debug, Deserialize)]
 pub(crate) struct ThreadOpened {
-    pub(crate) thread: Named,
+    pub(crate) thread: HasId,
 }
 
 /// The answer to `turn/start`, and `turn/started`.
@@ -206,20 +206,20 @@ pub(crate) struct ThreadOpened {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TurnStarted {
     pub(crate) thread_id: Option<Id>,
-    pub(crate) turn: Named,
+    pub(crate) turn: HasId,
 }
 
 /// Whose a request or a notification is, where it says so.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Origin {
+pub(crate) struct HasThread {
     pub(crate) thread_id: Option<Id>,
     pub(crate) turn_id: Option<Id>,
 }
 
 /// Something with an id.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Named {
+pub(crate) struct HasId {
     pub(crate) id: Id,
 }
 
@@ -229,14 +229,14 @@ pub(crate) struct Named {
 pub(crate) struct Id(String);
 
 /// The longest id.
-const ID: usize = 200;
+const MAX_ID_BYTES: usize = 200;
 
 impl TryFrom<String> for Id {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
         let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
-        let fits = (1..=ID).contains(&text.len());
+        let fits = (1..=MAX_ID_BYTES).contains(&text.len());
         if is_plain && fits { Ok(Self(text)) } else { Err("an id that is too long, or no word") }
     }
 }
@@ -267,7 +267,7 @@ pub(crate) struct TurnState {
 }
 
 /// The length of Codex's own words in an error.
-const WORDS: usize = 1000;
+const MAX_ERROR_BYTES: usize = 1000;
 
 /// What Codex says about a failure.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -287,10 +287,12 @@ impl TurnError {
             value => serde_json::from_value(value).ok()?,
         };
         // It may be kept until the end of the turn, so no more of it than is shown.
-        let words = |text: String| one_line(&readable(&text), WORDS);
+        let words = |text: String| one_line(&readable(&text), MAX_ERROR_BYTES);
         Some(Self {
             message: words(error.message),
-            codex_error_info: error.codex_error_info.filter(|it| it.to_string().len() <= WORDS),
+            codex_error_info: error
+                .codex_error_info
+                .filter(|it| it.to_string().len() <= MAX_ERROR_BYTES),
             additional_details: error.additional_details.map(words),
         })
     }
@@ -317,14 +319,14 @@ pub(crate) struct UsageTold {
 /// Only the total counts: the last turn's is in it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Usage {
-    pub(crate) total: Counts,
+    pub(crate) total: TokenCounts,
 }
 
 /// Token counts. A count that is missing or negative is none.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
-pub(crate) struct Counts {
+pub(crate) struct TokenCounts {
     total_tokens: i64,
     input_tokens: i64,
     cached_input_tokens: i64,
@@ -332,8 +334,8 @@ pub(crate) struct Counts {
     reasoning_output_tokens: i64,
 }
 
-impl From<&Counts> for Tokens {
-    fn from(counts: &Counts) -> Self {
+impl From<&TokenCounts> for Tokens {
+    fn from(counts: &TokenCounts) -> Self {
         let count = |count: i64| u64::try_from(count).unwrap_or(0);
         Self {
             input: count(counts.input_tokens),
@@ -349,13 +351,13 @@ impl From<&Counts> for Tokens {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LimitsTold {
-    pub(crate) rate_limits: Limits,
+    pub(crate) rate_limits: RateLimitsPayload,
 }
 
 /// What is absent is unchanged.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Limits {
+pub(crate) struct RateLimitsPayload {
     limit_id: Option<String>,
     plan_type: Option<Value>,
     primary: Option<Window>,
@@ -370,7 +372,7 @@ struct Window {
     resets_at: Option<i64>,
 }
 
-impl Limits {
+impl RateLimitsPayload {
     /// What is known after it, given what was known before.
     pub(crate) fn after(self, before: Option<&RateLimits>) -> RateLimits {
         let before = before.filter(|old| self.limit_id.is_none() || old.limit_id == self.limit_id);
@@ -481,13 +483,13 @@ mod tests {
     fn the_beginning_of_a_line_tells_what_it_was() {
         let line = r#"{"emittedAtMs":5,"id":7,"method":"m","params":{"threadId":"T","turn":{"id":"U","x":"yy"}}}"#;
         for end in 0..line.len() {
-            let head = Head::read(&line.as_bytes()[..end]);
+            let head = OverlongHead::read(&line.as_bytes()[..end]);
             assert_eq!(head.id.is_some(), end > line.find(":\"m").unwrap() - 1);
             assert_eq!(head.method.is_some(), end > line.find(",\"params").unwrap() - 1);
             assert_eq!(head.thread.is_some(), end > line.find(",\"turn").unwrap() - 1);
             assert_eq!(head.turn.is_some(), end > line.find(",\"x").unwrap() - 1);
         }
-        assert!(Head::read(b"[{\"id\":1}").id.is_none());
+        assert!(OverlongHead::read(b"[{\"id\":1}").id.is_none());
     }
 
     #[test]
@@ -512,7 +514,7 @@ mod tests {
 
     #[test]
     fn rule_10_8_a_sparse_update_of_limits_keeps_what_was_known() {
-        let told = |value: Value| serde_json::from_value::<Limits>(value).unwrap();
+        let told = |value: Value| serde_json::from_value::<RateLimitsPayload>(value).unwrap();
         let first = told(json!({
             "limitId": "codex", "planType": "pro",
             "primary": {"usedPercent": 50, "windowDurationMins": 300, "resetsAt": 100},

@@ -12,7 +12,7 @@ use symphony_codex::CodexAgent;
 use symphony_core::agent::AgentBackend;
 use symphony_core::conformance::{Able, AgentFixture, agent};
 use symphony_core::{Settings, StateSet};
-use symphony_host::Local;
+use symphony_host::LocalHost;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -66,7 +66,7 @@ impl AgentFixture for Codex {
     }
 
     fn backend(&self) -> Arc<dyn AgentBackend> {
-        Arc::new(CodexAgent::new(Arc::new(Local::without_helper())))
+        Arc::new(CodexAgent::new(Arc::new(LocalHost::without_helper())))
     }
 
     fn settings(&self) -> Arc<Settings> {

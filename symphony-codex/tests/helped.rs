@@ -14,7 +14,7 @@ mod trial;
 
 use std::sync::Arc;
 
-use symphony_host::{Host, Local};
+use symphony_host::{Host, LocalHost};
 use tokio::runtime::Runtime;
 
 use trial::{is_alive, server, trial};
@@ -45,7 +45,7 @@ fn main() {
 macro_rules! with_helper {
     ($($case:ident),*) => {
         vec![$((stringify!($case), || {
-            let host: Arc<dyn Host> = Arc::new(Local::new());
+            let host: Arc<dyn Host> = Arc::new(LocalHost::new());
             assert!(host.guarantees().service_killed, "there is a helper");
             Runtime::new().unwrap().block_on(cases::$case(&host));
         })),*]
@@ -92,7 +92,8 @@ fn no_end_leaks() {
         "sleep 60 & exit 3",
         "kill -9 $$",
     ];
-    let hosts: [Arc<dyn Host>; 2] = [Arc::new(Local::new()), Arc::new(Local::without_helper())];
+    let hosts: [Arc<dyn Host>; 2] =
+        [Arc::new(LocalHost::new()), Arc::new(LocalHost::without_helper())];
     for host in hosts {
         let all = async |rounds: usize| {
             for _ in 0..rounds {
@@ -127,7 +128,7 @@ fn whole_tree() {
         (trap '' TERM; setsid sleep 600 & echo $! >> ../hidden)
         complete";
     Runtime::new().unwrap().block_on(async {
-        let host: Arc<dyn Host> = Arc::new(Local::new());
+        let host: Arc<dyn Host> = Arc::new(LocalHost::new());
         let trial = server(turn).on(&host);
         trial.run().await.unwrap();
         let hidden = std::fs::read_to_string(trial.folder.path().join("hidden")).unwrap();

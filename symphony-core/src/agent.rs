@@ -347,6 +347,8 @@ pub enum AgentErrorKind {
     RateLimited,
     /// The model does not accept the credential.
     Unauthorized,
+    /// The agent could not be started because the machine has no room for another process.
+    MachineExhausted,
 }
 
 impl AgentErrorKind {
@@ -367,6 +369,7 @@ impl AgentErrorKind {
             Self::UsageLimit => "usage_limit",
             Self::RateLimited => "rate_limited",
             Self::Unauthorized => "unauthorized",
+            Self::MachineExhausted => FailureKind::Machine.as_str(),
         }
     }
 }
@@ -403,8 +406,11 @@ impl AgentError {
     #[must_use]
     pub fn to_failure(&self, now: Wall) -> Failure {
         let message = chain(&self.message, self.source());
-        Failure::new(FailureKind::Agent(self.kind), message)
-            .retry_after(self.retry_at.and_then(|at| now.until(at)))
+        let kind = match self.kind {
+            AgentErrorKind::MachineExhausted => FailureKind::Machine,
+            kind => FailureKind::Agent(kind),
+        };
+        Failure::new(kind, message).retry_after(self.retry_at.and_then(|at| now.until(at)))
     }
 }
 

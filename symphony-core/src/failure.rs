@@ -34,6 +34,8 @@ pub enum FailureKind {
     Hook(Hook),
     /// The workspace could not be created, entered or removed.
     Workspace,
+    /// The machine has no room for another process: files, processes or memory ran out.
+    Machine,
     /// The prompt could not be rendered for this issue.
     Prompt,
     /// The agent showed no sign of life.
@@ -43,16 +45,17 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// Whether the agent refuses everyone for a while, so that all starts are held (contract 7.6).
+    /// Whether every other start would fail alike for a while, so that all are held (contract 7.6).
     #[must_use]
     pub const fn is_limit(self) -> bool {
         matches!(
             self,
-            Self::Agent(
-                AgentErrorKind::UsageLimit
-                    | AgentErrorKind::RateLimited
-                    | AgentErrorKind::Unauthorized
-            )
+            Self::Machine
+                | Self::Agent(
+                    AgentErrorKind::UsageLimit
+                        | AgentErrorKind::RateLimited
+                        | AgentErrorKind::Unauthorized
+                )
         )
     }
 
@@ -64,6 +67,7 @@ impl FailureKind {
             Self::Tracker(kind) => kind.as_str(),
             Self::Hook(_) => "hook_failed",
             Self::Workspace => "workspace_error",
+            Self::Machine => "machine_exhausted",
             Self::Prompt => "template_render_error",
             Self::Stalled => "stalled",
             Self::Internal => "internal_error",

@@ -120,6 +120,14 @@ pub enum HookError {
         /// Why not.
         message: String,
     },
+    /// It could not be started because the machine has no room for another process.
+    #[error("{hook} could not be started: {message}", hook = hook.as_str())]
+    MachineExhausted {
+        /// Which hook.
+        hook: Hook,
+        /// Why not.
+        message: String,
+    },
 }
 
 impl HookError {
@@ -129,13 +137,18 @@ impl HookError {
         match self {
             Self::Failed { hook, .. }
             | Self::TimedOut { hook, .. }
-            | Self::NotStarted { hook, .. } => *hook,
+            | Self::NotStarted { hook, .. }
+            | Self::MachineExhausted { hook, .. } => *hook,
         }
     }
 }
 
 impl From<&HookError> for Failure {
     fn from(error: &HookError) -> Self {
-        Self::new(FailureKind::Hook(error.hook()), error.to_string())
+        let kind = match error {
+            HookError::MachineExhausted { .. } => FailureKind::Machine,
+            error => FailureKind::Hook(error.hook()),
+        };
+        Self::new(kind, error.to_string())
     }
 }

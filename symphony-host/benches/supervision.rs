@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use symphony_host::{Command, Host, Local, Mark, Running, Scope, Shell};
+use symphony_host::{Host, HostCommand, LocalHost, Mark, ProcessScope, RunningCommand, Shell};
 use tokio::io::AsyncReadExt;
 
 /// A tree of nine: group, TERM-ignoring, job control, session, daemons, one of them without
@@ -35,14 +35,14 @@ fn main() {
     let is_bench = env::args().any(|argument| argument == "--bench");
     let rounds = rounds.unwrap_or(if is_bench { 50 } else { 1 });
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let scope = |host| Scope::new(Arc::new(host), Mark::new("bench", "1"));
-        let plain = scope(Local::new().without_control_groups());
+        let scope = |host| ProcessScope::new(Arc::new(host), Mark::new("bench", "1"));
+        let plain = scope(LocalHost::new().without_control_groups());
         starts(&plain, rounds).await;
         ends(&plain, rounds).await;
-        if Local::new().guarantees().control_groups {
+        if LocalHost::new().guarantees().control_groups {
             println!("with control groups:");
-            starts(&scope(Local::new()), rounds).await;
-            lost(&scope(Local::new()), rounds).await;
+            starts(&scope(LocalHost::new()), rounds).await;
+            lost(&scope(LocalHost::new()), rounds).await;
         }
         println!("without:");
         lost(&plain, rounds).await;
@@ -53,9 +53,9 @@ fn main() {
     });
 }
 
-async fn starts(scope: &Scope, rounds: usize) {
+async fn starts(scope: &ProcessScope, rounds: usize) {
     let (mut bare, mut helped) = (Vec::new(), Vec::new());
-    let command = Command::new(["true"], "/");
+    let command = HostCommand::new(["true"], "/");
     for _ in 0..2 * rounds {
         let start = Instant::now();
         let mut child = tokio::process::Command::new("true").stdin(Stdio::null()).spawn().unwrap();
@@ -70,7 +70,7 @@ async fn starts(scope: &Scope, rounds: usize) {
     print("start below a helper", helped);
 }
 
-async fn ends(scope: &Scope, rounds: usize) {
+async fn ends(scope: &ProcessScope, rounds: usize) {
     let (mut killed, mut dropped) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         let mut running = tree(scope).await;
@@ -92,7 +92,7 @@ async fn ends(scope: &Scope, rounds: usize) {
 }
 
 /// The case that needs the hunt: the helper is killed.
-async fn lost(scope: &Scope, rounds: usize) {
+async fn lost(scope: &ProcessScope, rounds: usize) {
     let mut hunted = Vec::new();
     for _ in 0..rounds {
         let mut running = tree(scope).await;
@@ -106,8 +106,8 @@ async fn lost(scope: &Scope, rounds: usize) {
     print("helper killed to a tree of nine gone", hunted);
 }
 
-async fn tree(scope: &Scope) -> Running {
-    let mut running = scope.start(&Command::script(Shell::Sh, TREE, "/")).await.unwrap();
+async fn tree(scope: &ProcessScope) -> RunningCommand {
+    let mut running = scope.start(&HostCommand::script(Shell::Sh, TREE, "/")).await.unwrap();
     let stdout = running.stdout.as_mut().unwrap();
     for _ in 0..READY {
         stdout.read_u8().await.unwrap();
@@ -115,8 +115,8 @@ async fn tree(scope: &Scope) -> Running {
     running
 }
 
-async fn memory(scope: &Scope) {
-    let running = scope.start(&Command::new(["sleep", "60"], "/")).await.unwrap();
+async fn memory(scope: &ProcessScope) {
+    let running = scope.start(&HostCommand::new(["sleep", "60"], "/")).await.unwrap();
     let helper = running.processes()[0].pid();
     match fs::read_to_string(format!("/proc/{helper}/smaps_rollup")) {
         Ok(map) => {

@@ -14,11 +14,11 @@ use crate::mark::Tag;
 /// One command's group. Its helper removes it; if that is lost, we do when this is dropped; if we are
 /// lost too, the next life of the service does.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct ControlGroup {
     folder: PathBuf,
 }
 
-impl Group {
+impl ControlGroup {
     /// A new group below the service's own.
     pub(crate) fn new(tag: Tag) -> Option<Self> {
         let name = format!("{}{}.{}", prefix(tag), std::process::id(), tag.number_of_command());
@@ -40,7 +40,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ControlGroup {
     fn drop(&mut self) {
         let _ = fs::remove_dir(&self.folder);
     }
@@ -67,7 +67,7 @@ pub(crate) fn end_leftovers(service: Tag) {
     let entries = place().and_then(|place| fs::read_dir(place).ok()).into_iter().flatten();
     for entry in entries.flatten() {
         if entry.file_name().to_string_lossy().starts_with(&prefix(service)) {
-            Group { folder: entry.path() }.kill();
+            ControlGroup { folder: entry.path() }.kill();
         }
     }
 }
@@ -88,7 +88,7 @@ fn place() -> Option<&'static Path> {
             let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
             let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
             let place = own_group(&mounts, &groups)?;
-            let trial = Group::make(place.join(format!("symphony.{}", std::process::id())))?;
+            let trial = ControlGroup::make(place.join(format!("symphony.{}", std::process::id())))?;
             trial.folder.join("cgroup.kill").exists().then_some(place)
         })
         .as_deref()

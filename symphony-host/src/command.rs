@@ -12,15 +12,15 @@ use std::sync::Arc;
 /// It inherits the service's environment with the changes made here.
 ///
 /// ```
-/// use symphony_host::{Command, Shell};
+/// use symphony_host::{HostCommand, Shell};
 ///
-/// let hook = Command::script(Shell::Sh, "git fetch && ./setup", "/tmp")
+/// let hook = HostCommand::script(Shell::Sh, "git fetch && ./setup", "/tmp")
 ///     .set("SYMPHONY_HOOK", "before_run")
 ///     .remove("LINEAR_API_KEY")
 ///     .merge_output();
 /// ```
 #[derive(Clone)]
-pub struct Command {
+pub struct HostCommand {
     program: Program,
     folder: Folder,
     /// What each name becomes; none for a name that is removed.
@@ -96,7 +96,7 @@ pub(crate) enum Stderr {
     Merged,
 }
 
-impl Command {
+impl HostCommand {
     /// A program with its arguments.
     pub fn new<A: Into<OsString>>(
         argv: impl IntoIterator<Item = A>,
@@ -173,14 +173,14 @@ impl Command {
 }
 
 /// Without the values of variables: some are secrets.
-impl fmt::Debug for Command {
+impl fmt::Debug for HostCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (set, removed): (Vec<_>, Vec<_>) =
             self.changes().partition(|(_, value)| value.is_some());
         let names = |changes: Vec<(&OsStr, _)>| -> Vec<OsString> {
             changes.into_iter().map(|(name, _)| name.into()).collect()
         };
-        f.debug_struct("Command")
+        f.debug_struct("HostCommand")
             .field("program", &self.program)
             .field("folder", &self.folder)
             .field("set", &names(set))
@@ -209,20 +209,20 @@ fn is_shell_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn script_of(command: &Command) -> String {
+    fn script_of(command: &HostCommand) -> String {
         command.argv().pop().unwrap().into_string().unwrap()
     }
 
     #[test]
     fn a_program_runs_as_given() {
-        let command = Command::new(["git", "log"], "/tmp").remove("KEY");
+        let command = HostCommand::new(["git", "log"], "/tmp").remove("KEY");
         assert_eq!(command.argv(), ["git", "log"]);
     }
 
     #[test]
     fn rule_10_2_removed_names_are_unset_after_the_profile_and_the_command_is_not_touched() {
         let text = "FOO=1 codex app-server # 'a\n$HOME";
-        let command = Command::script(Shell::Bash, text, "/tmp");
+        let command = HostCommand::script(Shell::Bash, text, "/tmp");
         assert_eq!(command.argv(), ["bash", "-lc", text]);
         let command = command.set("A", "1").remove("KEY").remove("B_2");
         assert_eq!(script_of(&command), format!("unset -v B_2 KEY || exit 126; {text}"));
@@ -230,23 +230,24 @@ mod tests {
 
     #[test]
     fn a_value_is_not_printed() {
-        let command = Command::new(["env"], "/").set("KEY", "secret").remove("OTHER");
+        let command = HostCommand::new(["env"], "/").set("KEY", "secret").remove("OTHER");
         let text = format!("{command:?}");
         assert!(text.contains("KEY") && text.contains("OTHER") && !text.contains("secret"));
     }
 
     #[test]
     fn the_last_change_of_a_name_counts() {
-        let command = Command::script(Shell::Sh, "x", "/tmp").remove("A").set("A", "1");
+        let command = HostCommand::script(Shell::Sh, "x", "/tmp").remove("A").set("A", "1");
         assert_eq!(script_of(&command), "x");
     }
 
     #[test]
     fn a_name_is_never_read_as_code() {
         let names = ["", "1A", "A B", "A;reboot", "$(reboot)", "-f", "A=1", "É"];
-        let command = names
-            .iter()
-            .fold(Command::script(Shell::Sh, "x", "/tmp"), |command, name| command.remove(*name));
+        let command =
+            names.iter().fold(HostCommand::script(Shell::Sh, "x", "/tmp"), |command, name| {
+                command.remove(*name)
+            });
         assert_eq!(script_of(&command), "x");
     }
 }

@@ -24,7 +24,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use crate::cgroup;
 use crate::mark::{self, Tag};
 use crate::process;
-use crate::running::{Exit, Order};
+use crate::running::{Exit, StopOrder};
 use crate::wire::{self, Report};
 
 /// What a helper is called, and how it knows that it is one.
@@ -228,13 +228,13 @@ struct Helper {
 impl Helper {
     /// Follows orders until the tree is gone.
     fn obey(&mut self) -> io::Result<()> {
-        let mut orders = Orders::default();
+        let mut orders = OrderBuffer::default();
         let mut deadline = None;
         while !self.collect()? {
             match self.next(&mut orders, deadline)? {
                 Next::Look => {}
-                Next::Order(Order::Kill) => return self.kill(),
-                Next::Order(Order::Stop(grace)) => {
+                Next::StopOrder(StopOrder::Kill) => return self.kill(),
+                Next::StopOrder(StopOrder::Stop(grace)) => {
                     if deadline.is_none() {
                         self.ask_to_end();
                     }
@@ -246,9 +246,9 @@ impl Helper {
     }
 
     /// Waits for an order, a child that ends, the deadline, or the service's end.
-    fn next(&self, orders: &mut Orders, deadline: Option<Instant>) -> io::Result<Next> {
+    fn next(&self, orders: &mut OrderBuffer, deadline: Option<Instant>) -> io::Result<Next> {
         if let Some(order) = orders.next() {
-            return Ok(Next::Order(order));
+            return Ok(Next::StopOrder(order));
         }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let socket = rustix::stdio::stdin();
@@ -259,7 +259,7 @@ impl Helper {
         let is_ready = |source: usize| sources.get(source).is_some_and(|s| !s.revents().is_empty());
         drain(&self.wakeup);
         if !ready || is_ready(2) || (is_ready(0) && !orders.receive()?) {
-            return Ok(Next::Order(Order::Kill));
+            return Ok(Next::StopOrder(StopOrder::Kill));
         }
         Ok(Next::Look)
     }
@@ -309,7 +309,7 @@ impl Helper {
     fn kill(&mut self) -> io::Result<()> {
         let mut pause = PAUSE;
         while !self.collect()? {
-            self.strike();
+            self.kill_children();
             wait(&mut [PollFd::new(&self.wakeup, PollFlags::IN)], Some(pause))?;
             // Only what cannot be killed (another user's, or stuck in the kernel) makes this long.
             pause = if drain(&self.wakeup) { PAUSE } else { (pause * 2).min(LONG_PAUSE) };
@@ -318,7 +318,7 @@ impl Helper {
     }
 
     /// Kills each child and its whole group: a group dies at once, however fast its members fork.
-    fn strike(&self) {
+    fn kill_children(&self) {
         let Ok(children) = process::own_children() else {
             // Without a process table the command's own group is all that is known.
             if self.running {
@@ -340,7 +340,7 @@ impl Helper {
 
 enum Next {
     Look,
-    Order(Order),
+    StopOrder(StopOrder),
 }
 
 /// Waits; false when the time is up.
@@ -365,9 +365,9 @@ fn drain(mut wakeup: &UnixStream) -> bool {
 
 /// What the service has written, as far as it has arrived.
 #[derive(Default)]
-struct Orders(Vec<u8>);
+struct OrderBuffer(Vec<u8>);
 
-impl Orders {
+impl OrderBuffer {
     /// Reads what there is; false when the service is gone.
     fn receive(&mut self) -> io::Result<bool> {
         let mut bytes = [0; 64];
@@ -383,7 +383,7 @@ impl Orders {
     }
 
     /// The next whole line that is an order.
-    fn next(&mut self) -> Option<Order> {
+    fn next(&mut self) -> Option<StopOrder> {
         loop {
             let end = self.0.iter().position(|&byte| byte == b'\n')?;
             let line: Vec<u8> = self.0.drain(..=end).collect();

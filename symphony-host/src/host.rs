@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use rustix::io::Errno;
 
-use crate::command::{Command, Folder};
+use crate::command::{Folder, HostCommand};
 use crate::guarantees::Guarantees;
 use crate::mark::Mark;
 use crate::process::ProcessId;
-use crate::running::{Left, Running, Survivor};
+use crate::running::{RunningCommand, Survivor, Survivors};
 
 /// A place where commands run.
 #[async_trait]
@@ -20,13 +21,13 @@ pub trait Host: fmt::Debug + Send + Sync {
     /// What holds here.
     fn guarantees(&self) -> Guarantees;
 
-    /// Starts a command. Returns at once: [`Running::started`] tells whether it runs.
+    /// Starts a command. Returns at once: [`RunningCommand::started`] tells whether it runs.
     ///
     /// The tree is supervised from the moment this returns, whatever happens to the value.
     ///
     /// # Errors
     /// What can be told at once.
-    fn start(&self, command: &Command, mark: &Mark) -> Result<Running, StartError>;
+    fn start(&self, command: &HostCommand, mark: &Mark) -> Result<RunningCommand, SpawnError>;
 
     /// Ends what an earlier life of the service left running: what carries the service's tag, and what
     /// was recorded, if the number still means the same process and that carries the tag or the mark.
@@ -50,7 +51,7 @@ pub struct EarlierLife {
 /// Why a command could not be started.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum StartError {
+pub enum SpawnError {
     /// The working folder cannot be entered.
     #[error("cannot enter {}", folder.display())]
     Folder {
@@ -78,7 +79,7 @@ pub enum StartError {
     Closed,
 }
 
-impl StartError {
+impl SpawnError {
     pub(crate) fn folder(folder: &Folder, source: io::Error) -> Self {
         Self::Folder { folder: folder.path(), source: Arc::new(source) }
     }
@@ -87,6 +88,17 @@ impl StartError {
         let program =
             argv.first().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         Self::Program { program, source: Arc::new(source) }
+    }
+
+    /// Whether the machine has no room for another process now: files, processes or memory ran out.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        match self {
+            Self::Folder { source, .. } | Self::Program { source, .. } | Self::Helper(source) => {
+                source.raw_os_error().is_some_and(is_exhaustion)
+            }
+            Self::HelperLost | Self::Closed => false,
+        }
     }
 
     /// Whether there is no such program.
@@ -101,8 +113,16 @@ impl StartError {
 pub enum SweepError {
     /// Some are still there.
     #[error("processes of an earlier life are left")]
-    Left(#[source] Left),
+    Survivors(#[source] Survivors),
     /// The process table cannot be read.
     #[error("cannot read the process table")]
     Table(#[source] io::Error),
+}
+
+/// Whether an error number means that something of the machine ran out that other processes give back.
+#[must_use]
+pub fn is_exhaustion(errno: i32) -> bool {
+    [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM]
+        .map(Errno::raw_os_error)
+        .contains(&errno)
 }

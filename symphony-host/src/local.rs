@@ -15,16 +15,16 @@ use rustix::fs::{FileType, Mode, OFlags};
 use tokio::process::{Child, Command as Process};
 use tokio::runtime::Handle;
 
-use crate::cgroup::{self, Group};
-use crate::command::{Command, Folder};
+use crate::cgroup::{self, ControlGroup};
+use crate::command::{Folder, HostCommand};
 use crate::guarantees::Guarantees;
 use crate::helper::{self, Launch};
-use crate::host::{EarlierLife, Host, StartError, SweepError};
-use crate::hunt::Quarry;
+use crate::host::{EarlierLife, Host, SpawnError, SweepError};
 use crate::mark::{self, MARK_VARIABLE, Mark, Trace};
-use crate::running::{Left, Running, Survivor, supervision};
+use crate::running::{RunningCommand, Survivor, Survivors, supervision};
 use crate::streams::{Streams, Theirs};
-use crate::supervisor::{self, Tree};
+use crate::supervisor::{self, ProcessTree};
+use crate::targets::Targets;
 use crate::{harden, wire};
 
 /// How long an earlier life's processes may take to end.
@@ -32,14 +32,14 @@ const SWEEP: Duration = Duration::from_secs(5);
 
 /// This machine, as a [`Host`]. To be used in a tokio runtime with I/O and time.
 #[derive(Clone, Debug)]
-pub struct Local {
+pub struct LocalHost {
     /// The program that serves as helper.
     helper: Option<PathBuf>,
     /// Whether commands get control groups where that is possible.
     groups: bool,
 }
 
-impl Local {
+impl LocalHost {
     /// Commands run below a helper if the program called [`init`](crate::init).
     #[must_use]
     pub fn new() -> Self {
@@ -67,7 +67,7 @@ impl Local {
     }
 }
 
-impl Default for Local {
+impl Default for LocalHost {
     fn default() -> Self {
         Self::new()
     }
@@ -85,7 +85,7 @@ fn own_program() -> Option<PathBuf> {
 }
 
 #[async_trait]
-impl Host for Local {
+impl Host for LocalHost {
     fn guarantees(&self) -> Guarantees {
         let linux = cfg!(target_os = "linux");
         let helper = self.helper.is_some();
@@ -99,20 +99,20 @@ impl Host for Local {
         }
     }
 
-    fn start(&self, command: &Command, mark: &Mark) -> Result<Running, StartError> {
+    fn start(&self, command: &HostCommand, mark: &Mark) -> Result<RunningCommand, SpawnError> {
         static NUMBER: AtomicU32 = AtomicU32::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let cannot = |error: io::Error| StartError::Helper(Arc::new(error));
+        let cannot = |error: io::Error| SpawnError::Helper(Arc::new(error));
         Handle::try_current().map_err(|error| cannot(io::Error::other(error)))?;
         if command.argv().is_empty() {
-            return Err(StartError::program(&[], io::ErrorKind::InvalidInput.into()));
+            return Err(SpawnError::program(&[], io::ErrorKind::InvalidInput.into()));
         }
         let folder = open(command.folder())?;
         let streams = Streams::open(command).map_err(cannot)?;
         let (control, orders, state) = supervision();
-        let quarry = Quarry::new(Trace::command(mark, number), []);
+        let targets = Targets::new(Trace::command(mark, number), []);
         if let Some(helper) = &self.helper {
-            let group = self.groups.then(|| Group::new(mark.tag(number))).flatten();
+            let group = self.groups.then(|| ControlGroup::new(mark.tag(number))).flatten();
             let launch = Launch {
                 mark: mark.of_command(number),
                 tag: mark.tag(number),
@@ -126,16 +126,20 @@ impl Host for Local {
             let (child, socket) =
                 below(process, launch, &streams.theirs, &folder).map_err(cannot)?;
             let socket = tokio::net::UnixStream::from_std(socket).map_err(cannot)?;
-            let tree =
-                Tree { command: command.argv(), folder: command.folder().clone(), quarry, group };
+            let tree = ProcessTree {
+                command: command.argv(),
+                folder: command.folder().clone(),
+                targets,
+                group,
+            };
             tokio::spawn(supervisor::helped(child, socket, tree, orders, state));
         } else {
             let child = directly(command, mark, number, streams.theirs, &folder)
-                .map_err(|error| StartError::program(&command.argv(), error))?;
-            tokio::spawn(supervisor::direct(child, quarry, orders, state));
+                .map_err(|error| SpawnError::program(&command.argv(), error))?;
+            tokio::spawn(supervisor::direct(child, targets, orders, state));
         }
         let ours = streams.ours;
-        Ok(Running::new(control, ours.stdin, ours.stdout, ours.stderr))
+        Ok(RunningCommand::new(control, ours.stdin, ours.stdout, ours.stderr))
     }
 
     async fn end_leftovers(&self, earlier: &EarlierLife) -> Result<Vec<Survivor>, SweepError> {
@@ -143,12 +147,12 @@ impl Host for Local {
         // Anybody of our user can write a record: alone it proves nothing.
         let records: Vec<_> =
             earlier.records.iter().copied().filter(|&process| trace.is_named_by(process)).collect();
-        let quarry = Quarry::new(trace, records);
-        let found = quarry.find().map_err(SweepError::Table)?;
+        let targets = Targets::new(trace, records);
+        let found = targets.find().map_err(SweepError::Table)?;
         let tag = Mark::new(&earlier.service, "").tag(0);
         let hunt = tokio::task::spawn_blocking(move || {
             cgroup::end_leftovers(tag);
-            let left = quarry.hunt(SWEEP);
+            let left = targets.kill_all(SWEEP);
             // Now the groups are empty, and can go.
             cgroup::end_leftovers(tag);
             left
@@ -157,19 +161,19 @@ impl Host for Local {
         let left: Vec<_> =
             left.map_err(SweepError::Table)?.into_iter().map(Survivor::from).collect();
         if !left.is_empty() {
-            return Err(SweepError::Left(Left { processes: left.into() }));
+            return Err(SweepError::Survivors(Survivors { processes: left.into() }));
         }
         Ok(found.rows.into_iter().map(Survivor::from).collect())
     }
 }
 
 /// Opens the folder, to be sure that it is one and stays the same.
-fn open(folder: &Folder) -> Result<Arc<OwnedFd>, StartError> {
+fn open(folder: &Folder) -> Result<Arc<OwnedFd>, SpawnError> {
     match folder {
         Folder::Handle(handle) => match rustix::fs::fstat(handle) {
             Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_dir() => Ok(Arc::clone(handle)),
-            Ok(_) => Err(StartError::folder(folder, io::ErrorKind::NotADirectory.into())),
-            Err(error) => Err(StartError::folder(folder, error.into())),
+            Ok(_) => Err(SpawnError::folder(folder, io::ErrorKind::NotADirectory.into())),
+            Err(error) => Err(SpawnError::folder(folder, error.into())),
         },
         Folder::Path(path) => {
             #[cfg(target_os = "linux")]
@@ -177,7 +181,7 @@ fn open(folder: &Folder) -> Result<Arc<OwnedFd>, StartError> {
             #[cfg(not(target_os = "linux"))]
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let opened = rustix::fs::open(path, flags, Mode::empty());
-            opened.map(Arc::new).map_err(|error| StartError::folder(folder, error.into()))
+            opened.map(Arc::new).map_err(|error| SpawnError::folder(folder, error.into()))
         }
     }
 }
@@ -200,7 +204,7 @@ fn below(
 
 /// Starts the command itself, and tags it. Who it has started before that is not found if it hides.
 fn directly(
-    command: &Command,
+    command: &HostCommand,
     mark: &Mark,
     number: u32,
     theirs: Theirs,
@@ -224,7 +228,7 @@ fn directly(
     Ok(child)
 }
 
-fn set_environment(process: &mut Process, command: &Command, mark: &Mark, number: u32) {
+fn set_environment(process: &mut Process, command: &HostCommand, mark: &Mark, number: u32) {
     for (name, value) in command.changes() {
         match value {
             Some(value) => process.env(name, value),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, watch};
 
-use crate::host::StartError;
+use crate::host::SpawnError;
 use crate::process::ProcessId;
 
 /// Where a command's input is written.
@@ -19,7 +19,7 @@ pub type Input = Box<dyn AsyncWrite + Send + Unpin>;
 pub type Output = Box<dyn AsyncRead + Send + Unpin>;
 
 /// A command that was started. Dropping it kills its whole tree, unless it [lingers](Self::linger).
-pub struct Running {
+pub struct RunningCommand {
     /// Its stdin, if asked for. Closing is dropping.
     pub stdin: Option<Input>,
     /// Its stdout.
@@ -30,7 +30,7 @@ pub struct Running {
     lingers: bool,
 }
 
-impl Running {
+impl RunningCommand {
     /// For those who write a [`Host`](crate::Host): see [`supervision`].
     #[must_use]
     pub const fn new(
@@ -52,9 +52,9 @@ impl Running {
     ///
     /// # Errors
     /// It could not be started.
-    pub async fn started(&mut self) -> Result<(), StartError> {
+    pub async fn started(&mut self) -> Result<(), SpawnError> {
         let state = self.control.until(|state| state.started.is_some() || state.is_over()).await;
-        state.started.unwrap_or(Err(StartError::HelperLost))
+        state.started.unwrap_or(Err(SpawnError::HelperLost))
     }
 
     /// The processes to write into a run record: the command and what supervises it.
@@ -76,9 +76,9 @@ impl Running {
     ///
     /// # Errors
     /// Something cannot be ended. It goes on being tried.
-    pub async fn stop(&mut self, grace: Duration) -> Result<Exit, Left> {
+    pub async fn stop(&mut self, grace: Duration) -> Result<Exit, Survivors> {
         self.stdin = None;
-        self.control.order(Order::Stop(grace));
+        self.control.order(StopOrder::Stop(grace));
         self.control.gone().await?;
         Ok(self.exited().await)
     }
@@ -89,30 +89,30 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningCommand {
     fn drop(&mut self) {
         if !self.lingers {
-            self.control.order(Order::Kill);
+            self.control.order(StopOrder::Kill);
         }
     }
 }
 
-impl fmt::Debug for Running {
+impl fmt::Debug for RunningCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Running").field("control", &self.control).finish_non_exhaustive()
+        f.debug_struct("RunningCommand").field("control", &self.control).finish_non_exhaustive()
     }
 }
 
 /// What a supervisor is told to do with a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum StopOrder {
     /// SIGTERM, and SIGKILL after the grace.
     Stop(Duration),
     /// SIGKILL.
     Kill,
 }
 
-impl Order {
+impl StopOrder {
     pub(crate) const fn grace(self) -> Duration {
         match self {
             Self::Stop(grace) => grace,
@@ -163,9 +163,9 @@ impl fmt::Display for Exit {
 /// What is known of a command and its tree. Each part is told once, in this order.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
-pub struct State {
+pub struct CommandState {
     /// Whether it could be started.
-    pub started: Option<Result<(), StartError>>,
+    pub started: Option<Result<(), SpawnError>>,
     /// The processes a run record should hold.
     pub processes: Vec<ProcessId>,
     /// How the command ended.
@@ -176,7 +176,7 @@ pub struct State {
     pub gone: bool,
 }
 
-impl State {
+impl CommandState {
     pub(crate) fn end(&mut self) {
         self.gone = true;
         self.left.clear();
@@ -190,22 +190,22 @@ impl State {
 /// Orders to one command, and its state.
 #[derive(Clone, Debug)]
 pub struct Control {
-    orders: mpsc::UnboundedSender<Order>,
-    state: watch::Receiver<State>,
+    orders: mpsc::UnboundedSender<StopOrder>,
+    state: watch::Receiver<CommandState>,
 }
 
-/// The two ends of a supervision: one for [`Running`], one for the task that supervises.
+/// The two ends of a supervision: one for [`RunningCommand`], one for the task that supervises.
 ///
 /// The task tells what happens through the sender. When all orders' senders are gone it kills.
 #[must_use]
-pub fn supervision() -> (Control, mpsc::UnboundedReceiver<Order>, watch::Sender<State>) {
+pub fn supervision() -> (Control, mpsc::UnboundedReceiver<StopOrder>, watch::Sender<CommandState>) {
     let (orders, receiver) = mpsc::unbounded_channel();
-    let (sender, state) = watch::channel(State::default());
+    let (sender, state) = watch::channel(CommandState::default());
     (Control { orders, state }, receiver, sender)
 }
 
 impl Control {
-    pub(crate) fn order(&self, order: Order) {
+    pub(crate) fn order(&self, order: StopOrder) {
         // Whoever does not listen any more has ended the tree.
         let _ = self.orders.send(order);
     }
@@ -215,12 +215,12 @@ impl Control {
     }
 
     /// Waits until nothing is left.
-    pub(crate) async fn gone(&mut self) -> Result<(), Left> {
-        let state = self.until(State::is_over).await;
-        if state.gone { Ok(()) } else { Err(Left { processes: state.left.into() }) }
+    pub(crate) async fn gone(&mut self) -> Result<(), Survivors> {
+        let state = self.until(CommandState::is_over).await;
+        if state.gone { Ok(()) } else { Err(Survivors { processes: state.left.into() }) }
     }
 
-    async fn until(&mut self, is_so: impl FnMut(&State) -> bool) -> State {
+    async fn until(&mut self, is_so: impl FnMut(&CommandState) -> bool) -> CommandState {
         // An error means that the supervisor is gone with its runtime: then the last state counts.
         let _ = self.state.wait_for(is_so).await;
         self.state.borrow().clone()
@@ -238,12 +238,12 @@ pub struct Survivor {
 
 /// Processes could not be ended: another user's, or stuck in the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct Survivors {
     /// Which.
     pub processes: Arc<[Survivor]>,
 }
 
-impl fmt::Display for Left {
+impl fmt::Display for Survivors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.processes.is_empty() {
             return f.write_str("nobody supervises it any more");
@@ -253,4 +253,4 @@ impl fmt::Display for Left {
     }
 }
 
-impl std::error::Error for Left {}
+impl std::error::Error for Survivors {}

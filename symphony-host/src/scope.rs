@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::capture::{Capture, Captured};
-use crate::command::{Command, Shell};
-use crate::host::{Host, StartError};
+use crate::command::{HostCommand, Shell};
+use crate::host::{Host, SpawnError};
 use crate::mark::Mark;
-use crate::running::{Control, Exit, Left, Order, Running};
+use crate::running::{Control, Exit, RunningCommand, StopOrder, Survivors};
 
 /// A login that takes longer is not worth measuring.
 const LOGIN: Duration = Duration::from_secs(60);
@@ -18,18 +18,18 @@ const LOGIN: Duration = Duration::from_secs(60);
 /// # fn main() { symphony_host::init(); tokio::runtime::Runtime::new().unwrap().block_on(run()) }
 /// # async fn run() {
 /// use std::{sync::Arc, time::Duration};
-/// use symphony_host::{Command, Limit, Local, Mark, Scope, Shell};
+/// use symphony_host::{HostCommand, RunLimit, LocalHost, Mark, ProcessScope, Shell};
 ///
-/// let scope = Scope::new(Arc::new(Local::new()), Mark::new("example", "1"));
-/// let hook = Command::script(Shell::Sh, "echo hello; sleep 1000 &", "/");
-/// let finished = scope.run(&hook, Limit::of(Duration::from_secs(60))).await.unwrap();
+/// let scope = ProcessScope::new(Arc::new(LocalHost::new()), Mark::new("example", "1"));
+/// let hook = HostCommand::script(Shell::Sh, "echo hello; sleep 1000 &", "/");
+/// let finished = scope.run(&hook, RunLimit::of(Duration::from_secs(60))).await.unwrap();
 /// assert!(finished.exit.is_success());
 /// assert_eq!(finished.output.to_string(), "hello\n");
 /// scope.close(Duration::from_secs(5)).await.unwrap(); // the sleeper is gone
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct Scope {
+pub struct ProcessScope {
     host: Arc<dyn Host>,
     mark: Mark,
     commands: Mutex<Commands>,
@@ -43,14 +43,14 @@ struct Commands {
 
 /// How long a command may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limit {
+pub struct RunLimit {
     /// Until it is stopped.
     pub timeout: Duration,
     /// Between SIGTERM and SIGKILL then.
     pub grace: Duration,
 }
 
-impl Limit {
+impl RunLimit {
     /// A timeout, and SIGKILL when it is over.
     #[must_use]
     pub const fn of(timeout: Duration) -> Self {
@@ -80,7 +80,7 @@ pub struct Finished {
 pub enum RunError {
     /// It could not be started.
     #[error(transparent)]
-    Start(#[from] StartError),
+    Start(#[from] SpawnError),
     /// It did not end in time. Its tree is gone.
     #[error("did not end within {} ms", after.as_millis())]
     TimedOut {
@@ -91,10 +91,10 @@ pub enum RunError {
     },
     /// It is over, but something of its tree cannot be ended.
     #[error(transparent)]
-    Left(#[from] Left),
+    Survivors(#[from] Survivors),
 }
 
-impl Scope {
+impl ProcessScope {
     /// A new run on a host.
     #[must_use]
     pub fn new(host: Arc<dyn Host>, mark: Mark) -> Self {
@@ -105,17 +105,17 @@ impl Scope {
     ///
     /// # Errors
     /// It could not be started, or the scope is closed.
-    pub async fn start(&self, command: &Command) -> Result<Running, StartError> {
+    pub async fn start(&self, command: &HostCommand) -> Result<RunningCommand, SpawnError> {
         let mut running = self.enter(command)?;
         running.started().await?;
         Ok(running)
     }
 
     /// Starts and keeps hold in one step, so that closing never misses a command.
-    fn enter(&self, command: &Command) -> Result<Running, StartError> {
+    fn enter(&self, command: &HostCommand) -> Result<RunningCommand, SpawnError> {
         let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         if commands.closed {
-            return Err(StartError::Closed);
+            return Err(SpawnError::Closed);
         }
         let running = self.host.start(command, &self.mark)?;
         commands.controls.retain(|command| !command.is_gone());
@@ -130,7 +130,7 @@ impl Scope {
     ///
     /// # Errors
     /// It could not be started, or did not end in time. A code other than zero is no error here.
-    pub async fn run(&self, command: &Command, limit: Limit) -> Result<Finished, RunError> {
+    pub async fn run(&self, command: &HostCommand, limit: RunLimit) -> Result<Finished, RunError> {
         let mut running = self.start(&command.clone().merge_output()).await?;
         let mut capture = Capture::new(running.stdout.take());
         match capture.during(tokio::time::timeout(limit.timeout, running.exited())).await {
@@ -158,7 +158,7 @@ impl Scope {
     /// It could not be run.
     pub async fn login_time(&self, shell: Shell) -> Result<Duration, RunError> {
         let start = Instant::now();
-        self.run(&Command::script(shell, ":", "/"), Limit::of(LOGIN)).await?;
+        self.run(&HostCommand::script(shell, ":", "/"), RunLimit::of(LOGIN)).await?;
         Ok(start.elapsed())
     }
 
@@ -166,19 +166,19 @@ impl Scope {
     ///
     /// # Errors
     /// Something cannot be ended. It goes on being tried.
-    pub async fn close(&self, grace: Duration) -> Result<(), Left> {
-        let commands = self.shut(Order::Stop(grace));
+    pub async fn close(&self, grace: Duration) -> Result<(), Survivors> {
+        let commands = self.shut(StopOrder::Stop(grace));
         let mut left = Vec::new();
         for mut command in commands {
             if let Err(survivors) = command.gone().await {
                 left.extend_from_slice(&survivors.processes);
             }
         }
-        if left.is_empty() { Ok(()) } else { Err(Left { processes: left.into() }) }
+        if left.is_empty() { Ok(()) } else { Err(Survivors { processes: left.into() }) }
     }
 
     /// Lets nothing start any more, and tells all to end.
-    fn shut(&self, order: Order) -> Vec<Control> {
+    fn shut(&self, order: StopOrder) -> Vec<Control> {
         let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         commands.closed = true;
         commands.controls.iter().for_each(|command| command.order(order));
@@ -186,8 +186,8 @@ impl Scope {
     }
 }
 
-impl Drop for Scope {
+impl Drop for ProcessScope {
     fn drop(&mut self) {
-        self.shut(Order::Kill);
+        self.shut(StopOrder::Kill);
     }
 }

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use tokio::net::unix::pipe;
 
-use crate::command::{Command, Stderr, Stdin};
+use crate::command::{HostCommand, Stderr, Stdin};
 use crate::running::{Input, Output};
 
 /// The command's ends: stdin, stdout, stderr.
@@ -26,7 +26,7 @@ pub(crate) struct Streams {
 
 impl Streams {
     /// Both ends of each; none of them goes to another child.
-    pub(crate) fn open(command: &Command) -> io::Result<Self> {
+    pub(crate) fn open(command: &HostCommand) -> io::Result<Self> {
         let (stdin, input) = match command.stdin() {
             Stdin::Empty => (None, File::open("/dev/null")?.into()),
             Stdin::Piped => {

@@ -11,16 +11,16 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::cgroup::Group;
+use crate::cgroup::ControlGroup;
 use crate::command::Folder;
-use crate::host::StartError;
-use crate::hunt::Quarry;
+use crate::host::SpawnError;
 use crate::process::ProcessId;
-use crate::running::{Exit, Order, State, Survivor};
+use crate::running::{CommandState, Exit, StopOrder, Survivor};
+use crate::targets::Targets;
 use crate::wire::Report;
 
-type Orders = mpsc::UnboundedReceiver<Order>;
-type Told = watch::Sender<State>;
+type OrderReceiver = mpsc::UnboundedReceiver<StopOrder>;
+type StateSender = watch::Sender<CommandState>;
 
 /// How long a helper may take to do what it was told, and then we.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -33,11 +33,11 @@ const HUNT: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// A command below a helper, and how to find what belongs to it without one.
-pub(crate) struct Tree {
+pub(crate) struct ProcessTree {
     pub(crate) command: Vec<OsString>,
     pub(crate) folder: Folder,
-    pub(crate) quarry: Quarry,
-    pub(crate) group: Option<Group>,
+    pub(crate) targets: Targets,
+    pub(crate) group: Option<ControlGroup>,
 }
 
 /// Supervises a command below a helper. If the helper ends other than by having no child left, or
@@ -45,9 +45,9 @@ pub(crate) struct Tree {
 pub(crate) async fn helped(
     mut helper: Child,
     socket: UnixStream,
-    mut tree: Tree,
-    mut orders: Orders,
-    told: Told,
+    mut tree: ProcessTree,
+    mut orders: OrderReceiver,
+    told: StateSender,
 ) {
     told.send_modify(|state| state.processes.extend(helper.id().and_then(ProcessId::of)));
     let (reader, mut writer) = socket.into_split();
@@ -67,7 +67,7 @@ pub(crate) async fn helped(
             },
             order = orders.recv(), if listening => {
                 listening = order.is_some();
-                let order = order.unwrap_or(Order::Kill);
+                let order = order.unwrap_or(StopOrder::Kill);
                 patience = sooner(patience, order.grace().saturating_add(PATIENCE));
                 // One that cannot hear it has ended, or will be killed.
                 let _ = writer.write_all(order.to_string().as_bytes()).await;
@@ -83,38 +83,43 @@ pub(crate) async fn helped(
         note(&line, &mut tree, &told);
     }
     if !status.is_ok_and(|status| status.success()) {
-        tree.group.iter().for_each(Group::kill);
-        hunt(&tree.quarry, &told).await;
+        tree.group.iter().for_each(ControlGroup::kill);
+        kill_all(&tree.targets, &told).await;
     }
     drop(tree);
-    told.send_modify(State::end);
+    told.send_modify(CommandState::end);
 }
 
 /// Takes in what a helper tells.
-fn note(line: &str, tree: &mut Tree, told: &Told) {
+fn note(line: &str, tree: &mut ProcessTree, told: &StateSender) {
     let Ok(report) = line.parse() else { return };
     told.send_modify(|state| match report {
         Report::Started(leader) => {
             state.started = Some(Ok(()));
             state.processes.extend(leader);
-            tree.quarry.add(leader);
+            tree.targets.add(leader);
         }
         Report::NoFolder(errno) => {
             let error = io::Error::from_raw_os_error(errno);
-            state.started = Some(Err(StartError::folder(&tree.folder, error)));
+            state.started = Some(Err(SpawnError::folder(&tree.folder, error)));
         }
         Report::Failed(errno) => {
             let error = io::Error::from_raw_os_error(errno);
-            state.started = Some(Err(StartError::program(&tree.command, error)));
+            state.started = Some(Err(SpawnError::program(&tree.command, error)));
         }
         Report::Exited(exit) => state.exit = Some(exit),
     });
 }
 
 /// Supervises a command without a helper: nobody does it when this process is gone.
-pub(crate) async fn direct(mut child: Child, mut quarry: Quarry, mut orders: Orders, told: Told) {
+pub(crate) async fn direct(
+    mut child: Child,
+    mut targets: Targets,
+    mut orders: OrderReceiver,
+    told: StateSender,
+) {
     let leader = child.id().and_then(ProcessId::of);
-    quarry.add(leader);
+    targets.add(leader);
     told.send_modify(|state| {
         state.started = Some(Ok(()));
         state.processes.extend(leader);
@@ -126,24 +131,24 @@ pub(crate) async fn direct(mut child: Child, mut quarry: Quarry, mut orders: Ord
             status = child.wait(), if running => {
                 running = false;
                 told.send_modify(|state| state.exit = Some(Exit::from(status)));
-                if quarry.is_gone() {
+                if targets.is_gone() {
                     break;
                 }
             }
             order = orders.recv(), if listening => {
                 listening = order.is_some();
-                let order = order.unwrap_or(Order::Kill);
-                if deadline.is_none() && order != Order::Kill {
-                    quarry.ask_to_end();
+                let order = order.unwrap_or(StopOrder::Kill);
+                if deadline.is_none() && order != StopOrder::Kill {
+                    targets.ask_to_end();
                 }
                 deadline = sooner(deadline, order.grace());
             }
             () = reached(deadline) => {
-                hunt(&quarry, &told).await;
+                kill_all(&targets, &told).await;
                 break;
             }
             () = sleep(PAUSE), if deadline.is_some() && !running => {
-                if quarry.is_gone() {
+                if targets.is_gone() {
                     break;
                 }
             }
@@ -153,16 +158,16 @@ pub(crate) async fn direct(mut child: Child, mut quarry: Quarry, mut orders: Ord
         let exit = Exit::from(child.wait().await);
         told.send_modify(|state| state.exit = Some(exit));
     }
-    told.send_modify(State::end);
+    told.send_modify(CommandState::end);
 }
 
 /// Kills until nothing is left, and tells what is still there when that takes long.
-async fn hunt(quarry: &Quarry, told: &Told) {
+async fn kill_all(targets: &Targets, told: &StateSender) {
     let since = Instant::now();
     let mut pause = PAUSE;
     loop {
-        let next = quarry.clone();
-        let left = match spawn_blocking(move || next.hunt(HUNT)).await {
+        let next = targets.clone();
+        let left = match spawn_blocking(move || next.kill_all(HUNT)).await {
             Ok(Ok(left)) if left.is_empty() => break,
             Ok(Ok(left)) => left.into_iter().map(Survivor::from).collect(),
             Ok(Err(error)) => vec![Survivor { pid: 0, name: format!("unknown: {error}") }],
@@ -175,7 +180,7 @@ async fn hunt(quarry: &Quarry, told: &Told) {
         }
         sleep(pause).await;
     }
-    quarry.collect();
+    targets.collect();
 }
 
 fn sooner(deadline: Option<Instant>, span: Duration) -> Option<Instant> {

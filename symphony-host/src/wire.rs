@@ -16,7 +16,7 @@ use rustix::net::{
 };
 
 use crate::process::ProcessId;
-use crate::running::{Exit, Order};
+use crate::running::{Exit, StopOrder};
 
 /// Stdin, stdout, stderr and the folder.
 pub(crate) const DESCRIPTORS: usize = 4;
@@ -55,7 +55,7 @@ pub(crate) fn take_over(socket: impl AsFd) -> io::Result<[OwnedFd; DESCRIPTORS]>
     taken.try_into().map_err(|_| io::ErrorKind::UnexpectedEof.into())
 }
 
-impl fmt::Display for Order {
+impl fmt::Display for StopOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stop(grace) => writeln!(f, "stop {}", grace.as_millis()),
@@ -64,7 +64,7 @@ impl fmt::Display for Order {
     }
 }
 
-impl FromStr for Order {
+impl FromStr for StopOrder {
     type Err = ();
 
     fn from_str(line: &str) -> Result<Self, ()> {
@@ -129,8 +129,11 @@ mod tests {
 
     #[test]
     fn what_is_said_is_understood() {
-        for order in [Order::Kill, Order::Stop(Duration::ZERO), Order::Stop(Duration::from_secs(5))]
-        {
+        for order in [
+            StopOrder::Kill,
+            StopOrder::Stop(Duration::ZERO),
+            StopOrder::Stop(Duration::from_secs(5)),
+        ] {
             assert_eq!(order.to_string().trim_end().parse(), Ok(order));
         }
         let leader = ProcessId::of(std::process::id());
@@ -150,7 +153,7 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_nothing() {
         for line in ["", "stop", "stop x", "stop -1", "kill now", "sing"] {
-            assert_eq!(line.parse::<Order>(), Err(()), "{line}");
+            assert_eq!(line.parse::<StopOrder>(), Err(()), "{line}");
         }
         for line in ["", "failed", "folder", "code x", "gone"] {
             assert_eq!(line.parse::<Report>(), Err(()), "{line}");

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use symphony_host::{Command, Exit, Host, Limit, Local, Mark, Scope, Shell};
+use symphony_host::{Exit, Host, HostCommand, LocalHost, Mark, ProcessScope, RunLimit, Shell};
 
 fn main() {
-    assert!(!Local::new().guarantees().service_killed, "not before init");
+    assert!(!LocalHost::new().guarantees().service_killed, "not before init");
     symphony_host::init();
     // Those who run tests one by one ask first which there are.
     let asks = |flag: &str| std::env::args().any(|argument| argument == flag);
@@ -24,14 +24,14 @@ fn main() {
 }
 
 async fn run() {
-    let host = Local::new();
+    let host = LocalHost::new();
     assert!(host.guarantees().is_full(), "{}", host.guarantees());
-    let scope = Scope::new(Arc::new(host), Mark::new("trial-init", "1"));
-    let hook = Command::script(Shell::Sh, "echo $SYMPHONY_MARK; (setsid sleep 1000 &)", "/");
-    let finished = scope.run(&hook, Limit::of(Duration::from_secs(60))).await.unwrap();
+    let scope = ProcessScope::new(Arc::new(host), Mark::new("trial-init", "1"));
+    let hook = HostCommand::script(Shell::Sh, "echo $SYMPHONY_MARK; (setsid sleep 1000 &)", "/");
+    let finished = scope.run(&hook, RunLimit::of(Duration::from_secs(60))).await.unwrap();
     assert_eq!(finished.exit, Exit::Code(0));
     assert_eq!(finished.output.to_string(), "trial-init/1/1\n");
-    let mut running = scope.start(&Command::new(["sleep", "1000"], "/")).await.unwrap();
+    let mut running = scope.start(&HostCommand::new(["sleep", "1000"], "/")).await.unwrap();
     let processes = running.processes();
     let name = std::fs::read_to_string(format!("/proc/{}/comm", processes[0].pid())).unwrap();
     assert_eq!(name, "symphony-helper\n");

@@ -49,14 +49,14 @@ impl Documents {
 
 /// The board, and itself as a value, made anew when it has changed.
 #[derive(Debug, Default)]
-pub(crate) struct Board {
+pub(crate) struct FakeBoard {
     pub(crate) world: World,
     shown: Option<Arc<Value>>,
     /// Whether the server's word for "urgent first" is the other one.
     pub(crate) urgent_last: bool,
 }
 
-impl Board {
+impl FakeBoard {
     pub(crate) fn change<T>(&mut self, change: impl FnOnce(&mut World) -> T) -> T {
         self.shown = None;
         change(&mut self.world)
@@ -72,7 +72,7 @@ impl Board {
 pub(crate) fn execute(
     document: &Valid<ExecutableDocument>,
     variables: &JsonMap,
-    board: &Mutex<Board>,
+    board: &Mutex<FakeBoard>,
 ) -> Value {
     let Ok(operation) = document.operations.get(None) else {
         return json!({ "errors": [{ "message": "which operation?" }] });
@@ -85,7 +85,7 @@ pub(crate) fn execute(
     let response = if operation.is_mutation() {
         execution.execute_sync(&Mutation { board, urgent_last })
     } else {
-        execution.execute_sync(&Record { kind: "Query", value: &shown, urgent_last })
+        execution.execute_sync(&TypedRecord { kind: "Query", value: &shown, urgent_last })
     };
     match response {
         Ok(response) => {
@@ -100,7 +100,7 @@ pub(crate) fn execute(
 }
 
 /// A record of a type.
-struct Record<'a> {
+struct TypedRecord<'a> {
     kind: &'a str,
     value: &'a Value,
     urgent_last: bool,
@@ -116,7 +116,7 @@ struct Page<'a> {
 }
 
 /// A record that was made for this answer.
-struct Made {
+struct MadeRecord {
     kind: &'static str,
     value: Value,
     urgent_last: bool,
@@ -124,11 +124,11 @@ struct Made {
 
 /// The root of changes.
 struct Mutation<'a> {
-    board: &'a Mutex<Board>,
+    board: &'a Mutex<FakeBoard>,
     urgent_last: bool,
 }
 
-impl ObjectValue for Record<'_> {
+impl ObjectValue for TypedRecord<'_> {
     fn type_name(&self) -> &str {
         self.kind
     }
@@ -143,13 +143,13 @@ impl ObjectValue for Record<'_> {
             let mut issues = self.value["issues"].as_array().into_iter().flatten();
             let found = issues.find(|issue| issue["id"] == *id || issue["identifier"] == *id);
             let value = found.ok_or_else(not_found)?;
-            return Ok(object("Issue", value, self.urgent_last));
+            return Ok(object("FakeIssue", value, self.urgent_last));
         }
         resolve(self.value, info, self.urgent_last)
     }
 }
 
-impl ObjectValue for Made {
+impl ObjectValue for MadeRecord {
     fn type_name(&self) -> &str {
         self.kind
     }
@@ -228,20 +228,20 @@ impl ObjectValue for Mutation<'_> {
         let value = json!({
             "success": true, "issue": issue, "comment": comment, "attachment": attachment,
         });
-        let made = Made { kind, value, urgent_last: self.urgent_last };
+        let made = MadeRecord { kind, value, urgent_last: self.urgent_last };
         Ok(ResolvedValue::Object(Box::new(made)))
     }
 }
 
 fn not_found() -> FieldError {
-    FieldError { message: "Entity not found: Issue".to_owned() }
+    FieldError { message: "Entity not found: FakeIssue".to_owned() }
 }
 
 fn object<'a>(kind: &'a str, value: &'a Value, urgent_last: bool) -> ResolvedValue<'a> {
     if value.is_null() {
         return ResolvedValue::Leaf(JsonValue::Null);
     }
-    ResolvedValue::Object(Box::new(Record { kind, value, urgent_last }))
+    ResolvedValue::Object(Box::new(TypedRecord { kind, value, urgent_last }))
 }
 
 /// A field of a record: a leaf, a record, or a page of them, as the schema says.

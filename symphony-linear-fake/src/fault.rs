@@ -2,7 +2,7 @@
 
 /// What happens instead of an answer, or to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum FakeFault {
     /// The connection is closed without an answer.
     Close,
     /// There is never an answer.
@@ -33,7 +33,7 @@ pub enum Fault {
     },
 }
 
-impl Fault {
+impl FakeFault {
     /// An answer with this status and body.
     #[must_use]
     pub fn answer(status: u16, body: &str) -> Self {

@@ -2,15 +2,15 @@
 //!
 //! [`Fake`] executes GraphQL on a board in the process, against the adapter's own subset of Linear's
 //! schema, with pages, limits and faults. It answers in the process ([`Fake::answer`]) and, as a
-//! [`Server`], over HTTP on loopback.
+//! [`FakeServer`], over HTTP on loopback.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-//! use symphony_linear_fake::{Fake, Issue, KEY, Server};
+//! use symphony_linear_fake::{Fake, FakeIssue, KEY, FakeServer};
 //!
 //! let fake = Fake::new();
-//! fake.change(|world| world.issues.push(Issue::new(1)));
-//! let server = Server::start(fake.clone()).await.unwrap();
+//! fake.change(|world| world.issues.push(FakeIssue::new(1)));
+//! let server = FakeServer::start(fake.clone()).await.unwrap();
 //! // tracker.provider: { endpoint: server.endpoint(), api_key: KEY, project_slug: abc123 }
 //! assert!(server.endpoint().starts_with("http://127.0.0.1:"));
 //! assert_eq!((KEY, fake.requests()), ("lin_api_fake", 0));
@@ -29,21 +29,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use execute::{Board, Documents};
+use execute::{Documents, FakeBoard};
 use limits::Buckets;
 
 pub use execute::SCHEMA;
-pub use fault::Fault;
-pub use limits::Limits;
-pub use server::Server;
-pub use world::{Issue, Team, World};
+pub use fault::FakeFault;
+pub use limits::FakeLimits;
+pub use server::FakeServer;
+pub use world::{FakeIssue, FakeTeam, World};
 
 /// The key that the fake knows.
 pub const KEY: &str = "lin_api_fake";
 
 /// A request that was made.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Made {
+pub struct MadeRequest {
     /// When.
     pub at: Instant,
     /// The document.
@@ -79,12 +79,12 @@ pub enum Answered {
 /// A Linear in the process. Clones share one board.
 #[derive(Clone, Debug, Default)]
 pub struct Fake {
-    shared: Arc<Shared>,
+    shared: Arc<FakeState>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    board: Mutex<Board>,
+struct FakeState {
+    board: Mutex<FakeBoard>,
     documents: Documents,
     desk: Mutex<Desk>,
 }
@@ -93,16 +93,16 @@ struct Shared {
 #[derive(Debug)]
 struct Desk {
     buckets: Buckets,
-    fault: Option<Fault>,
+    fault: Option<FakeFault>,
     /// How many requests meet the fault; all, if none is said.
     left: Option<u32>,
-    made: Vec<Made>,
+    made: Vec<MadeRequest>,
     connections: u64,
 }
 
-impl Default for Shared {
+impl Default for FakeState {
     fn default() -> Self {
-        let buckets = Buckets::full(Limits::default());
+        let buckets = Buckets::full(FakeLimits::default());
         let desk = Desk { buckets, fault: None, left: None, made: Vec::new(), connections: 0 };
         Self { board: Mutex::default(), documents: Documents::default(), desk: Mutex::new(desk) }
     }
@@ -119,7 +119,7 @@ impl Fake {
         self.shared.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn board(&self) -> MutexGuard<'_, Board> {
+    fn board(&self) -> MutexGuard<'_, FakeBoard> {
         self.shared.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -135,7 +135,7 @@ impl Fake {
     }
 
     /// Puts issues on the board.
-    pub fn put(&self, issues: impl IntoIterator<Item = Issue>) {
+    pub fn put(&self, issues: impl IntoIterator<Item = FakeIssue>) {
         self.change(|world| world.issues.extend(issues));
     }
 
@@ -150,7 +150,7 @@ impl Fake {
     }
 
     /// From now on the key has these limits, and nothing of them is used.
-    pub fn set_limits(&self, limits: Limits) {
+    pub fn set_limits(&self, limits: FakeLimits) {
         self.desk().buckets = Buckets::full(limits);
     }
 
@@ -160,13 +160,13 @@ impl Fake {
     }
 
     /// All requests meet this fault from now on; none do if there is none.
-    pub fn fail(&self, fault: Option<Fault>) {
+    pub fn fail(&self, fault: Option<FakeFault>) {
         let mut desk = self.desk();
         (desk.fault, desk.left) = (fault, None);
     }
 
     /// The next requests meet this fault, as many as said.
-    pub fn fail_next(&self, requests: u32, fault: Fault) {
+    pub fn fail_next(&self, requests: u32, fault: FakeFault) {
         let mut desk = self.desk();
         (desk.fault, desk.left) = (Some(fault), Some(requests));
     }
@@ -179,7 +179,7 @@ impl Fake {
 
     /// The requests that were made, oldest first.
     #[must_use]
-    pub fn made(&self) -> Vec<Made> {
+    pub fn made(&self) -> Vec<MadeRequest> {
         self.desk().made.clone()
     }
 
@@ -188,7 +188,7 @@ impl Fake {
         self.desk().made.clear();
     }
 
-    /// How many connections were made to the [`Server`].
+    /// How many connections were made to the [`FakeServer`].
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.desk().connections
@@ -207,38 +207,38 @@ impl Fake {
         let mut missing = 0;
         match fault {
             None => {}
-            Some(Fault::Partial) => {
+            Some(FakeFault::Partial) => {
                 reply["errors"] = json!([{ "message": "a part could not be read" }]);
             }
-            Some(Fault::Without(field)) => {
+            Some(FakeFault::Without(field)) => {
                 if let Some(data) = reply["data"].as_object_mut() {
                     data.remove(&field);
                 }
             }
-            Some(Fault::BreakOff | Fault::Truncate) => {
+            Some(FakeFault::BreakOff | FakeFault::Truncate) => {
                 let mut bytes = reply.to_string().into_bytes();
                 let half = bytes.len() / 2;
-                if fault == Some(Fault::BreakOff) {
+                if fault == Some(FakeFault::BreakOff) {
                     missing = bytes.len() - half;
                 }
                 bytes.truncate(half);
                 self.note(&request, status, points);
                 return Answered::Reply { status, headers, body: bytes, missing };
             }
-            Some(Fault::RateLimited { retry_after }) => {
+            Some(FakeFault::RateLimited { retry_after }) => {
                 (status, reply) = limited();
                 let seconds = retry_after.map(|n| ("retry-after".to_owned(), n.to_string()));
                 headers.extend(seconds);
             }
-            Some(Fault::Answer { status, headers, body }) => {
+            Some(FakeFault::Answer { status, headers, body }) => {
                 self.note(&request, status, points);
                 return Answered::Reply { status, headers, body, missing: 0 };
             }
-            Some(Fault::Close | Fault::LaterPage) => {
+            Some(FakeFault::Close | FakeFault::LaterPage) => {
                 self.note(&request, 0, points);
                 return Answered::Closed;
             }
-            Some(Fault::Hang) => {
+            Some(FakeFault::Hang) => {
                 self.note(&request, 0, points);
                 return Answered::Never;
             }
@@ -290,13 +290,13 @@ impl Fake {
     }
 
     /// The fault that this request meets.
-    fn take_fault(&self, request: &Value) -> Option<Fault> {
+    fn take_fault(&self, request: &Value) -> Option<FakeFault> {
         let mut desk = self.desk();
         if desk.left == Some(0) {
             return None;
         }
         let fault = desk.fault.clone()?;
-        if fault == Fault::LaterPage && request["variables"]["after"].is_null() {
+        if fault == FakeFault::LaterPage && request["variables"]["after"].is_null() {
             return None;
         }
         desk.left = desk.left.map(|left| left - 1);
@@ -304,7 +304,7 @@ impl Fake {
     }
 
     fn note(&self, request: &Value, status: u16, points: u64) {
-        let made = Made {
+        let made = MadeRequest {
             at: Instant::now(),
             query: request["query"].as_str().unwrap_or_default().to_owned(),
             variables: request["variables"].clone(),

@@ -8,7 +8,7 @@ const HOUR: f64 = 3600.0;
 
 /// What the key may use in an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct FakeLimits {
     /// Requests.
     pub requests: u32,
     /// Points of complexity.
@@ -17,7 +17,7 @@ pub struct Limits {
     pub query: u64,
 }
 
-impl Default for Limits {
+impl Default for FakeLimits {
     /// Those of a personal key, as published.
     fn default() -> Self {
         Self { requests: 2500, points: 3_000_000, query: 10_000 }
@@ -27,19 +27,19 @@ impl Default for Limits {
 /// How much is left.
 #[derive(Debug)]
 pub(crate) struct Buckets {
-    limits: Limits,
+    limits: FakeLimits,
     requests: f64,
     points: f64,
     at: Instant,
 }
 
 impl Buckets {
-    pub(crate) fn full(limits: Limits) -> Self {
+    pub(crate) fn full(limits: FakeLimits) -> Self {
         let (requests, points) = (f64::from(limits.requests), f64::from(limits.points));
         Self { limits, requests, points, at: Instant::now() }
     }
 
-    pub(crate) const fn limits(&self) -> Limits {
+    pub(crate) const fn limits(&self) -> FakeLimits {
         self.limits
     }
 

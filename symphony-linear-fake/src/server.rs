@@ -13,12 +13,12 @@ const LONGEST: usize = 4 << 20;
 
 /// The fake, listening on loopback until it is dropped.
 #[derive(Debug)]
-pub struct Server {
+pub struct FakeServer {
     address: SocketAddr,
     task: AbortHandle,
 }
 
-impl Server {
+impl FakeServer {
     /// Listens on a free port. Needs a tokio runtime with I/O.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for FakeServer {
     fn drop(&mut self) {
         self.task.abort();
     }

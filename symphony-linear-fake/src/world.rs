@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 /// An issue. Ids of everything else are made from names.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Issue {
+pub struct FakeIssue {
     /// Linear's id.
     pub id: String,
     /// What people call it.
@@ -45,14 +45,14 @@ pub struct Issue {
     pub spoiled: Vec<String>,
 }
 
-impl Issue {
+impl FakeIssue {
     /// An issue of the team `MT` and the project `abc123`, in `Todo` since some noon.
     #[must_use]
     pub fn new(number: usize) -> Self {
         Self {
             id: format!("id-{number}"),
             identifier: format!("MT-{number}"),
-            title: format!("Issue {number}"),
+            title: format!("FakeIssue {number}"),
             description: None,
             priority: 0,
             state: "Todo".to_owned(),
@@ -75,7 +75,7 @@ impl Issue {
 
 /// A team with its states: names and types.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Team {
+pub struct FakeTeam {
     /// Its key.
     pub key: String,
     /// Its name.
@@ -88,9 +88,9 @@ pub struct Team {
 #[derive(Clone, Debug, PartialEq)]
 pub struct World {
     /// The issues, in the order in which they were put.
-    pub issues: Vec<Issue>,
+    pub issues: Vec<FakeIssue>,
     /// The teams.
-    pub teams: Vec<Team>,
+    pub teams: Vec<FakeTeam>,
     /// The projects: slug id, name, and the keys of their teams.
     pub projects: Vec<(String, String, Vec<String>)>,
     /// Labels that exist, used or not.
@@ -114,7 +114,7 @@ impl Default for World {
             ("Canceled", "canceled"),
         ];
         let states = states.map(|(name, kind)| (name.to_owned(), kind.to_owned())).to_vec();
-        let team = |key: &str, name: &str| Team {
+        let team = |key: &str, name: &str| FakeTeam {
             key: key.to_owned(),
             name: name.to_owned(),
             states: states.clone(),
@@ -136,12 +136,12 @@ impl Default for World {
 impl World {
     /// The issue with this id or identifier.
     #[must_use]
-    pub fn issue(&self, id: &str) -> Option<&Issue> {
+    pub fn issue(&self, id: &str) -> Option<&FakeIssue> {
         self.issues.iter().find(|issue| issue.id == id || issue.identifier == id)
     }
 
     /// Changes an issue, if there is one of this id or identifier, and moves its `updatedAt` on.
-    pub fn edit(&mut self, id: &str, change: impl FnOnce(&mut Issue)) -> bool {
+    pub fn edit(&mut self, id: &str, change: impl FnOnce(&mut FakeIssue)) -> bool {
         self.changes += 1;
         let stamp = format!("2026-02-19T12:00:00.{:03}Z", self.changes % 1000);
         let issue = self.issues.iter_mut().find(|issue| issue.id == id || issue.identifier == id);
@@ -186,7 +186,7 @@ impl World {
         json!({ "id": format!("user-{name}"), "name": name, "email": email, "isMe": email == self.me })
     }
 
-    fn state(&self, issue: &Issue) -> Value {
+    fn state(&self, issue: &FakeIssue) -> Value {
         let team = self.teams.iter().find(|team| team.key == issue.team);
         let states = team.map_or(&[][..], |team| &team.states);
         let kind = states.iter().find(|(name, _)| *name == issue.state).map(|(_, kind)| kind);
@@ -194,7 +194,7 @@ impl World {
     }
 
     /// What a relation shows of the issue at its other end.
-    fn outline(&self, issue: &Issue) -> Value {
+    fn outline(&self, issue: &FakeIssue) -> Value {
         json!({
             "id": issue.id,
             "identifier": issue.identifier,
@@ -204,8 +204,8 @@ impl World {
         })
     }
 
-    /// An issue, as the fields of `Issue`.
-    pub(crate) fn show(&self, issue: &Issue) -> Value {
+    /// An issue, as the fields of `FakeIssue`.
+    pub(crate) fn show(&self, issue: &FakeIssue) -> Value {
         let relation = |kind: &str, id: &String| {
             let other = self.issues.iter().find(|other| other.id == *id);
             other.map(|other| json!({ "type": kind, "issue": self.outline(other) }))
@@ -260,7 +260,7 @@ fn label(name: &str) -> Value {
     json!({ "id": format!("label-{name}"), "name": name })
 }
 
-fn team(team: &Team) -> Value {
+fn team(team: &FakeTeam) -> Value {
     let states = team
         .states
         .iter()

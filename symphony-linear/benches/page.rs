@@ -15,7 +15,7 @@ use symphony_core::settings::Provider;
 use symphony_core::tracker::{Tracker, TrackerContext, TrackerExt, TrackerFactory};
 use symphony_core::{Settings, StateSet};
 use symphony_linear::{Bounds, Bytes, HeaderMap, LinearFactory, NoReply, Reply, Transport};
-use symphony_linear_fake::{Answered, Fake, Issue, KEY};
+use symphony_linear_fake::{Answered, Fake, FakeIssue, KEY};
 
 const ISSUES: usize = 250;
 
@@ -54,18 +54,18 @@ fn tracker(canned: &Arc<Canned>) -> Arc<dyn Tracker> {
 /// The answer of the fake to the question of the adapter, with as many issues.
 fn page(question: &[u8]) -> Bytes {
     let fake = Fake::new();
-    fake.put((1..=ISSUES).map(|n| Issue {
+    fake.put((1..=ISSUES).map(|n| FakeIssue {
         title: format!("Mend the gate number {n}, which squeaks"),
         description: Some("It squeaks, and it does not close. ".repeat(20)),
         priority: 2,
         assignee: Some("ada@example.com".to_owned()),
         labels: vec!["Bug".to_owned(), "Carpentry".to_owned()],
         blocked_by: if n % 5 == 0 { vec!["id-1".to_owned()] } else { Vec::new() },
-        ..Issue::new(n)
+        ..FakeIssue::new(n)
     }));
     let mut question: Value = serde_json::from_slice(question).unwrap();
     question["variables"]["candidatesFirst"] = ISSUES.into();
-    fake.set_limits(symphony_linear_fake::Limits { query: u64::MAX, ..Default::default() });
+    fake.set_limits(symphony_linear_fake::FakeLimits { query: u64::MAX, ..Default::default() });
     match fake.answer(Some(KEY), question.to_string().as_bytes()) {
         Answered::Reply { body, .. } => body.into(),
         other => unreachable!("{other:?}"),

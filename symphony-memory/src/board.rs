@@ -12,7 +12,7 @@ use crate::seeds::Seeds;
 
 /// Everything that a [`MemoryTracker`](crate::MemoryTracker) knows at one moment.
 #[derive(Clone, Debug, Default)]
-pub struct Board {
+pub struct MemoryBoard {
     cards: BTreeMap<IssueId, Card>,
     /// Two ids may claim one identifier: that is a fault tests want to see.
     identifiers: BTreeMap<Identifier, BTreeSet<IssueId>>,
@@ -47,7 +47,7 @@ pub(crate) struct DeclaredState {
     pub(crate) kind: Option<StateKind>,
 }
 
-impl Board {
+impl MemoryBoard {
     /// The issues in the order of their ids, with blockers and kinds as they were given.
     pub fn issues(&self) -> impl Iterator<Item = &Issue> {
         self.cards.values().map(|card| &card.issue)

@@ -10,7 +10,7 @@ use serde_yaml::Mapping;
 use symphony_core::IssueId;
 use symphony_core::tracker::{TrackerError, TrackerErrorKind};
 
-use crate::document::{Broken, Document};
+use crate::document::{BadBoardText, Document};
 use crate::seeds::Seeds;
 
 /// No board that people edit is larger.
@@ -20,13 +20,13 @@ const LARGEST: u64 = 64 * 1024 * 1024;
 #[derive(Debug)]
 pub(crate) struct BoardFile {
     path: PathBuf,
-    last: Option<Reading>,
+    last: Option<BoardRead>,
 }
 
 #[derive(Debug)]
-struct Reading {
+struct BoardRead {
     bytes: Vec<u8>,
-    document: Result<Document, Broken>,
+    document: Result<Document, BadBoardText>,
 }
 
 /// Why the board file could not be used.
@@ -35,7 +35,7 @@ pub(crate) enum BoardError {
     #[error("cannot read the board {}", path.display())]
     Unreadable { path: PathBuf, source: Arc<io::Error> },
     #[error("{}{}: {}", path.display(), line(broken.line), broken.message)]
-    Broken { path: PathBuf, broken: Broken },
+    Broken { path: PathBuf, broken: BadBoardText },
     #[error("cannot write the board {}", path.display())]
     Unwritable { path: PathBuf, source: Arc<io::Error> },
     #[error("the board {} cannot be written as YAML: {message}", path.display())]
@@ -94,7 +94,7 @@ impl BoardFile {
             Ok((document, seeds)) => (Ok(document), Ok(Some(seeds))),
             Err(broken) => (Err(broken.clone()), Err(self.broken(&broken))),
         };
-        self.last = Some(Reading { bytes, document });
+        self.last = Some(BoardRead { bytes, document });
         outcome
     }
 
@@ -104,7 +104,7 @@ impl BoardFile {
         id: &IssueId,
         change: impl FnOnce(&mut Mapping),
     ) -> Result<Option<Value>, BoardError> {
-        let Some(Reading { document: Ok(document), .. }) = &self.last else { return Ok(None) };
+        let Some(BoardRead { document: Ok(document), .. }) = &self.last else { return Ok(None) };
         let unprintable = |message| BoardError::Unprintable { path: self.path.clone(), message };
         let Some((document, raw)) = document.with(id, change).map_err(unprintable)? else {
             return Ok(None);
@@ -114,7 +114,7 @@ impl BoardFile {
             path: self.path.clone(),
             source: Arc::new(source),
         })?;
-        self.last = Some(Reading { bytes, document: Ok(document) });
+        self.last = Some(BoardRead { bytes, document: Ok(document) });
         Ok(Some(raw))
     }
 
@@ -155,15 +155,15 @@ impl BoardFile {
         written
     }
 
-    fn broken(&self, broken: &Broken) -> BoardError {
+    fn broken(&self, broken: &BadBoardText) -> BoardError {
         BoardError::Broken { path: self.path.clone(), broken: broken.clone() }
     }
 }
 
-fn decoded(bytes: &[u8]) -> Result<&str, Broken> {
+fn decoded(bytes: &[u8]) -> Result<&str, BadBoardText> {
     std::str::from_utf8(bytes).map_err(|error| {
         let before = &bytes[..error.valid_up_to()];
         let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
-        Broken { line: Some(line), message: "is not UTF-8".to_owned() }
+        BadBoardText { line: Some(line), message: "is not UTF-8".to_owned() }
     })
 }

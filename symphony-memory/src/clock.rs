@@ -10,14 +10,14 @@ use symphony_core::time::Wall;
 ///
 /// ```
 /// use symphony_core::time::Wall;
-/// use symphony_memory::Clock;
+/// use symphony_memory::BoardClock;
 /// let noon = Wall::parse("2026-02-18T12:00:00Z").unwrap();
-/// assert_eq!(Clock::new(move || noon).now(), noon);
+/// assert_eq!(BoardClock::new(move || noon).now(), noon);
 /// ```
 #[derive(Clone)]
-pub struct Clock(Arc<dyn Fn() -> Wall + Send + Sync>);
+pub struct BoardClock(Arc<dyn Fn() -> Wall + Send + Sync>);
 
-impl Clock {
+impl BoardClock {
     /// A clock that this function reads.
     #[must_use]
     pub fn new(now: impl Fn() -> Wall + Send + Sync + 'static) -> Self {
@@ -47,14 +47,14 @@ impl Clock {
     }
 }
 
-impl Default for Clock {
+impl Default for BoardClock {
     fn default() -> Self {
         Self::system()
     }
 }
 
-impl fmt::Debug for Clock {
+impl fmt::Debug for BoardClock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Clock({})", self.now())
+        write!(f, "BoardClock({})", self.now())
     }
 }

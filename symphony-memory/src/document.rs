@@ -17,7 +17,7 @@ pub(crate) struct Document {
 
 /// Why a text is no board.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Broken {
+pub(crate) struct BadBoardText {
     /// Counted from one.
     pub(crate) line: Option<usize>,
     pub(crate) message: String,
@@ -25,11 +25,11 @@ pub(crate) struct Broken {
 
 impl Document {
     /// Reads a map with `issues` and perhaps `states`, or the bare list of issues.
-    pub(crate) fn parse(text: &str) -> Result<(Self, Seeds), Broken> {
+    pub(crate) fn parse(text: &str) -> Result<(Self, Seeds), BadBoardText> {
         let root = parse(text)?;
         let mut merged = root.clone();
         merged.apply_merge().map_err(|error| located(&error))?;
-        let whole = |message: &str| Broken { line: Some(1), message: message.to_owned() };
+        let whole = |message: &str| BadBoardText { line: Some(1), message: message.to_owned() };
         let (states, issues) = match json(&merged).map_err(|message| whole(&message))? {
             // An editor that writes in place empties the file first: that is no word from anybody.
             Value::Null => return Err(whole("is empty; a board without issues is `issues: []`")),
@@ -40,7 +40,7 @@ impl Document {
         let seeds = Seeds::read(states.as_ref(), issues).map_err(|flaw| {
             let items = Items::find(text, &root);
             let line = flaw.issue.and_then(|index| items?.starts.get(index).copied());
-            Broken { line: line.map(|line| line + 1), message: flaw.message }
+            BadBoardText { line: line.map(|line| line + 1), message: flaw.message }
         })?;
         let ids = seeds.records.iter().map(|record| record.id.clone()).collect();
         Ok((Self { text: text.to_owned(), root, ids }, seeds))
@@ -161,7 +161,7 @@ fn item_of(root: &mut Yaml, index: usize) -> Option<&mut Yaml> {
     }
 }
 
-fn parse(text: &str) -> Result<Yaml, Broken> {
+fn parse(text: &str) -> Result<Yaml, BadBoardText> {
     serde_yaml::from_str(text).map_err(|error| located(&error))
 }
 
@@ -173,8 +173,8 @@ fn json(value: &Yaml) -> Result<Value, String> {
     serde_json::to_value(value).map_err(|error| error.to_string())
 }
 
-fn located(error: &serde_yaml::Error) -> Broken {
-    Broken { line: error.location().map(|at| at.line()), message: error.to_string() }
+fn located(error: &serde_yaml::Error) -> BadBoardText {
+    BadBoardText { line: error.location().map(|at| at.line()), message: error.to_string() }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use symphony_core::tracker::{
 };
 use symphony_core::{Scope, StateSet};
 
-use crate::clock::Clock;
+use crate::clock::BoardClock;
 use crate::record::shown;
 use crate::seeds::Seeds;
 use crate::tracker::MemoryTracker;
@@ -53,7 +53,7 @@ pub(crate) fn default_states() -> (StateSet, StateSet) {
 #[derive(Debug)]
 pub struct MemoryFactory {
     profile: TrackerProfile,
-    clock: Clock,
+    clock: BoardClock,
     /// The board of every build without a file.
     inline: MemoryTracker,
     files: Mutex<BTreeMap<PathBuf, MemoryTracker>>,

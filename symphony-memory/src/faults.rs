@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 /// What goes wrong with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum MemoryFault {
     /// It is answered with an error.
     Fail {
         /// The category.
@@ -24,7 +24,7 @@ pub enum Fault {
     Delay(Duration),
 }
 
-impl Fault {
+impl MemoryFault {
     /// An error of this category.
     #[must_use]
     pub const fn fail(kind: TrackerErrorKind) -> Self {
@@ -57,10 +57,10 @@ pub enum Requests {
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 /// use symphony_core::StateSet;
 /// use symphony_core::tracker::{TrackerErrorKind, TrackerExt};
-/// use symphony_memory::{Fault, MemoryTracker};
+/// use symphony_memory::{MemoryFault, MemoryTracker};
 ///
 /// let board = MemoryTracker::new();
-/// board.faults().next(Fault::fail(TrackerErrorKind::Status));
+/// board.faults().next(MemoryFault::fail(TrackerErrorKind::Status));
 /// let todo = StateSet::new(["Todo"]);
 /// let error = board.fetch_issues_by_states(&todo).await.unwrap_err();
 /// assert_eq!(error.kind, TrackerErrorKind::Status);
@@ -76,23 +76,23 @@ pub struct Faults {
 
 #[derive(Debug, Default)]
 struct Plan {
-    next: VecDeque<(Requests, Fault)>,
-    always: Vec<(Requests, Fault)>,
+    next: VecDeque<(Requests, MemoryFault)>,
+    always: Vec<(Requests, MemoryFault)>,
 }
 
 impl Faults {
     /// The next read meets this fault. Called again, the one after that does.
-    pub fn next(&self, fault: Fault) {
+    pub fn next(&self, fault: MemoryFault) {
         self.next_of(Requests::Reads, fault);
     }
 
     /// The next request of this sort meets this fault.
-    pub fn next_of(&self, requests: Requests, fault: Fault) {
+    pub fn next_of(&self, requests: Requests, fault: MemoryFault) {
         self.plan().next.push_back((requests, fault));
     }
 
     /// Every request of this sort meets this fault, until [`lift`](Self::lift).
-    pub fn always(&self, requests: Requests, fault: Fault) {
+    pub fn always(&self, requests: Requests, fault: MemoryFault) {
         self.plan().always.push((requests, fault));
     }
 
@@ -124,12 +124,12 @@ impl Faults {
     pub(crate) async fn meet(&self, asked: &[Requests]) -> Met {
         let Some((requests, fault)) = self.plan().take(asked) else { return Met::default() };
         match fault {
-            Fault::Fail { kind, retry_at } => Met(Some((requests, kind, retry_at))),
-            Fault::Delay(span) => {
+            MemoryFault::Fail { kind, retry_at } => Met(Some((requests, kind, retry_at))),
+            MemoryFault::Delay(span) => {
                 tokio::time::sleep(span).await;
                 Met::default()
             }
-            Fault::Hang => {
+            MemoryFault::Hang => {
                 let mut released = self.released.subscribe();
                 let _hanging = Hanging::begin(&self.hanging);
                 // An error would mean that the sender is gone, and we borrow it.
@@ -145,7 +145,7 @@ impl Faults {
 }
 
 impl Plan {
-    fn take(&mut self, asked: &[Requests]) -> Option<(Requests, Fault)> {
+    fn take(&mut self, asked: &[Requests]) -> Option<(Requests, MemoryFault)> {
         let fits = |requests: Requests| match requests {
             Requests::Reads => !asked.contains(&Requests::Tools),
             other => asked.contains(&other),

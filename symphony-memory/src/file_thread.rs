@@ -11,15 +11,15 @@ use tokio::sync::oneshot;
 
 use crate::board_file::BoardFile;
 
-type Job = Box<dyn FnOnce(&mut BoardFile) + Send>;
+type FileJob = Box<dyn FnOnce(&mut BoardFile) + Send>;
 
 /// A board file on a thread of its own, which ends when this is dropped.
 #[derive(Debug)]
-pub(crate) struct FileThread(Sender<Job>);
+pub(crate) struct FileThread(Sender<FileJob>);
 
 impl FileThread {
     pub(crate) fn start(mut file: BoardFile) -> io::Result<Self> {
-        let (jobs, waiting) = mpsc::channel::<Job>();
+        let (jobs, waiting) = mpsc::channel::<FileJob>();
         let work = move || {
             for job in waiting {
                 // Whoever asked hears of a panic by the loss of the answer.

@@ -5,7 +5,7 @@
 //! YAML file that people edit while Symphony runs; [`Faults`] make it as unreliable as a tracker
 //! behind a network. [`MemoryFactory`] registers it as `tracker.kind: memory`.
 //!
-//! [`ScriptedAgent`] does what its [`Script`] says and writes down what happened in a [`Journal`].
+//! [`ScriptedAgent`] does what its [`AgentScript`] says and writes down what happened in a [`Journal`].
 //! [`ScriptedFactory`] registers it as `agent.kind: scripted`.
 //!
 //! ```
@@ -15,12 +15,12 @@
 //! use symphony_core::run::RunId;
 //! use symphony_core::tracker::{Tracker, TrackerExt};
 //! use symphony_core::{Issue, Settings, StateSet};
-//! use symphony_memory::{MemoryTracker, Script, ScriptedAgent};
+//! use symphony_memory::{MemoryTracker, AgentScript, ScriptedAgent};
 //!
 //! // A board with one issue, and an agent that finishes what it is given.
 //! let board = MemoryTracker::new();
 //! board.add(Issue::new("1", "MT-1", "Fix the door", "Todo")?);
-//! let agent = ScriptedAgent::new(Script::new().say("on it").set_state("Done"));
+//! let agent = ScriptedAgent::new(AgentScript::new().say("on it").set_state("Done"));
 //!
 //! // What the service does with them.
 //! let (active, over) = (StateSet::new(["Todo"]), StateSet::new(["Done"]));
@@ -56,13 +56,13 @@ mod seeds;
 mod tracker;
 mod update_issue;
 
-pub use board::{Board, Comment};
-pub use clock::Clock;
+pub use board::{Comment, MemoryBoard};
+pub use clock::BoardClock;
 pub use factory::{MEMORY, MemoryFactory};
-pub use faults::{Fault, Faults, Requests};
+pub use faults::{Faults, MemoryFault, Requests};
 pub use scripted::{
-    Did, Entry, Gate, Journal, Opening, SCRIPTED, Script, ScriptedAgent, ScriptedFactory, Scripts,
-    Step,
+    AgentScript, Did, Gate, Journal, JournalEntry, Opening, SCRIPTED, ScriptStep, ScriptedAgent,
+    ScriptedFactory, Scripts,
 };
 pub use tracker::MemoryTracker;
 pub use update_issue::UPDATE_ISSUE;

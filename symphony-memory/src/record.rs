@@ -8,7 +8,7 @@ use crate::board::{Card, Comment};
 
 /// One written issue.
 #[derive(Clone, Debug)]
-pub(crate) struct Record {
+pub(crate) struct BoardRecord {
     /// Its id, if it has one: without, nobody can ask for it.
     pub(crate) id: Option<IssueId>,
     /// What stands there.
@@ -17,14 +17,14 @@ pub(crate) struct Record {
     pub(crate) card: Result<Card, String>,
 }
 
-impl Record {
+impl BoardRecord {
     /// Reads what stands there. Unknown keys are ignored, null means absent.
     pub(crate) fn read(raw: Value) -> Self {
         let Value::Object(map) = &raw else {
             let card = Err(format!("must be a map, got {}", shown(&raw)));
             return Self { id: None, raw, card };
         };
-        let mut fields = Fields { map, problems: Vec::new() };
+        let mut fields = RecordFields { map, problems: Vec::new() };
         let identifier = fields.text("identifier").unwrap_or_default();
         let id = fields.text("id").unwrap_or_else(|| identifier.clone());
         let card = fields.card(&id, &identifier);
@@ -33,12 +33,12 @@ impl Record {
     }
 }
 
-struct Fields<'a> {
+struct RecordFields<'a> {
     map: &'a Map<String, Value>,
     problems: Vec<String>,
 }
 
-impl Fields<'_> {
+impl RecordFields<'_> {
     fn card(mut self, id: &str, identifier: &str) -> Result<Card, String> {
         let title = self.text("title").unwrap_or_default();
         let state = self.text("state").unwrap_or_default();

@@ -6,18 +6,18 @@ use serde_json::Value;
 use symphony_core::StateName;
 
 use crate::board::DeclaredState;
-use crate::record::{Record, shown, state_kind, text};
+use crate::record::{BoardRecord, shown, state_kind, text};
 
 /// The states and issues that are written down.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seeds {
     pub(crate) states: Vec<DeclaredState>,
-    pub(crate) records: Vec<Record>,
+    pub(crate) records: Vec<BoardRecord>,
 }
 
 /// What makes a whole board unusable, not only one of its records.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Flaw {
+pub(crate) struct BoardFlaw {
     /// The position of the issue in the list, where it is about one.
     pub(crate) issue: Option<usize>,
     pub(crate) message: String,
@@ -25,7 +25,7 @@ pub(crate) struct Flaw {
 
 impl Seeds {
     /// Reads the values of `states` and `issues`.
-    pub(crate) fn read(states: Option<&Value>, issues: Option<Value>) -> Result<Self, Flaw> {
+    pub(crate) fn read(states: Option<&Value>, issues: Option<Value>) -> Result<Self, BoardFlaw> {
         let states = states.filter(|value| !value.is_null()).map_or(Ok(Vec::new()), read_states)?;
         let items = match issues {
             None | Some(Value::Null) => Vec::new(),
@@ -34,7 +34,7 @@ impl Seeds {
                 return Err(flaw(format!("issues must be a list, got {}", shown(&other))));
             }
         };
-        let records: Vec<Record> = items.into_iter().map(Record::read).collect();
+        let records: Vec<BoardRecord> = items.into_iter().map(BoardRecord::read).collect();
         refuse_doubles(&records)?;
         Ok(Self { states, records })
     }
@@ -51,7 +51,7 @@ impl Seeds {
     }
 }
 
-fn read_states(value: &Value) -> Result<Vec<DeclaredState>, Flaw> {
+fn read_states(value: &Value) -> Result<Vec<DeclaredState>, BoardFlaw> {
     let refused = || {
         flaw(format!("states must be a list of names or of {{name, kind}}, got {}", shown(value)))
     };
@@ -70,7 +70,7 @@ fn read_states(value: &Value) -> Result<Vec<DeclaredState>, Flaw> {
 }
 
 /// An id or an identifier that stands twice leaves open which record is meant.
-fn refuse_doubles(records: &[Record]) -> Result<(), Flaw> {
+fn refuse_doubles(records: &[BoardRecord]) -> Result<(), BoardFlaw> {
     let mut ids = BTreeMap::new();
     let mut identifiers = BTreeMap::new();
     for (index, record) in records.iter().enumerate() {
@@ -82,13 +82,13 @@ fn refuse_doubles(records: &[Record]) -> Result<(), Flaw> {
             {
                 let message =
                     format!("{name:?} stands twice, in issues[{first}] and issues[{index}]");
-                return Err(Flaw { issue: Some(index), message });
+                return Err(BoardFlaw { issue: Some(index), message });
             }
         }
     }
     Ok(())
 }
 
-fn flaw(message: String) -> Flaw {
-    Flaw { issue: None, message }
+fn flaw(message: String) -> BoardFlaw {
+    BoardFlaw { issue: None, message }
 }

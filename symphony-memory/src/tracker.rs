@@ -10,14 +10,14 @@ use symphony_core::tracker::{AgentTools, Candidates, Poll, Polled, Tracker, Trac
 use symphony_core::{Issue, IssueId, StateName};
 use tokio::sync::{Mutex, watch};
 
-use crate::board::{Board, Card, Comment};
+use crate::board::{Card, Comment, MemoryBoard};
 use crate::board_file::{BoardError, BoardFile};
-use crate::clock::Clock;
+use crate::clock::BoardClock;
 use crate::factory::default_states;
 use crate::faults::{Faults, Met, Requests};
 use crate::file_thread::FileThread;
 use crate::seeds::Seeds;
-use crate::update_issue::{Change, Refusal, UpdateIssue};
+use crate::update_issue::{IssueUpdate, UpdateIssue, UpdateRefusal};
 
 /// An issue tracker in the process. Clones share one board.
 ///
@@ -36,28 +36,28 @@ use crate::update_issue::{Change, Refusal, UpdateIssue};
 /// ```
 #[derive(Clone)]
 pub struct MemoryTracker {
-    shared: Arc<Shared>,
+    shared: Arc<TrackerState>,
 }
 
-struct Shared {
-    board: watch::Sender<Board>,
+struct TrackerState {
+    board: watch::Sender<MemoryBoard>,
     file: Option<Mutex<FileThread>>,
     write_back: AtomicBool,
     faults: Faults,
     requests: AtomicU64,
-    clock: Clock,
+    clock: BoardClock,
 }
 
 impl MemoryTracker {
     /// An empty board.
     #[must_use]
     pub fn new() -> Self {
-        Self::with_clock(Clock::system())
+        Self::with_clock(BoardClock::system())
     }
 
     /// An empty board whose changes get their time from this clock.
     #[must_use]
-    pub fn with_clock(clock: Clock) -> Self {
+    pub fn with_clock(clock: BoardClock) -> Self {
         Self::build(clock, None)
     }
 
@@ -67,7 +67,7 @@ impl MemoryTracker {
     /// # Errors
     /// `tracker_request` if there is no such file, `tracker_response` with the line if it is no
     /// board.
-    pub fn open(path: impl Into<PathBuf>, clock: Clock) -> Result<Self, TrackerError> {
+    pub fn open(path: impl Into<PathBuf>, clock: BoardClock) -> Result<Self, TrackerError> {
         let mut file = BoardFile::new(path.into());
         let seeds = file.read()?.unwrap_or_default();
         let path = file.path().to_owned();
@@ -78,11 +78,11 @@ impl MemoryTracker {
         Ok(tracker)
     }
 
-    fn build(clock: Clock, file: Option<FileThread>) -> Self {
-        let mut board = Board::default();
+    fn build(clock: BoardClock, file: Option<FileThread>) -> Self {
+        let mut board = MemoryBoard::default();
         let (active, terminal) = default_states();
         board.configure(active.names().iter().chain(terminal.names()).cloned().collect());
-        let shared = Shared {
+        let shared = TrackerState {
             board: watch::Sender::new(board),
             file: file.map(Mutex::new),
             write_back: AtomicBool::new(true),
@@ -169,12 +169,12 @@ impl MemoryTracker {
 
     /// Follows the board.
     #[must_use]
-    pub fn subscribe(&self) -> watch::Receiver<Board> {
+    pub fn subscribe(&self) -> watch::Receiver<MemoryBoard> {
         self.shared.board.subscribe()
     }
 
     /// Waits until the board is as the condition wants it.
-    pub async fn wait_until(&self, condition: impl FnMut(&Board) -> bool) {
+    pub async fn wait_until(&self, condition: impl FnMut(&MemoryBoard) -> bool) {
         // The sender lives as long as we do, so this ends with the condition only.
         let _ = self.subscribe().wait_for(condition).await;
     }
@@ -191,7 +191,7 @@ impl MemoryTracker {
         self.shared.requests.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn clock(&self) -> Clock {
+    pub(crate) fn clock(&self) -> BoardClock {
         self.shared.clock.clone()
     }
 
@@ -217,7 +217,11 @@ impl MemoryTracker {
     }
 
     /// Carries out what an agent asks for its own issue (contract 11.5).
-    pub(crate) async fn change(&self, id: &IssueId, change: Change) -> Result<Issue, Refusal> {
+    pub(crate) async fn change(
+        &self,
+        id: &IssueId,
+        change: IssueUpdate,
+    ) -> Result<Issue, UpdateRefusal> {
         self.shared.requests.fetch_add(1, Ordering::Relaxed);
         self.shared.faults.meet(&[Requests::Tools]).await.part(Requests::Tools)?;
         let id = id.clone();
@@ -239,7 +243,7 @@ impl MemoryTracker {
     async fn on_disk<T, E>(
         &self,
         file: &Mutex<FileThread>,
-        work: impl FnOnce(&Shared, &mut BoardFile) -> Result<T, E> + Send + 'static,
+        work: impl FnOnce(&TrackerState, &mut BoardFile) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E>
     where
         T: Send + 'static,
@@ -252,7 +256,7 @@ impl MemoryTracker {
     }
 }
 
-impl Shared {
+impl TrackerState {
     fn seed(&self, seeds: Seeds) {
         for line in seeds.unreadable() {
             // Quoted: what stands in a record is a stranger's text.
@@ -275,8 +279,8 @@ impl Shared {
         &self,
         file: Option<&mut BoardFile>,
         id: &IssueId,
-        change: &Change,
-    ) -> Result<Issue, Refusal> {
+        change: &IssueUpdate,
+    ) -> Result<Issue, UpdateRefusal> {
         let now = self.clock.now();
         let change = change.checked(&self.board.borrow(), id)?;
         let mut written = None;
@@ -292,7 +296,7 @@ impl Shared {
                 board.written(id, raw);
             }
         });
-        self.board.borrow().read(id).and_then(Result::ok).ok_or(Refusal::NotFound)
+        self.board.borrow().read(id).and_then(Result::ok).ok_or(UpdateRefusal::NotFound)
     }
 }
 
@@ -309,7 +313,7 @@ impl Tracker for MemoryTracker {
         .flatten()
         .collect();
         if asked.is_empty() {
-            return answer(poll, 0, |_| Ok(()), &Board::default());
+            return answer(poll, 0, |_| Ok(()), &MemoryBoard::default());
         }
         let (met, fresh) = self.request(&asked).await;
         let outcome = |part| {
@@ -331,7 +335,7 @@ fn answer(
     poll: &Poll,
     requests: u32,
     outcome: impl Fn(Requests) -> Result<(), TrackerError>,
-    board: &Board,
+    board: &MemoryBoard,
 ) -> Polled {
     let candidates = poll.candidates.as_ref().map(|query| {
         outcome(Requests::Candidates)

@@ -8,7 +8,7 @@ use symphony_core::time::Wall;
 use symphony_core::tracker::{AgentTools, ToolCall, ToolResult, ToolSpec, TrackerError};
 use symphony_core::{Issue, IssueId, Label, StateName};
 
-use crate::board::{Board, Card, Comment};
+use crate::board::{Card, Comment, MemoryBoard};
 use crate::board_file::BoardError;
 use crate::tracker::MemoryTracker;
 
@@ -77,11 +77,11 @@ impl AgentTools for UpdateIssue {
 }
 
 impl UpdateIssue {
-    async fn update(&self, call: ToolCall) -> Result<Value, Refusal> {
+    async fn update(&self, call: ToolCall) -> Result<Value, UpdateRefusal> {
         if call.name != UPDATE_ISSUE {
-            return Err(Refusal::UnknownTool(call.name));
+            return Err(UpdateRefusal::UnknownTool(call.name));
         }
-        let change = Change::read(call.arguments)?;
+        let change = IssueUpdate::read(call.arguments)?;
         let issue = self.tracker.change(&call.issue.id, change).await?;
         Ok(outline(&issue))
     }
@@ -102,45 +102,47 @@ fn outline(issue: &Issue) -> Value {
 /// What an agent asks for.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Change {
+pub(crate) struct IssueUpdate {
     state: Option<StateName>,
     labels: Option<Vec<Label>>,
     comment: Option<String>,
 }
 
-impl Change {
-    fn read(arguments: Value) -> Result<Self, Refusal> {
+impl IssueUpdate {
+    fn read(arguments: Value) -> Result<Self, UpdateRefusal> {
         // serde would take a list for the fields in their order.
         if !arguments.is_object() {
-            return Err(Refusal::invalid("must be an object"));
+            return Err(UpdateRefusal::invalid("must be an object"));
         }
         let change: Self = serde_json::from_value(arguments)
-            .map_err(|error| Refusal::invalid(error.to_string()))?;
+            .map_err(|error| UpdateRefusal::invalid(error.to_string()))?;
         let labels = change.labels.as_deref().unwrap_or_default();
         let comment = change.comment.as_deref();
         if change.state.is_none() && change.labels.is_none() && comment.is_none() {
-            Err(Refusal::invalid("give at least one of state, labels and comment"))
+            Err(UpdateRefusal::invalid("give at least one of state, labels and comment"))
         } else if comment.is_some_and(|text| text.trim().is_empty()) {
-            Err(Refusal::invalid("comment must not be blank"))
+            Err(UpdateRefusal::invalid("comment must not be blank"))
         } else if comment.is_some_and(|text| text.len() > LONGEST_COMMENT) {
-            Err(Refusal::invalid(format!("comment must have at most {LONGEST_COMMENT} bytes")))
+            Err(UpdateRefusal::invalid(format!(
+                "comment must have at most {LONGEST_COMMENT} bytes"
+            )))
         } else if labels.len() > MOST_LABELS {
-            Err(Refusal::invalid(format!("at most {MOST_LABELS} labels are allowed")))
+            Err(UpdateRefusal::invalid(format!("at most {MOST_LABELS} labels are allowed")))
         } else if labels.iter().any(|label| label.as_str().len() > LONGEST_LABEL) {
-            Err(Refusal::invalid(format!("a label must have at most {LONGEST_LABEL} bytes")))
+            Err(UpdateRefusal::invalid(format!("a label must have at most {LONGEST_LABEL} bytes")))
         } else {
             Ok(change)
         }
     }
 
     /// The change as the board can carry it out, with the board's spelling of the state.
-    pub(crate) fn checked(&self, board: &Board, id: &IssueId) -> Result<Self, Refusal> {
-        board.read(id).ok_or(Refusal::NotFound)?.map_err(Refusal::Unreadable)?;
+    pub(crate) fn checked(&self, board: &MemoryBoard, id: &IssueId) -> Result<Self, UpdateRefusal> {
+        board.read(id).ok_or(UpdateRefusal::NotFound)?.map_err(UpdateRefusal::Unreadable)?;
         let known = board.known_states();
         let mut change = self.clone();
         if let Some(wanted) = &mut change.state {
             let Some(state) = known.names().iter().find(|name| *name == wanted) else {
-                return Err(Refusal::UnknownState { wanted: wanted.clone(), known });
+                return Err(UpdateRefusal::UnknownState { wanted: wanted.clone(), known });
             };
             *wanted = state.clone();
         }
@@ -193,7 +195,7 @@ fn written_comment(comment: &Comment) -> Yaml {
 
 /// Why a call did nothing.
 #[derive(Debug)]
-pub(crate) enum Refusal {
+pub(crate) enum UpdateRefusal {
     UnknownTool(String),
     InvalidArguments(String),
     UnknownState { wanted: StateName, known: symphony_core::StateSet },
@@ -202,7 +204,7 @@ pub(crate) enum Refusal {
     Tracker(TrackerError),
 }
 
-impl Refusal {
+impl UpdateRefusal {
     fn invalid(message: impl Into<String>) -> Self {
         Self::InvalidArguments(message.into())
     }
@@ -240,13 +242,13 @@ impl Refusal {
     }
 }
 
-impl From<TrackerError> for Refusal {
+impl From<TrackerError> for UpdateRefusal {
     fn from(error: TrackerError) -> Self {
         Self::Tracker(error)
     }
 }
 
-impl From<BoardError> for Refusal {
+impl From<BoardError> for UpdateRefusal {
     fn from(error: BoardError) -> Self {
         Self::Tracker(error.into())
     }

@@ -15,7 +15,8 @@ use symphony_core::conformance::{Able, AgentFixture, TrackerFixture, Unable, age
 use symphony_core::tracker::{ToolCall, Tracker, TrackerErrorKind};
 use symphony_core::{Blocker, Issue, IssueId, Label, Settings, StateName, StateSet};
 use symphony_memory::{
-    Clock, Fault, Faults, MemoryTracker, Requests, Script, ScriptedAgent, Step, UPDATE_ISSUE,
+    AgentScript, BoardClock, Faults, MemoryFault, MemoryTracker, Requests, ScriptStep,
+    ScriptedAgent, UPDATE_ISSUE,
 };
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -34,10 +35,12 @@ fn fail(faults: &Faults, trouble: Option<Trouble>) -> Able {
     faults.lift();
     let fault = match trouble {
         None => return Ok(()),
-        Some(Trouble::Unreachable) => Fault::fail(TrackerErrorKind::Request),
-        Some(Trouble::Status) => Fault::fail(TrackerErrorKind::Status),
-        Some(Trouble::Nonsense) => Fault::fail(TrackerErrorKind::Response),
-        Some(Trouble::RateLimited(span)) => Fault::rate_limited(Some(Clock::system().now() + span)),
+        Some(Trouble::Unreachable) => MemoryFault::fail(TrackerErrorKind::Request),
+        Some(Trouble::Status) => MemoryFault::fail(TrackerErrorKind::Status),
+        Some(Trouble::Nonsense) => MemoryFault::fail(TrackerErrorKind::Response),
+        Some(Trouble::RateLimited(span)) => {
+            MemoryFault::rate_limited(Some(BoardClock::system().now() + span))
+        }
         Some(Trouble::LaterPage) => return Err(Unable("a board has one page")),
     };
     faults.always(Requests::Reads, fault);
@@ -152,7 +155,7 @@ impl OnFile {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("board.yaml");
         fs::write(&path, "issues: []").unwrap();
-        let board = MemoryTracker::open(path, Clock::system()).unwrap();
+        let board = MemoryTracker::open(path, BoardClock::system()).unwrap();
         Self { runtime: runtime(), folder, records: RefCell::default(), board }
     }
 
@@ -264,13 +267,13 @@ mod on_file {
 struct Scripted {
     runtime: Runtime,
     workspace: TempDir,
-    script: Arc<Mutex<Script>>,
+    script: Arc<Mutex<AgentScript>>,
     agent: ScriptedAgent,
 }
 
 impl Scripted {
     fn new() -> Self {
-        let script = Arc::new(Mutex::new(Script::new()));
+        let script = Arc::new(Mutex::new(AgentScript::new()));
         let current = Arc::clone(&script);
         Self {
             runtime: runtime(),
@@ -302,8 +305,8 @@ impl AgentFixture for Scripted {
 
     fn script(&self, turns: agent::Script) -> Able {
         // Waits that are over at once still give the kit somewhere to drop the future.
-        let pause = Step::Wait(Duration::from_millis(1));
-        let every_turn = |script: Script| {
+        let pause = ScriptStep::Wait(Duration::from_millis(1));
+        let every_turn = |script: AgentScript| {
             let script = script.say("working").then(pause.clone()).spend(10, 5);
             match turns {
                 agent::Script::Complete => script.write("notes.md", "done\n"),
@@ -312,7 +315,7 @@ impl AgentFixture for Scripted {
                 agent::Script::Hang => script.stall(),
             }
         };
-        let script = Script::new().on_open(pause.clone()).on_close(pause.clone());
+        let script = AgentScript::new().on_open(pause.clone()).on_close(pause.clone());
         let script = every_turn(every_turn(every_turn(script).next_turn()).next_turn());
         *self.script.lock().unwrap() = script;
         Ok(())

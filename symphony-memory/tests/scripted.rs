@@ -16,7 +16,8 @@ use symphony_core::time::Wall;
 use symphony_core::tracker::{ToolResult, Tracker};
 use symphony_core::{Issue, Label, Settings, StateSet};
 use symphony_memory::{
-    Clock, Did, Entry, Gate, MemoryTracker, Script, ScriptedAgent, ScriptedFactory, Step,
+    AgentScript, BoardClock, Did, Gate, JournalEntry, MemoryTracker, ScriptStep, ScriptedAgent,
+    ScriptedFactory,
 };
 use tempfile::TempDir;
 use tokio::time::{Instant, timeout};
@@ -71,8 +72,8 @@ fn noon() -> Wall {
 }
 
 /// An agent that always follows this script, at noon.
-fn agent(script: Script) -> ScriptedAgent {
-    ScriptedAgent::with_clock(Clock::new(noon), move |_| script.clone())
+fn agent(script: AgentScript) -> ScriptedAgent {
+    ScriptedAgent::with_clock(BoardClock::new(noon), move |_| script.clone())
 }
 
 fn event(name: &str, summary: &str) -> AgentUpdate {
@@ -87,7 +88,7 @@ fn kind(error: AgentError) -> (AgentErrorKind, String) {
 #[tokio::test(start_paused = true)]
 async fn rule_10_1_a_session_follows_its_script_turn_by_turn() {
     let stage = Stage::new();
-    let script = Script::new()
+    let script = AgentScript::new()
         .say("looking")
         .wait(Duration::from_secs(3))
         .write("notes/a.md", "one\n")
@@ -138,7 +139,10 @@ async fn rule_10_1_a_session_follows_its_script_turn_by_turn() {
     ];
     let journal = agent.journal();
     assert_eq!(journal.of("MT-1"), expected);
-    assert_eq!(journal.entries()[1], Entry { issue: "MT-1".into(), session: 1, did: Did::Open });
+    assert_eq!(
+        journal.entries()[1],
+        JournalEntry { issue: "MT-1".into(), session: 1, did: Did::Open }
+    );
     assert_eq!((journal.opened(), journal.closed(), journal.live()), (1, 1, 0));
     assert_eq!((journal.most_live(), journal.most_live_in_one_workspace()), (1, 1));
 }
@@ -146,25 +150,32 @@ async fn rule_10_1_a_session_follows_its_script_turn_by_turn() {
 #[tokio::test]
 async fn rule_10_5_turns_fail_in_every_way() {
     let retry_at = Some(Wall::from_unix_millis(5));
-    let limit =
-        Step::Fail { kind: AgentErrorKind::UsageLimit, message: "used up".to_owned(), retry_at };
+    let limit = ScriptStep::Fail {
+        kind: AgentErrorKind::UsageLimit,
+        message: "used up".to_owned(),
+        retry_at,
+    };
     for (script, expected, name) in [
         (
-            Script::new().fail(AgentErrorKind::TurnFailed, "no"),
+            AgentScript::new().fail(AgentErrorKind::TurnFailed, "no"),
             (AgentErrorKind::TurnFailed, None),
             "turn_failed",
         ),
         (
-            Script::new().fail(AgentErrorKind::TurnCancelled, "stopped"),
+            AgentScript::new().fail(AgentErrorKind::TurnCancelled, "stopped"),
             (AgentErrorKind::TurnCancelled, None),
             "turn_cancelled",
         ),
         (
-            Script::new().then(limit),
+            AgentScript::new().then(limit),
             (AgentErrorKind::UsageLimit, retry_at),
             "turn_ended_with_error",
         ),
-        (Script::new().exit("137"), (AgentErrorKind::ProcessExit, None), "turn_ended_with_error"),
+        (
+            AgentScript::new().exit("137"),
+            (AgentErrorKind::ProcessExit, None),
+            "turn_ended_with_error",
+        ),
     ] {
         let stage = Stage::new();
         let agent = agent(script);
@@ -182,7 +193,7 @@ async fn rule_10_5_turns_fail_in_every_way() {
 #[tokio::test]
 async fn rule_10_5_a_process_that_has_ended_runs_no_more_turns() {
     let stage = Stage::new();
-    let agent = agent(Script::new().exit("killed by signal 9").next_turn().say("never"));
+    let agent = agent(AgentScript::new().exit("killed by signal 9").next_turn().say("never"));
     let mut session = stage.open(&agent).await;
     for number in [1, 2] {
         let error = session.run_turn(turn(number)).await.unwrap_err();
@@ -195,7 +206,7 @@ async fn rule_10_5_a_process_that_has_ended_runs_no_more_turns() {
 #[tokio::test]
 async fn rule_10_6_a_question_ends_the_turn() {
     let stage = Stage::new();
-    let agent = agent(Script::new().ask("red or blue?").say("never"));
+    let agent = agent(AgentScript::new().ask("red or blue?").say("never"));
     let mut session = stage.open(&agent).await;
     let asked = TurnEnd::InputRequired { question: "red or blue?".to_owned() };
     assert_eq!(session.run_turn(turn(1)).await.unwrap(), asked);
@@ -207,7 +218,8 @@ async fn rule_10_7_a_tool_is_called_for_the_sessions_own_issue() {
     let stage = Stage::new();
     let board = MemoryTracker::new();
     board.add(issue());
-    let agent = agent(Script::new().set_state("Done").set_state("Doen").call("dance", json!({})));
+    let agent =
+        agent(AgentScript::new().set_state("Done").set_state("Doen").call("dance", json!({})));
     let mut request = stage.request(issue());
     request.tools = board.tools();
     let mut session = agent.open(request).await.unwrap();
@@ -237,7 +249,7 @@ async fn rule_10_7_a_tool_is_called_for_the_sessions_own_issue() {
 #[tokio::test]
 async fn rule_10_7_without_tools_a_call_is_refused_and_the_session_goes_on() {
     let stage = Stage::new();
-    let agent = agent(Script::new().set_state("Done"));
+    let agent = agent(AgentScript::new().set_state("Done"));
     let mut session = stage.open(&agent).await;
     assert_eq!(session.run_turn(turn(1)).await.unwrap(), TurnEnd::Completed);
     let refused = Did::Call {
@@ -251,7 +263,7 @@ async fn rule_10_7_without_tools_a_call_is_refused_and_the_session_goes_on() {
 #[tokio::test]
 async fn rule_10_8_tokens_are_totals_and_a_resumed_conversation_goes_on() {
     let stage = Stage::new();
-    let agent = agent(Script::new().spend(10, 5).spend(1, 1));
+    let agent = agent(AgentScript::new().spend(10, 5).spend(1, 1));
     let mut session = stage.open(&agent).await;
     session.run_turn(turn(1)).await.unwrap();
     session.close().await.unwrap();
@@ -283,7 +295,9 @@ async fn rule_10_8_tokens_are_totals_and_a_resumed_conversation_goes_on() {
 async fn limits_and_signs_of_life_are_passed_on() {
     let stage = Stage::new();
     let limits = RateLimits { plan: Some("pro".to_owned()), ..RateLimits::default() };
-    let agent = agent(Script::new().then(Step::Alive).then(Step::RateLimits(limits.clone())));
+    let agent = agent(
+        AgentScript::new().then(ScriptStep::Alive).then(ScriptStep::RateLimits(limits.clone())),
+    );
     let mut session = stage.open(&agent).await;
     session.run_turn(turn(1)).await.unwrap();
     let expected = [AgentUpdate::Alive, AgentUpdate::RateLimits(Arc::new(limits))];
@@ -292,7 +306,7 @@ async fn limits_and_signs_of_life_are_passed_on() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_10_9_a_turn_that_never_ends_may_be_dropped_and_is_closed() {
-    for (script, alive) in [(Script::new().stall(), 0), (Script::new().hang(), 11)] {
+    for (script, alive) in [(AgentScript::new().stall(), 0), (AgentScript::new().hang(), 11)] {
         let stage = Stage::new();
         let agent = agent(script);
         let mut session = stage.open(&agent).await;
@@ -311,7 +325,7 @@ async fn rule_10_9_a_turn_that_never_ends_may_be_dropped_and_is_closed() {
 #[tokio::test(start_paused = true)]
 async fn rule_10_9_a_dropped_opening_leaves_no_agent() {
     let stage = Stage::new();
-    let agent = agent(Script::new().on_open(Step::Stall));
+    let agent = agent(AgentScript::new().on_open(ScriptStep::Stall));
     let second = Duration::from_secs(1);
     assert!(timeout(second, agent.open(stage.request(issue()))).await.is_err());
     assert_eq!(agent.live(), 0);
@@ -322,7 +336,8 @@ async fn rule_10_9_a_dropped_opening_leaves_no_agent() {
 async fn a_session_that_cannot_open_leaves_no_agent() {
     let stage = Stage::new();
     let (kind, message) = (AgentErrorKind::NotFound, "no such command".to_owned());
-    let agent = agent(Script::new().on_open(Step::Fail { kind, message, retry_at: None }));
+    let agent =
+        agent(AgentScript::new().on_open(ScriptStep::Fail { kind, message, retry_at: None }));
     let error = agent.open(stage.request(issue())).await.err().unwrap();
     assert_eq!(error.kind, kind);
     assert_eq!(agent.live(), 0);
@@ -332,7 +347,7 @@ async fn a_session_that_cannot_open_leaves_no_agent() {
 #[tokio::test]
 async fn a_session_dropped_without_closing_is_seen() {
     let stage = Stage::new();
-    let agent = agent(Script::new());
+    let agent = agent(AgentScript::new());
     drop(stage.open(&agent).await);
     assert_eq!(agent.live(), 0);
     assert_eq!(agent.journal().of("MT-1").last(), Some(&Did::Abandon));
@@ -342,7 +357,8 @@ async fn a_session_dropped_without_closing_is_seen() {
 async fn rule_10_9_an_agent_that_cannot_be_closed_lives_on() {
     let stage = Stage::new();
     let (kind, message) = (AgentErrorKind::ResponseTimeout, "still there".to_owned());
-    let agent = agent(Script::new().on_close(Step::Fail { kind, message, retry_at: None }));
+    let agent =
+        agent(AgentScript::new().on_close(ScriptStep::Fail { kind, message, retry_at: None }));
     let session = stage.open(&agent).await;
     assert_eq!(session.close().await.unwrap_err().kind, kind);
     let journal = agent.journal();
@@ -354,7 +370,7 @@ async fn rule_10_9_an_agent_that_cannot_be_closed_lives_on() {
 async fn rule_6_2_two_agents_in_one_workspace_are_seen() {
     let stage = Stage::new();
     let other = Stage::new();
-    let agent = agent(Script::new());
+    let agent = agent(AgentScript::new());
     let first = stage.open(&agent).await;
     let elsewhere = other.open(&agent).await;
     assert_eq!(agent.journal().most_live_in_one_workspace(), 1);
@@ -371,7 +387,7 @@ async fn rule_6_2_two_agents_in_one_workspace_are_seen() {
 async fn an_agent_waits_for_a_gate_and_tests_wait_for_the_journal() {
     let stage = Stage::new();
     let gate = Gate::new();
-    let agent = agent(Script::new().wait_for(&gate).say("through"));
+    let agent = agent(AgentScript::new().wait_for(&gate).say("through"));
     let mut session = stage.open(&agent).await;
     let running = tokio::spawn(async move { session.run_turn(turn(1)).await.unwrap() });
     agent.wait_until(|journal| journal.count(|did| matches!(did, Did::Turn { .. })) == 1).await;
@@ -384,9 +400,9 @@ async fn an_agent_waits_for_a_gate_and_tests_wait_for_the_journal() {
 #[tokio::test]
 async fn scripts_are_chosen_by_identifier_then_label_then_for_all() {
     let stage = Stage::new();
-    let line = |text: &str| Script::new().say(text);
+    let line = |text: &str| AgentScript::new().say(text);
     let agent = ScriptedAgent::choosing(|opening| {
-        Script::new().say(format!("{} {}", opening.issue.identifier, opening.session))
+        AgentScript::new().say(format!("{} {}", opening.issue.identifier, opening.session))
     })
     .for_issue("MT-1", [line("by name, first"), line("by name, later")])
     .for_label("Flaky", line("by label"))
@@ -433,7 +449,7 @@ async fn scripts_are_chosen_by_identifier_then_label_then_for_all() {
 async fn an_agent_writes_only_inside_its_workspace() {
     for path in ["../out", "/tmp/out", "a/../../out", "."] {
         let stage = Stage::new();
-        let agent = agent(Script::new().write(path, "x"));
+        let agent = agent(AgentScript::new().write(path, "x"));
         let mut session = stage.open(&agent).await;
         let error = session.run_turn(turn(1)).await.unwrap_err();
         let expected =
@@ -446,7 +462,7 @@ async fn an_agent_writes_only_inside_its_workspace() {
 #[tokio::test]
 async fn an_agent_does_not_make_its_workspace() {
     let stage = Stage::new();
-    let agent = agent(Script::new().write("a", "x"));
+    let agent = agent(AgentScript::new().write("a", "x"));
     let mut request = stage.request(issue());
     request.workspace = stage.workspace.path().join("missing");
     let mut session = agent.open(request).await.unwrap();
@@ -458,7 +474,7 @@ async fn an_agent_does_not_make_its_workspace() {
 #[tokio::test]
 async fn the_factory_hands_out_its_agent() {
     let stage = Stage::new();
-    let agent = agent(Script::new());
+    let agent = agent(AgentScript::new());
     let factory = ScriptedFactory::new(agent.clone());
     assert_eq!(factory.kind(), "scripted");
     let env = std::collections::BTreeMap::new();
@@ -471,7 +487,7 @@ async fn the_factory_hands_out_its_agent() {
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_can_follow_tokios() {
-    let clock = Clock::tokio(noon());
+    let clock = BoardClock::tokio(noon());
     assert_eq!(clock.now(), noon());
     tokio::time::advance(Duration::from_secs(60)).await;
     assert_eq!(clock.now(), noon() + Duration::from_secs(60));
@@ -480,7 +496,7 @@ async fn a_clock_can_follow_tokios() {
 #[tokio::test]
 async fn an_agent_without_entries_still_counts_who_lives() {
     let stage = Stage::new();
-    let agent = agent(Script::new().say("hello")).without_entries();
+    let agent = agent(AgentScript::new().say("hello")).without_entries();
     let mut session = stage.open(&agent).await;
     session.run_turn(turn(1)).await.unwrap();
     assert_eq!(agent.live(), 1);

@@ -102,7 +102,7 @@ async fn sweep(host: &dyn Host, root: &Arc<Root>) -> Result<(), LeftoverError> {
                     warn!(pid, name, "ended what an earlier life had left");
                 }
             }
-            Err(error @ SweepError::Left(_)) => return Err(LeftoverError::Sweep(error)),
+            Err(error @ SweepError::Survivors(_)) => return Err(LeftoverError::Sweep(error)),
             Err(error) => {
                 warn!(%error, "what an earlier life may have left could not be looked for");
             }

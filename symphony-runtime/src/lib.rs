@@ -7,7 +7,7 @@
 //! ```no_run
 //! use std::sync::Arc;
 //! use symphony_core::{Issue, Settings, StateSet};
-//! use symphony_memory::{MemoryTracker, Script, ScriptedAgent};
+//! use symphony_memory::{MemoryTracker, AgentScript, ScriptedAgent};
 //! use symphony_runtime::{Ended, GivenAgent, GivenTracker, Service};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
@@ -15,7 +15,7 @@
 //! # let root = std::path::PathBuf::new();
 //! let board = MemoryTracker::new();
 //! board.add(Issue::new("1", "MT-1", "Fix the door", "Todo")?);
-//! let agent = ScriptedAgent::new(Script::new().set_state("Done"));
+//! let agent = ScriptedAgent::new(AgentScript::new().set_state("Done"));
 //!
 //! let mut settings =
 //!     Settings::new("board", StateSet::new(["Todo"]), StateSet::new(["Done"]), root);

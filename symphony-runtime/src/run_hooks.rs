@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use symphony_core::Settings;
 use symphony_core::hooks::{Hook, HookContext, HookError, WorkspaceHooks};
-use symphony_host::{Host, Left, Mark};
+use symphony_host::{Host, Mark, Survivors};
 
 use crate::panics::caught;
 use crate::shell::ShellHooks;
@@ -64,7 +64,7 @@ impl RunHooks {
     }
 
     /// Ends what hooks have left in the background.
-    pub(crate) async fn close(&self, grace: Duration) -> Result<(), Left> {
+    pub(crate) async fn close(&self, grace: Duration) -> Result<(), Survivors> {
         match self {
             Self::Shell(hooks) => hooks.close(grace).await,
             Self::Custom(_) => Ok(()),

@@ -16,7 +16,7 @@ use symphony_core::run::RunId;
 use symphony_core::snapshot::Snapshot;
 use symphony_core::tracker::TrackerFactory;
 use symphony_core::{Failure, Orchestrator, Settings};
-use symphony_host::{Host, Local, SweepError};
+use symphony_host::{Host, LocalHost, SweepError};
 use tokio::sync::{Notify, broadcast, mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
@@ -139,7 +139,7 @@ impl ServiceBuilder {
         self
     }
 
-    /// Runs commands here instead of on [`Local::new`].
+    /// Runs commands here instead of on [`LocalHost::new`].
     pub fn host(mut self, host: Arc<dyn Host>) -> Self {
         self.host = Some(host);
         self
@@ -179,7 +179,7 @@ impl ServiceBuilder {
     /// # Errors
     /// Every problem of the workflow at once, or what is wrong with the workspace root.
     pub async fn build(self) -> Result<Service, StartError> {
-        let host = self.host.unwrap_or_else(|| Arc::new(Local::new()));
+        let host = self.host.unwrap_or_else(|| Arc::new(LocalHost::new()));
         let disk = Arc::new(Disk::default());
         let loader = Loader {
             source: self.source,

@@ -6,7 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use symphony_core::hooks::{Hook, HookContext, HookError, WorkspaceHooks};
 use symphony_core::settings::HookSettings;
-use symphony_host::{Command, Folder, Host, Left, Limit, Mark, RunError, Scope, Shell};
+use symphony_host::{
+    Folder, Host, HostCommand, Mark, ProcessScope, RunError, RunLimit, Shell, Survivors,
+};
 use tracing::{debug, info};
 
 use crate::plain::safe;
@@ -19,14 +21,14 @@ const LONGEST_VALUE: usize = 8 * 1024;
 /// What a successful hook leaves in the background lives until [`close`](Self::close).
 #[derive(Debug)]
 pub struct ShellHooks {
-    scope: Scope,
+    scope: ProcessScope,
 }
 
 impl ShellHooks {
     /// Hooks of a run with this mark, on a host.
     #[must_use]
     pub fn new(host: Arc<dyn Host>, mark: Mark) -> Self {
-        Self { scope: Scope::new(host, mark) }
+        Self { scope: ProcessScope::new(host, mark) }
     }
 
     /// What a hook runs; nothing where there is none.
@@ -44,7 +46,7 @@ impl ShellHooks {
     ///
     /// # Errors
     /// What could not be ended.
-    pub async fn close(&self, grace: Duration) -> Result<(), Left> {
+    pub async fn close(&self, grace: Duration) -> Result<(), Survivors> {
         self.scope.close(grace).await
     }
 }
@@ -56,7 +58,7 @@ impl WorkspaceHooks for ShellHooks {
         let Some(script) = Self::script(settings, hook) else { return Ok(()) };
         let command = command(script, hook, cx);
         debug!(hook = hook.as_str(), "hook begins");
-        let finished = self.scope.run(&command, Limit::of(settings.timeout)).await;
+        let finished = self.scope.run(&command, RunLimit::of(settings.timeout)).await;
         let finished = finished.map_err(|error| failed(hook, error))?;
         let output = finished.output.to_string();
         let told = safe(&output);
@@ -68,12 +70,12 @@ impl WorkspaceHooks for ShellHooks {
     }
 }
 
-fn command(script: &str, hook: Hook, cx: &HookContext) -> Command {
+fn command(script: &str, hook: Hook, cx: &HookContext) -> HostCommand {
     let folder = match &cx.folder {
         Some(folder) => Folder::Handle(Arc::clone(folder)),
         None => Folder::Path(cx.workspace.clone()),
     };
-    let mut command = Command::script(Shell::Sh, script, folder);
+    let mut command = HostCommand::script(Shell::Sh, script, folder);
     for name in cx.hidden_env.iter() {
         if !cx.settings.hooks.env.contains(name) {
             command = command.remove(name);
@@ -116,7 +118,11 @@ fn failed(hook: Hook, error: RunError) -> HookError {
         RunError::Start(error) => {
             let cause = std::error::Error::source(&error);
             let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
-            HookError::NotStarted { hook, message: format!("{error}{cause}") }
+            let message = format!("{error}{cause}");
+            if error.is_exhausted() {
+                return HookError::MachineExhausted { hook, message };
+            }
+            HookError::NotStarted { hook, message }
         }
         other => HookError::Failed { hook, status: other.to_string(), output: String::new() },
     }

@@ -398,7 +398,8 @@ impl Attempt {
 }
 
 fn workspace_failure(error: &DiskError) -> Failure {
-    Failure::new(FailureKind::Workspace, error.to_string())
+    let kind = if error.is_exhaustion() { FailureKind::Machine } else { FailureKind::Workspace };
+    Failure::new(kind, error.to_string())
 }
 
 /// Something of the run may still live: it does not end, and the orchestrator shows it as overdue

@@ -10,7 +10,7 @@ use symphony_core::time::Wall;
 use symphony_core::{Blocker, Issue, Label, Settings, StateSet};
 use symphony_e2e::Browser;
 use symphony_http::{Config, Server};
-use symphony_memory::{Gate, MemoryTracker, Script, ScriptedAgent, Step};
+use symphony_memory::{AgentScript, Gate, MemoryTracker, ScriptStep, ScriptedAgent};
 use symphony_runtime::{GivenAgent, GivenTracker, Handle, Service};
 use tokio::task::JoinHandle;
 
@@ -122,28 +122,34 @@ fn settings(root: PathBuf) -> Settings {
 
 /// An agent that does what an issue's label says.
 fn agent(gate: &Gate) -> ScriptedAgent {
-    let at_work = |script: Script, text: &str| {
-        let spend = |script: Script, round: u64| {
+    let at_work = |script: AgentScript, text: &str| {
+        let spend = |script: AgentScript, round: u64| {
             script.spend(21_400 * (1 + round % 3), 1_310).wait(Duration::from_secs(4))
         };
         let script = script.spend(84_200, 2_310).event("notification", text);
         (0..20).fold(script, spend)
     };
-    let speaks = Script::new().event("notification", "first word").spend(11_000, 500);
+    let speaks = AgentScript::new().event("notification", "first word").spend(11_000, 500);
     let speaks = speaks.wait_for(gate).event("notification", "second word").hang();
-    ScriptedAgent::new(Script::new().set_state("Done"))
-        .for_label("hang", at_work(Script::new(), "reading the code").hang())
-        .for_label("test", at_work(Script::new(), "exec_command: cargo test").hang())
-        .for_label("limits", at_work(Script::new().then(limits()), "writing a test first").hang())
+    ScriptedAgent::new(AgentScript::new().set_state("Done"))
+        .for_label("hang", at_work(AgentScript::new(), "reading the code").hang())
+        .for_label("test", at_work(AgentScript::new(), "exec_command: cargo test").hang())
+        .for_label(
+            "limits",
+            at_work(AgentScript::new().then(limits()), "writing a test first").hang(),
+        )
         .for_label("speak", speaks)
         .for_label(
             "fail",
-            Script::new().fail(AgentErrorKind::TurnFailed, "the model is overloaded"),
+            AgentScript::new().fail(AgentErrorKind::TurnFailed, "the model is overloaded"),
         )
-        .for_label("ask", Script::new().ask("Which of the two payment providers is to be kept?"))
+        .for_label(
+            "ask",
+            AgentScript::new().ask("Which of the two payment providers is to be kept?"),
+        )
 }
 
-fn limits() -> Step {
+fn limits() -> ScriptStep {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
     let now = Wall::from_unix_millis(now.try_into().unwrap());
     let window = |name: &str, used_percent: f64, minutes: u64, left: u64| RateLimitWindow {
@@ -153,5 +159,9 @@ fn limits() -> Step {
         resets_at: Some(now + Duration::from_secs(left * 60)),
     };
     let windows = vec![window("primary", 41.0, 300, 150), window("secondary", 88.0, 10_080, 4_000)];
-    Step::RateLimits(RateLimits { windows, plan: Some("pro".to_owned()), ..RateLimits::default() })
+    ScriptStep::RateLimits(RateLimits {
+        windows,
+        plan: Some("pro".to_owned()),
+        ..RateLimits::default()
+    })
 }

@@ -8,7 +8,7 @@ use symphony_core::agent::AgentBackend as _;
 use symphony_core::finding::{Finding, Verdict};
 use symphony_core::{Settings, StateSet};
 use symphony_e2e::codex;
-use symphony_host::Local;
+use symphony_host::LocalHost;
 
 async fn examine(change: impl FnOnce(&mut Settings)) -> Vec<Finding> {
     let home = tempfile::Builder::new().prefix("codex-").tempdir().unwrap();
@@ -17,7 +17,7 @@ async fn examine(change: impl FnOnce(&mut Settings)) -> Vec<Finding> {
     settings.codex.command =
         format!("CODEX_HOME='{}' '{}' app-server", home.path().display(), codex().display());
     change(&mut settings);
-    let agent = CodexAgent::new(Arc::new(Local::without_helper()));
+    let agent = CodexAgent::new(Arc::new(LocalHost::without_helper()));
     let mut findings = agent.examine(&Arc::new(settings), &Arc::from([])).await;
     assert_eq!(findings.remove(0).subject, "shell");
     assert!(!home.path().join("sessions").exists(), "no conversation was begun");

@@ -15,7 +15,7 @@ use symphony_core::run::RunId;
 use symphony_core::tracker::{AgentTools, ToolCall, ToolResult, ToolSpec};
 use symphony_core::{Issue, Settings, StateSet};
 use symphony_e2e::{Does, Model, codex};
-use symphony_host::Local;
+use symphony_host::LocalHost;
 use tempfile::TempDir;
 
 /// Longer than any of this takes.
@@ -75,7 +75,7 @@ impl Trial {
     }
 
     pub(crate) async fn open(&self) -> Box<dyn AgentSession> {
-        let agent = CodexAgent::new(Arc::new(Local::without_helper()));
+        let agent = CodexAgent::new(Arc::new(LocalHost::without_helper()));
         let opened = tokio::time::timeout(LIMIT, agent.open(self.request.clone())).await;
         opened.expect("an open session").unwrap_or_else(|error| panic!("{error}"))
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use symphony_core::orchestrator::Happened;
 use symphony_e2e::{Does, Model};
-use symphony_linear_fake::Issue;
+use symphony_linear_fake::FakeIssue;
 
 use crate::stage::Stage;
 
@@ -25,7 +25,7 @@ fn finisher(body: &Value) -> Does {
 
 #[tokio::test]
 async fn rule_11_4_an_agent_moves_its_issue_to_done_and_the_workspace_is_cleaned() {
-    let stage = Stage::on_linear(Model::deciding(finisher).await, [Issue::new(1)]).await;
+    let stage = Stage::on_linear(Model::deciding(finisher).await, [FakeIssue::new(1)]).await;
     let live = stage.start().await;
     live.until_done().await;
     let last = live.shut_down().await;
@@ -42,8 +42,9 @@ async fn rule_11_4_an_agent_moves_its_issue_to_done_and_the_workspace_is_cleaned
 
 #[tokio::test]
 async fn rule_5_2_a_blocked_issue_starts_when_its_blocker_is_done() {
-    let blocked = Issue { blocked_by: vec!["id-1".to_owned()], priority: 1, ..Issue::new(2) };
-    let issues = [Issue::new(1), blocked];
+    let blocked =
+        FakeIssue { blocked_by: vec!["id-1".to_owned()], priority: 1, ..FakeIssue::new(2) };
+    let issues = [FakeIssue::new(1), blocked];
     let stage = Stage::on_linear(Model::deciding(finisher).await, issues).await;
     let live = stage.start().await;
     live.until_cleaned(1).await;
@@ -55,7 +56,7 @@ async fn rule_5_2_a_blocked_issue_starts_when_its_blocker_is_done() {
 
 #[tokio::test]
 async fn rule_8_2_an_issue_that_is_cancelled_in_linear_stops_its_agent() {
-    let stage = Stage::on_linear(Model::following([Does::Hang]).await, [Issue::new(1)]).await;
+    let stage = Stage::on_linear(Model::following([Does::Hang]).await, [FakeIssue::new(1)]).await;
     let live = stage.start().await;
     stage.model.until_asked(1).await;
     assert!(stage.linear().move_to("MT-1", "Canceled"));
@@ -68,7 +69,7 @@ async fn rule_8_2_an_issue_that_is_cancelled_in_linear_stops_its_agent() {
 #[tokio::test]
 async fn rule_8_2_an_issue_that_is_moved_to_another_project_stops_its_agent_and_keeps_its_files() {
     let script = [Does::run("echo half done > report"), Does::Hang];
-    let stage = Stage::on_linear(Model::following(script).await, [Issue::new(1)]).await;
+    let stage = Stage::on_linear(Model::following(script).await, [FakeIssue::new(1)]).await;
     let live = stage.start().await;
     stage.model.until_asked(2).await;
     let is_moved = stage

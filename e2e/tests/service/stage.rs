@@ -11,9 +11,9 @@ use symphony_core::Issue;
 use symphony_core::orchestrator::{Happened, Notice};
 use symphony_core::snapshot::Snapshot;
 use symphony_e2e::{Model, codex};
-use symphony_host::Local;
+use symphony_host::LocalHost;
 use symphony_linear::LinearFactory;
-use symphony_linear_fake::{Fake, KEY, Server};
+use symphony_linear_fake::{Fake, FakeServer, KEY};
 use symphony_memory::{MemoryFactory, MemoryTracker};
 use symphony_runtime::{Ended, Handle, NoticeItem, Service};
 use tempfile::TempDir;
@@ -28,7 +28,7 @@ pub(crate) const ISSUE: &str = "1";
 pub(crate) struct Stage {
     folder: TempDir,
     pub(crate) board: MemoryTracker,
-    linear: Option<(Fake, Server)>,
+    linear: Option<(Fake, FakeServer)>,
     pub(crate) model: Model,
     pub(crate) max_turns: u32,
     /// What runs in the place of Codex.
@@ -48,11 +48,11 @@ impl Stage {
     /// The same with Linear for a tracker, and these issues there.
     pub(crate) async fn on_linear(
         model: Model,
-        issues: impl IntoIterator<Item = symphony_linear_fake::Issue>,
+        issues: impl IntoIterator<Item = symphony_linear_fake::FakeIssue>,
     ) -> Self {
         let fake = Fake::new();
         fake.put(issues);
-        let server = Server::start(fake.clone()).await.unwrap();
+        let server = FakeServer::start(fake.clone()).await.unwrap();
         Self { linear: Some((fake, server)), ..Self::new(model) }
     }
 
@@ -102,7 +102,7 @@ impl Stage {
     }
 
     pub(crate) async fn start_with(&self, more: &str) -> Live {
-        let host = Arc::new(Local::with_helper(env!("CARGO_BIN_EXE_helper")));
+        let host = Arc::new(LocalHost::with_helper(env!("CARGO_BIN_EXE_helper")));
         let service = Service::builder()
             .workflow(self.write(more))
             .tracker(MemoryFactory::serving(self.board.clone()))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use symphony_codex::{CODEX, login_shell};
 use symphony_core::finding::Verdict;
-use symphony_host::{Host, Local};
+use symphony_host::{Host, LocalHost};
 use symphony_runtime::{Ended, Handle, Service, StartError, inspect, plain};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::{info, warn};
@@ -83,7 +83,7 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
 
 /// What the login profile costs every agent before it runs.
 async fn tell_login_time() {
-    let host: Arc<dyn Host> = Arc::new(Local::new());
+    let host: Arc<dyn Host> = Arc::new(LocalHost::new());
     let finding = login_shell(&host).await;
     let text = plain(&finding.text, 500);
     match finding.verdict {

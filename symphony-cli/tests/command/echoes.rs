@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 
 use rustix::process::Signal;
-use symphony_linear_fake::{Fake, Issue, KEY, Server};
+use symphony_linear_fake::{Fake, FakeIssue, FakeServer, KEY};
 
 use crate::linear::runtime;
 use crate::program::{Service, Stage, files, wait_for};
@@ -140,8 +140,8 @@ fn rule_11_7_an_issue_that_holds_the_key_shows_it_to_no_agent() {
     let escaped: String = KEY.bytes().map(|byte| format!("\\u{byte:04x}")).collect();
     let description = Some(format!("Spelled {escaped}, of {KEY}"));
     let labels = vec![format!("of {KEY}")];
-    fake.put([Issue { title, description, labels, ..Issue::new(1) }]);
-    let server = runtime.block_on(Server::start(fake)).unwrap();
+    fake.put([FakeIssue { title, description, labels, ..FakeIssue::new(1) }]);
+    let server = runtime.block_on(FakeServer::start(fake)).unwrap();
     let mut stage = Stage::new();
     stage.set("LINEAR_API_KEY", KEY);
     stage.write("server.sh", ASKING);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use symphony_host::{Command, Host, Limit, Local, Mark, Scope, Shell};
+use symphony_host::{Host, HostCommand, LocalHost, Mark, ProcessScope, RunLimit, Shell};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
@@ -91,7 +91,7 @@ fn board(issues: usize) -> String {
 fn bare(stage: &Stage, issues: usize) -> Duration {
     let (root, home) = (stage.path("bare"), stage.path("home"));
     fs::create_dir(&root).unwrap();
-    let host: Arc<dyn Host> = Arc::new(Local::with_helper(env!("CARGO_BIN_EXE_symphony")));
+    let host: Arc<dyn Host> = Arc::new(LocalHost::with_helper(env!("CARGO_BIN_EXE_symphony")));
     let next = Arc::new(AtomicUsize::new(0));
     let began = Instant::now();
     Runtime::new().unwrap().block_on(async {
@@ -107,11 +107,13 @@ fn bare(stage: &Stage, issues: usize) -> Duration {
                     }
                     let folder = root.join(number.to_string());
                     fs::create_dir(&folder).unwrap();
-                    let scope =
-                        Scope::new(Arc::clone(&host), Mark::new("bare", &number.to_string()));
-                    let command = Command::script(Shell::Sh, "true", folder.clone());
+                    let scope = ProcessScope::new(
+                        Arc::clone(&host),
+                        Mark::new("bare", &number.to_string()),
+                    );
+                    let command = HostCommand::script(Shell::Sh, "true", folder.clone());
                     let command = command.set("HOME", &home);
-                    let finished = scope.run(&command, Limit::of(LIMIT)).await.unwrap();
+                    let finished = scope.run(&command, RunLimit::of(LIMIT)).await.unwrap();
                     assert!(finished.exit.is_success());
                     scope.close(Duration::ZERO).await.unwrap();
                     fs::remove_dir(folder).unwrap();

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use rustix::process::Signal;
-use symphony_linear_fake::{Fake, Issue, KEY, Server};
+use symphony_linear_fake::{Fake, FakeIssue, FakeServer, KEY};
 use tokio::runtime::Runtime;
 
 use crate::program::{Stage, files};
@@ -24,8 +24,8 @@ fn file(endpoint: &str, slug: &str) -> String {
 #[test]
 fn rule_14_1_check_tells_whose_key_it_is_and_what_is_there() {
     let (runtime, stage, fake) = (runtime(), Stage::new(), Fake::new());
-    fake.put((1..=3).map(|n| Issue { labels: vec!["agent".to_owned()], ..Issue::new(n) }));
-    let server = runtime.block_on(Server::start(fake.clone())).unwrap();
+    fake.put((1..=3).map(|n| FakeIssue { labels: vec!["agent".to_owned()], ..FakeIssue::new(n) }));
+    let server = runtime.block_on(FakeServer::start(fake.clone())).unwrap();
     stage.write("WORKFLOW.md", &file(&server.endpoint(), "symphony-abc123"));
     let checked = stage.run(&["check"]);
     assert_eq!(checked.code, Some(0), "{checked:#?}");
@@ -74,8 +74,8 @@ const CURIOUS: &str = "{ env; set; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline
 #[test]
 fn rule_10_2_the_trackers_key_reaches_neither_the_agent_nor_a_log() {
     let (runtime, fake) = (runtime(), Fake::new());
-    fake.put([Issue::new(1)]);
-    let server = runtime.block_on(Server::start(fake.clone())).unwrap();
+    fake.put([FakeIssue::new(1)]);
+    let server = runtime.block_on(FakeServer::start(fake.clone())).unwrap();
     let stage = Stage::new();
     let profile = stage.read("home/.profile");
     stage.write("home/.profile", &format!("{profile}export LINEAR_API_KEY={KEY}\n"));
@@ -135,8 +135,8 @@ fn rule_11_3_a_system_without_certificates_is_told_what_is_missing() {
 #[test]
 fn rule_11_3_the_proxy_variables_are_obeyed_but_not_within_this_machine() {
     let (runtime, stage, fake, proxy) = (runtime(), Stage::new(), Fake::new(), Fake::new());
-    let server = runtime.block_on(Server::start(fake.clone())).unwrap();
-    let between = runtime.block_on(Server::start(proxy.clone())).unwrap();
+    let server = runtime.block_on(FakeServer::start(fake.clone())).unwrap();
+    let between = runtime.block_on(FakeServer::start(proxy.clone())).unwrap();
     let check = || {
         let checked = Command::new(env!("CARGO_BIN_EXE_symphony"))
             .arg("check")

@@ -154,10 +154,8 @@ impl Stage {
 
     /// Starts it as a service that may take longer than others.
     pub(crate) fn start_for(&self, limit: Duration, arguments: &[&str]) -> Service {
-        let mut child = self.command(arguments).stdout(Stdio::null()).spawn().unwrap();
-        let watchdog = Watchdog::of(&child, limit);
-        let log = BufReader::new(child.stderr.take().unwrap());
-        Service { child, log, _watchdog: watchdog }
+        let child = self.command(arguments).stdout(Stdio::null()).spawn().unwrap();
+        Service::of(child, limit)
     }
 
     /// Starts it as a service whose log goes elsewhere.
@@ -165,6 +163,15 @@ impl Stage {
         let child = self.command(arguments).stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
         let watchdog = Watchdog::of(&child, LIMIT);
         Unheard { child, _watchdog: watchdog }
+    }
+
+    /// Starts it as a service under a limit of the shell, such as `ulimit -n 64`.
+    pub(crate) fn start_under(&self, limit: &str, arguments: &[&str]) -> Service {
+        let mut command = Command::new("sh");
+        let script = format!("{limit} && exec \"$0\" \"$@\"");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_symphony")]);
+        let child = self.dressed(command, arguments).stdout(Stdio::null()).spawn().unwrap();
+        Service::of(child, LIMIT)
     }
 
     /// Starts it as a service without standard error.
@@ -241,6 +248,12 @@ pub(crate) struct Service {
 }
 
 impl Service {
+    fn of(mut child: Child, limit: Duration) -> Self {
+        let watchdog = Watchdog::of(&child, limit);
+        let log = BufReader::new(child.stderr.take().unwrap());
+        Self { child, log, _watchdog: watchdog }
+    }
+
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }

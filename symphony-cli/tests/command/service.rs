@@ -271,3 +271,28 @@ fn rule_14_4_a_hook_reads_neither_the_environment_nor_the_memory_of_the_service(
     assert!(seen.starts_with(&format!("{id}\n")), "the hook looked elsewhere: {seen}");
     assert_eq!(seen.matches("Permission denied").count(), 2, "{seen}");
 }
+
+#[test]
+fn rule_7_6_a_machine_without_files_holds_starts_and_fails_no_issue_alone() {
+    let mut stage = Stage::new();
+    let issues: String = (1..=40)
+        .map(|n| format!("      - {{identifier: MT-{n}, title: Wait, state: Todo}}\n"))
+        .collect();
+    stage.write(
+        "WORKFLOW.md",
+        &format!(
+            "---\ntracker:\n  kind: memory\n  provider:\n    issues:\n{issues}workspace:\n  root: ./work\n\
+             hooks:\n  timeout_ms: 3600000\n  before_run: touch ../../began; exec sleep 1000\n\
+             agent:\n  kind: scripted\n  max_concurrent_agents: 40\n---\nWait.\n"
+        ),
+    );
+    let mut service = stage.start_under("ulimit -n 64", &[]);
+    let log = service.log_until("starts are held").concat();
+    assert!(log.contains("machine_exhausted: "), "{log}");
+    assert!(log.contains("Too many open files"), "{log}");
+    // What could be started goes on.
+    stage.wait_for_file("began");
+    let rest = service.stop();
+    assert!(!(log + &rest).contains("attempt=1"), "{rest}");
+    stage.wait_until_nothing_is_left();
+}

@@ -6,17 +6,17 @@ use symphony_core::agent::{AgentError, AgentErrorKind, AgentUpdate, ThreadId, Tu
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::{Pending, Reader};
+use super::{Pending, SessionReader};
 use crate::connection::TurnAsked;
 use crate::news::event;
 use crate::turn::{End, LiveTurn, read_end};
-use crate::unrequested::MOST;
+use crate::unrequested::MAX_UNREQUESTED;
 use crate::wire::{Id, Outgoing, Payload, TurnOver, TurnStarted};
 
 /// Of so many interrupts the responses are expected.
-const INTERRUPTS: usize = 16;
+const MAX_INTERRUPTS: usize = 16;
 
-impl Reader {
+impl SessionReader {
     /// The session wants a turn. Codex merges one that is asked for while another is live into that
     /// one, and says nothing: such a turn is refused, or waits.
     pub(super) fn turn_asked(&mut self, turn: TurnAsked) {
@@ -60,7 +60,7 @@ impl Reader {
     pub(super) fn turn_answered(&mut self, asked: u64, result: Option<Payload<'_>>) {
         let Some(turn) = self.turn.as_mut().filter(|turn| turn.request == asked) else { return };
         let started = result.and_then(|result| result.read::<TurnStarted>());
-        let early = started.as_ref().and_then(|started| turn.named(started.turn.id.clone()));
+        let early = started.as_ref().and_then(|started| turn.set_id(started.turn.id.clone()));
         let (others, is_awaited) = (turn.take_others(), turn.is_awaited());
         match started {
             None => self.turn = None,
@@ -108,9 +108,10 @@ impl Reader {
     /// Codex began a turn by itself: it is interrupted and shown, and a few end the session.
     fn not_asked_for(&mut self, turn: &Id, is_over: bool) {
         let Some(count) = self.unrequested.began(turn) else { return };
-        if count <= MOST {
-            let summary =
-                format!("Codex began a turn that was not asked for, {count} of at most {MOST}");
+        if count <= MAX_UNREQUESTED {
+            let summary = format!(
+                "Codex began a turn that was not asked for, {count} of at most {MAX_UNREQUESTED}"
+            );
             self.news.send(event("notification", &summary));
             self.news.send(AgentUpdate::UnrequestedTurn);
         }
@@ -154,7 +155,7 @@ impl Reader {
         if self.unrequested_ended(id.as_ref()) {
             return;
         }
-        if let Some(end) = self.turn.as_mut().and_then(|turn| turn.is_over(id, end)) {
+        if let Some(end) = self.turn.as_mut().and_then(|turn| turn.on_end(id, end)) {
             self.end_turn(end);
         }
     }
@@ -194,7 +195,7 @@ impl Reader {
         let Some(thread) = &self.thread else { return };
         let params = json!({"threadId": thread.as_str(), "turnId": turn.as_str()});
         let id = self.fresh_id();
-        if self.interrupts.len() < INTERRUPTS {
+        if self.interrupts.len() < MAX_INTERRUPTS {
             self.interrupts.push((id, turn.clone()));
         }
         self.send(&Outgoing::Request { id, method: "turn/interrupt", params: &params });

@@ -4,7 +4,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use symphony_host::{Host, Local};
+use symphony_host::{Host, LocalHost};
 use tokio::runtime::Runtime;
 
 use crate::trial::server;
@@ -42,7 +42,7 @@ pub(crate) fn serve() {
     );
     let mut trial = server(&turn);
     trial.request.hidden_env = Arc::from(["TRIAL_KEY".to_owned()]);
-    let host: Arc<dyn Host> = Arc::new(Local::new());
+    let host: Arc<dyn Host> = Arc::new(LocalHost::new());
     let trial = trial.on(&host);
     Runtime::new().unwrap().block_on(async {
         let error = trial.run().await.unwrap_err();

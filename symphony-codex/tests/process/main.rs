@@ -23,7 +23,7 @@ macro_rules! without_helper {
             $(#[tokio::test]
             async fn $case() {
                 let host: std::sync::Arc<dyn symphony_host::Host> =
-                    std::sync::Arc::new(symphony_host::Local::without_helper());
+                    std::sync::Arc::new(symphony_host::LocalHost::without_helper());
                 crate::cases::$case(&host).await;
             })*
         }

@@ -11,7 +11,7 @@ use symphony_core::agent::{
 };
 use symphony_core::run::RunId;
 use symphony_core::{Issue, Settings, StateSet};
-use symphony_host::{Host, Local};
+use symphony_host::{Host, LocalHost};
 use tempfile::TempDir;
 
 /// Greets, and does with a turn what `turn` says.
@@ -52,7 +52,7 @@ pub(crate) fn trial(command: &str) -> Trial {
     std::fs::create_dir(&workspace).unwrap();
     let run = RunId { boot: 1, number: 1 };
     let request = SessionRequest::new(run, issue.into(), workspace, settings.into(), updates);
-    Trial { folder, request, told, host: Arc::new(Local::without_helper()) }
+    Trial { folder, request, told, host: Arc::new(LocalHost::without_helper()) }
 }
 
 /// A server with this turn.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::agent::RateLimits;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
+use crate::policy;
 use crate::run::RunId;
 use crate::snapshot::HoldRow;
 use crate::time::{Mono, Now};
@@ -77,23 +78,16 @@ impl Holds {
         self.rate_limits = Some((Arc::clone(agent), limits));
     }
 
-    /// The agent refused a run for a reason that holds for every run. Returns until when: what it
-    /// asks for, else what its limits say, else `otherwise`.
+    /// A run failed for a reason that holds for every run. Returns until when.
     pub(super) fn begin(
         &mut self,
         agent: &str,
         failure: &Failure,
         now: Now,
-        otherwise: Duration,
+        longest_backoff: Duration,
     ) -> Mono {
-        let is_some = |wait: &Duration| !wait.is_zero();
-        let wait = failure
-            .retry_after
-            .filter(is_some)
-            .or_else(|| self.exhausted_for(agent, now).filter(is_some))
-            .unwrap_or(otherwise)
-            .min(LONGEST_HOLD);
-        let mut until = now.mono + wait;
+        let span = self.span(agent, failure, now, longest_backoff);
+        let mut until = now.mono + span.min(LONGEST_HOLD);
         if let Some(hold) = self.by_agent.get(agent) {
             until = until.max(hold.until);
         }
@@ -101,6 +95,17 @@ impl Holds {
         let row = HoldRow { agent: agent.to_owned(), until, probe, failure: failure.clone() };
         self.by_agent.insert(agent.to_owned(), row);
         until
+    }
+
+    /// How long to hold: what the agent said, else what its windows say, else the longest backoff. A
+    /// machine without room is tried again soon: one run that ends makes room.
+    fn span(&self, agent: &str, failure: &Failure, now: Now, longest: Duration) -> Duration {
+        if failure.kind == FailureKind::Machine {
+            return policy::backoff(1, longest);
+        }
+        let is_some = |wait: &Duration| !wait.is_zero();
+        let windows = || self.exhausted_for(agent, now).filter(is_some);
+        failure.retry_after.filter(is_some).or_else(windows).unwrap_or(longest)
     }
 
     /// How long the limits that this agent last reported stay exhausted.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use symphony_core::agent::{AgentErrorKind, AgentUpdate, RateLimitWindow, RateLimits};
-use symphony_core::orchestrator::Command;
+use symphony_core::orchestrator::{Command, RunEnd};
 use symphony_core::snapshot::{Reason, Verdict};
 use symphony_core::tracker::TrackerErrorKind;
 use symphony_core::{Failure, FailureKind};
@@ -40,6 +40,31 @@ fn rule_7_6_a_limit_holds_all_starts_to_that_agent_visibly() {
 fn rule_7_6_the_agent_may_say_how_long() {
     let desk = held(AgentErrorKind::UsageLimit, Some(60_000));
     assert_eq!(desk.hold().until, desk.after(60_000));
+}
+
+#[test]
+fn rule_7_6_a_machine_without_room_holds_all_starts_and_burns_no_attempt() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.run("MT-1").fails();
+    desk.live(10_000);
+    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+    desk.board([issue("MT-2"), issue("MT-3")]);
+    let full = Failure::new(FailureKind::Machine, "too many open files");
+    desk.run("MT-1").ends(RunEnd::Failed(full.clone()));
+    let hold = desk.hold();
+    assert_eq!((hold.until, &hold.failure), (desk.after(10_000), &full));
+    desk.live(9_999);
+    assert_eq!(desk.starts(), NONE);
+    // One run tries; while there is no room, it is the only one.
+    desk.live(1);
+    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+    desk.run("MT-1").ends(RunEnd::Failed(full));
+    desk.live(10_000);
+    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+    desk.run("MT-1").works();
+    desk.turn_ends("MT-1");
+    assert_eq!(desk.starts(), ["MT-2", "MT-3"]);
 }
 
 fn window(name: &str, used_percent: f64, resets_in_s: u64, desk: &Desk) -> RateLimitWindow {

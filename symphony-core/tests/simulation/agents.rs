@@ -296,6 +296,9 @@ impl Agents {
         if let Trouble::Launch(kind) = agent.script.trouble {
             return ended(Vec::new(), failed(FailureKind::Agent(kind)));
         }
+        if let Trouble::Exhausted = agent.script.trouble {
+            return ended(Vec::new(), failed(FailureKind::Machine));
+        }
         agent.stage = Stage::Turn { beats: 0 };
         self.go_on(vec![RunNews::Phase(Phase::InitializingSession)], 1, 2_000)
     }

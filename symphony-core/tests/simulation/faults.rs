@@ -132,6 +132,7 @@ faults! {
     // Later than the plans in seeds.txt: a new fault goes to the end, or they would mean others.
     MovedByTool: "an agent moves its issue with a tool, within its turn",
     UnrequestedTurn: "an agent begins a turn by itself",
+    MachineExhausted: "the machine has no room for another agent",
 }
 
 /// Which faults a world has.
@@ -224,6 +225,15 @@ impl Luck {
     /// Whether the world may have this fault.
     pub(crate) fn may(&self, fault: Fault) -> bool {
         self.faults.contains(fault)
+    }
+
+    /// Strikes whenever the world has the fault, without a draw.
+    pub(crate) fn happens(&mut self, fault: Fault) -> bool {
+        let happens = self.may(fault);
+        if happens {
+            self.tally.count(fault);
+        }
+        happens
     }
 
     /// Whether the fault strikes now. The number is drawn in any case, so that the stream does

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use symphony_core::Failure;
 use symphony_core::agent::RateLimits;
 use symphony_core::run::RunId;
 use symphony_core::snapshot::HoldRow;
 use symphony_core::time::{Mono, Now};
+use symphony_core::{Failure, FailureKind};
 
 use crate::violation::{Check, ensure};
 
@@ -57,6 +57,9 @@ impl HoldBooks {
     }
 
     fn span(&self, agent: &str, failure: &Failure, backoff: Duration, now: Now) -> Duration {
+        if failure.kind == FailureKind::Machine {
+            return backoff.min(Duration::from_secs(10));
+        }
         if let Some(span) = failure.retry_after {
             return span;
         }

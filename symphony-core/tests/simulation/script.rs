@@ -19,6 +19,8 @@ pub(crate) enum Trouble {
     Prompt,
     SlowHook,
     Launch(AgentErrorKind),
+    /// The machine has no room for it.
+    Exhausted,
     HangAtLaunch,
     Fail(AgentErrorKind),
     Hang,
@@ -119,7 +121,12 @@ impl Script {
         } else if luck.strikes(Fault::LaunchFailed, 30) {
             let kind =
                 luck.rng.pick(&[Kind::NotFound, Kind::ResponseTimeout, Kind::InvalidWorkspace]);
-            Trouble::Launch(kind)
+            // Without a draw of its own, so that older plans keep their meaning.
+            if kind == Kind::NotFound && luck.happens(Fault::MachineExhausted) {
+                Trouble::Exhausted
+            } else {
+                Trouble::Launch(kind)
+            }
         } else if luck.strikes(Fault::AgentHung, 50) {
             if luck.rng.per_mille(300) { Trouble::HangAtLaunch } else { Trouble::Hang }
         } else if luck.strikes(Fault::RunFailed, 120) {

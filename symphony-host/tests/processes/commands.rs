@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use crate::trial::{GRACE, LONG, Trial, helped, scope, unhelped, until};
 use symphony_host::{
-    Captured, Command, Exit, Finished, Folder, KEPT_OUTPUT, Limit, RunError, Scope, Shell,
-    StartError,
+    Captured, Exit, Finished, Folder, HostCommand, KEPT_OUTPUT, ProcessScope, RunError, RunLimit,
+    Shell, SpawnError,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-async fn run(scope: &Scope, command: &Command) -> Finished {
-    scope.run(command, Limit::of(LONG)).await.unwrap()
+async fn run(scope: &ProcessScope, command: &HostCommand) -> Finished {
+    scope.run(command, RunLimit::of(LONG)).await.unwrap()
 }
 
-async fn output(command: &Command) -> String {
+async fn output(command: &HostCommand) -> String {
     run(&scope(helped()), command).await.output.to_string()
 }
 
@@ -47,7 +47,7 @@ fn identity(stat: &str) -> [&str; 4] {
 #[tokio::test]
 async fn rule_10_2_a_command_leads_a_group_of_its_own_and_has_no_terminal() {
     let trial = Trial::new();
-    let command = Command::new(["cat", "/proc/self/stat"], trial.path());
+    let command = HostCommand::new(["cat", "/proc/self/stat"], trial.path());
     let stat = output(&command).await;
     let [pid, group, session, terminal] = identity(&stat);
     assert_eq!(group, pid);
@@ -102,7 +102,7 @@ async fn rule_9_5_who_writes_in_the_background_does_not_die_of_a_closed_pipe() {
 #[tokio::test]
 async fn rule_9_5_a_timeout_tells_what_was_printed() {
     let trial = Trial::new();
-    let limit = Limit::of(Duration::from_secs(1));
+    let limit = RunLimit::of(Duration::from_secs(1));
     let command = trial.script("echo before; exec sleep $T");
     match scope(helped()).run(&command, limit).await {
         Err(RunError::TimedOut { after, output }) => {
@@ -116,7 +116,7 @@ async fn rule_9_5_a_timeout_tells_what_was_printed() {
 #[tokio::test]
 async fn a_program_runs_without_a_shell() {
     let trial = Trial::new();
-    assert_eq!(output(&Command::new(["echo", "$HOME  x"], trial.path())).await, "$HOME  x\n");
+    assert_eq!(output(&HostCommand::new(["echo", "$HOME  x"], trial.path())).await, "$HOME  x\n");
 }
 
 #[tokio::test]
@@ -130,7 +130,7 @@ async fn rule_9_2_a_symlink_planted_after_the_check_redirects_nothing() {
     fs::rename(&checked, &moved).unwrap();
     std::os::unix::fs::symlink(&elsewhere, &checked).unwrap();
     for host in [helped(), unhelped()] {
-        let command = Command::new(["pwd", "-P"], Folder::Handle(Arc::clone(&handle)));
+        let command = HostCommand::new(["pwd", "-P"], Folder::Handle(Arc::clone(&handle)));
         let printed = run(&scope(host), &command).await.output.to_string();
         assert_eq!(printed, format!("{}\n", moved.canonicalize().unwrap().display()));
     }
@@ -142,7 +142,7 @@ async fn a_handle_that_is_no_folder_is_told() {
     let path = trial.path().join("file");
     let file = Arc::new(fs::File::create(&path).unwrap().into());
     for host in [helped(), unhelped()] {
-        let command = Command::new(["true"], Folder::Handle(Arc::clone(&file)));
+        let command = HostCommand::new(["true"], Folder::Handle(Arc::clone(&file)));
         let error = scope(host).start(&command).await.unwrap_err();
         assert_eq!(error.to_string(), format!("cannot enter {}", path.display()));
     }
@@ -154,36 +154,36 @@ async fn what_cannot_be_started_is_told_apart() {
     for host in [helped(), unhelped()] {
         let scope = scope(host);
         let error =
-            scope.start(&Command::new(["no-such-program"], trial.path())).await.unwrap_err();
+            scope.start(&HostCommand::new(["no-such-program"], trial.path())).await.unwrap_err();
         assert!(error.is_not_found(), "{error:?}");
         assert_eq!(error.to_string(), "cannot run no-such-program");
-        let error = scope.start(&Command::new(["true"], "/no/such/folder")).await.unwrap_err();
-        assert!(matches!(error, StartError::Folder { .. }), "{error:?}");
-        let error = scope.start(&Command::new(["/"; 1], trial.path())).await.unwrap_err();
+        let error = scope.start(&HostCommand::new(["true"], "/no/such/folder")).await.unwrap_err();
+        assert!(matches!(error, SpawnError::Folder { .. }), "{error:?}");
+        let error = scope.start(&HostCommand::new(["/"; 1], trial.path())).await.unwrap_err();
         assert!(!error.is_not_found(), "{error:?}");
-        let nothing = Command::new([""; 0], trial.path());
+        let nothing = HostCommand::new([""; 0], trial.path());
         assert!(scope.start(&nothing).await.is_err());
         scope.close(GRACE).await.unwrap();
-        let error = scope.start(&Command::new(["true"], trial.path())).await.unwrap_err();
-        assert!(matches!(error, StartError::Closed), "{error:?}");
+        let error = scope.start(&HostCommand::new(["true"], trial.path())).await.unwrap_err();
+        assert!(matches!(error, SpawnError::Closed), "{error:?}");
     }
 }
 
 #[test]
 fn outside_a_runtime_nothing_starts_and_nothing_panics() {
     let mark = symphony_host::Mark::new("trial", "none");
-    assert!(helped().start(&Command::new(["true"], "/"), &mark).is_err());
+    assert!(helped().start(&HostCommand::new(["true"], "/"), &mark).is_err());
 }
 
 #[tokio::test]
 async fn a_lost_helper_is_told() {
-    let host = Arc::new(symphony_host::Local::with_helper("/bin/false"));
-    let error = scope(host).start(&Command::new(["true"], "/")).await.unwrap_err();
-    assert!(matches!(error, StartError::HelperLost), "{error:?}");
+    let host = Arc::new(symphony_host::LocalHost::with_helper("/bin/false"));
+    let error = scope(host).start(&HostCommand::new(["true"], "/")).await.unwrap_err();
+    assert!(matches!(error, SpawnError::HelperLost), "{error:?}");
 }
 
 /// A home whose profile runs `lines`.
-fn at_home(trial: &Trial, lines: &str, command: Command) -> Command {
+fn at_home(trial: &Trial, lines: &str, command: HostCommand) -> HostCommand {
     for profile in [".profile", ".bash_profile"] {
         fs::write(trial.path().join(profile), lines).unwrap();
     }
@@ -196,7 +196,7 @@ async fn rule_10_2_a_removed_name_stays_removed_when_the_profile_exports_it() {
     for shell in [Shell::Sh, Shell::Bash] {
         let trial = Trial::new();
         let lines = "export KEY=secret OTHER=kept\n";
-        let command = Command::script(shell, print, trial.path()).set("KEY", "secret");
+        let command = HostCommand::script(shell, print, trial.path()).set("KEY", "secret");
         let command = at_home(&trial, lines, command);
         assert_eq!(output(&command).await, "1 none kept\n", "{shell:?}");
     }
@@ -207,7 +207,7 @@ async fn rule_10_2_a_profile_that_makes_it_read_only_lets_nothing_run() {
     for shell in [Shell::Sh, Shell::Bash] {
         let trial = Trial::new();
         let lines = "export KEY=secret; readonly KEY\n";
-        let command = Command::script(shell, "echo \"$KEY\"", trial.path());
+        let command = HostCommand::script(shell, "echo \"$KEY\"", trial.path());
         let finished = run(&scope(helped()), &at_home(&trial, lines, command)).await;
         assert!(!finished.exit.is_success(), "{shell:?}");
         assert!(!finished.output.to_string().contains("secret"), "{shell:?} {}", finished.output);
@@ -217,7 +217,7 @@ async fn rule_10_2_a_profile_that_makes_it_read_only_lets_nothing_run() {
 #[tokio::test]
 async fn a_script_keeps_its_line_numbers() {
     let trial = Trial::new();
-    let command = Command::script(Shell::Bash, "\n\necho $LINENO", trial.path());
+    let command = HostCommand::script(Shell::Bash, "\n\necho $LINENO", trial.path());
     let command = at_home(&trial, "", command);
     assert_eq!(output(&command).await, "3\n");
 }
@@ -225,7 +225,8 @@ async fn a_script_keeps_its_line_numbers() {
 #[tokio::test]
 async fn a_program_without_shell_gets_the_changed_environment() {
     let trial = Trial::new();
-    let command = Command::new(["env"], trial.path()).set("NEW", "1").remove("PWD").remove("HOME");
+    let command =
+        HostCommand::new(["env"], trial.path()).set("NEW", "1").remove("PWD").remove("HOME");
     let printed = output(&command).await;
     let names: Vec<_> = printed.lines().filter_map(|line| line.split('=').next()).collect();
     assert!(names.contains(&"NEW") && !names.contains(&"HOME"), "{printed}");

@@ -4,12 +4,12 @@ use std::fs;
 use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal, kill_process};
-use symphony_host::{Running, Scope};
+use symphony_host::{ProcessScope, RunningCommand};
 
 use crate::trial::{LONG, Trial, helped, scope, ungrouped, until};
 
 /// The folder of a command's group.
-fn group_of(running: &Running) -> PathBuf {
+fn group_of(running: &RunningCommand) -> PathBuf {
     let leader = running.processes()[1];
     let own = |pid: &str| {
         let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
@@ -22,7 +22,7 @@ fn group_of(running: &Running) -> PathBuf {
     PathBuf::from(mount.split(' ').nth(1).unwrap()).join(theirs.trim_start_matches('/'))
 }
 
-async fn start(scope: &Scope, trial: &Trial) -> Running {
+async fn start(scope: &ProcessScope, trial: &Trial) -> RunningCommand {
     scope.start(&trial.script("exec sleep $T")).await.unwrap()
 }
 

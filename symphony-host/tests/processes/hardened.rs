@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use crate::trial::{LONG, Trial, helped, scope};
 use rustix::process::{Resource, getrlimit};
-use symphony_host::Limit;
+use symphony_host::RunLimit;
 use tokio::runtime::Runtime;
 
 const NOBODY: u32 = 65534;
@@ -43,7 +43,7 @@ fn agent_reads() {
     );
     let command = trial.script(&look).remove("TRIAL_SECRET");
     Runtime::new().unwrap().block_on(async {
-        let finished = scope(helped()).run(&command, Limit::of(LONG)).await.unwrap();
+        let finished = scope(helped()).run(&command, RunLimit::of(LONG)).await.unwrap();
         println!("{}\nservice soft {soft:?}", finished.output);
     });
 }

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use crate::shapes::{Shape, matrix};
 use crate::trial::{Trial, helped, ungrouped, until};
 use rustix::process::{Pid, Signal, kill_process};
-use symphony_host::{EarlierLife, MARK_VARIABLE, Mark, ProcessId, Scope};
+use symphony_host::{EarlierLife, MARK_VARIABLE, Mark, ProcessId, ProcessScope};
 use tokio::runtime::Runtime;
 
 /// A service that was killed so that its run goes on: its helper was stopped before.
@@ -42,7 +42,7 @@ fn service() {
     let Some((trial, script)) = Trial::from_environment() else { return };
     Runtime::new().unwrap().block_on(async {
         let host = if script == UNTAGGED { ungrouped() } else { helped() };
-        let scope = Scope::new(host, Mark::new(trial.token(), "1"));
+        let scope = ProcessScope::new(host, Mark::new(trial.token(), "1"));
         let running = scope.start(&trial.staying(&script)).await.unwrap();
         let records: String = running.processes().iter().map(|id| format!("{id}\n")).collect();
         fs::write(trial.path().join("new"), records).unwrap();

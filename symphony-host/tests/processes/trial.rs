@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::shapes::Shape;
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
-use symphony_host::{Command, Host, Local, Mark, Scope, Shell};
+use symphony_host::{Host, HostCommand, LocalHost, Mark, ProcessScope, Shell};
 use tempfile::TempDir;
 
 /// Waits until the tag is on: without a helper that is a moment after the start, and who forks before
@@ -69,23 +69,23 @@ impl Trial {
     }
 
     /// A command that starts the shape and stays.
-    pub(crate) fn command(&self, shape: Shape) -> Command {
+    pub(crate) fn command(&self, shape: Shape) -> HostCommand {
         self.staying(shape.script())
     }
 
     /// The same for the script of a shape.
-    pub(crate) fn staying(&self, script: &str) -> Command {
+    pub(crate) fn staying(&self, script: &str) -> HostCommand {
         self.script(&format!("{TAGGED}\n{script}\nexec sleep $T"))
     }
 
     /// A command that starts the shape and ends once it is there.
-    pub(crate) fn hook(&self, shape: Shape, code: i32) -> Command {
+    pub(crate) fn hook(&self, shape: Shape, code: i32) -> HostCommand {
         let wait = r#"until [ -e "$R" ]; do sleep 0.01; done"#;
         self.script(&format!("{TAGGED}\n{}\n{wait}\nexit {code}", shape.script()))
     }
 
-    pub(crate) fn script(&self, script: &str) -> Command {
-        Command::script(Shell::Sh, format!("exec 9> held\n{script}"), self.path())
+    pub(crate) fn script(&self, script: &str) -> HostCommand {
+        HostCommand::script(Shell::Sh, format!("exec 9> held\n{script}"), self.path())
             .set("T", "100")
             .set("R", self.ready_file())
     }
@@ -150,23 +150,23 @@ pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 pub(crate) fn helped() -> Arc<dyn Host> {
-    Arc::new(Local::with_helper(env!("CARGO_BIN_EXE_symphony-helper")))
+    Arc::new(LocalHost::with_helper(env!("CARGO_BIN_EXE_symphony-helper")))
 }
 
 /// The same where no control group can be made.
 pub(crate) fn ungrouped() -> Arc<dyn Host> {
     let helper = env!("CARGO_BIN_EXE_symphony-helper");
-    Arc::new(Local::with_helper(helper).without_control_groups())
+    Arc::new(LocalHost::with_helper(helper).without_control_groups())
 }
 
 pub(crate) fn unhelped() -> Arc<dyn Host> {
-    Arc::new(Local::without_helper())
+    Arc::new(LocalHost::without_helper())
 }
 
-pub(crate) fn scope(host: Arc<dyn Host>) -> Scope {
+pub(crate) fn scope(host: Arc<dyn Host>) -> ProcessScope {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let run = COUNT.fetch_add(1, Ordering::Relaxed).to_string();
-    Scope::new(host, Mark::new(&format!("trial-{}", std::process::id()), &run))
+    ProcessScope::new(host, Mark::new(&format!("trial-{}", std::process::id()), &run))
 }
 
 pub(crate) const GRACE: Duration = Duration::from_millis(100);

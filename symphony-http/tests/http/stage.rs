@@ -8,7 +8,7 @@ use symphony_core::agent::AgentErrorKind;
 use symphony_core::tracker::Tracker;
 use symphony_core::{Blocker, Identifier, Issue, Settings, StateSet};
 use symphony_http::{Config, Server};
-use symphony_memory::{MemoryTracker, Script, ScriptedAgent};
+use symphony_memory::{AgentScript, MemoryTracker, ScriptedAgent};
 use symphony_runtime::{GivenAgent, GivenTracker, Handle, Service};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
@@ -81,13 +81,13 @@ impl Stage {
     ) -> Self {
         let root = tempfile::tempdir().unwrap();
         let board = MemoryTracker::new();
-        let hang = Script::new().event("notification", "at work").spend(1_200, 800).hang();
-        let fail = Script::new().fail(AgentErrorKind::TurnFailed, "as the label says");
-        let agent = ScriptedAgent::new(Script::new().set_state("Done"))
+        let hang = AgentScript::new().event("notification", "at work").spend(1_200, 800).hang();
+        let fail = AgentScript::new().fail(AgentErrorKind::TurnFailed, "as the label says");
+        let agent = ScriptedAgent::new(AgentScript::new().set_state("Done"))
             .for_label("hang", hang)
             .for_label("fail", fail)
-            .for_label("limit", Script::new().fail(AgentErrorKind::UsageLimit, "used up"))
-            .for_label("ask", Script::new().ask("Which <b>colour</b>?"));
+            .for_label("limit", AgentScript::new().fail(AgentErrorKind::UsageLimit, "used up"))
+            .for_label("ask", AgentScript::new().ask("Which <b>colour</b>?"));
         let (todo, done) = (StateSet::new(["Todo"]), StateSet::new(["Done"]));
         let mut settings = Settings::new("board", todo, done, root.path().join("work"));
         settings.agent.kind = "scripted".to_owned();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use symphony_core::budget::Spent;
 use symphony_core::tracker::TrackerErrorKind;
-use symphony_linear_fake::{Fake, Fault, Issue, Limits};
+use symphony_linear_fake::{Fake, FakeFault, FakeIssue, FakeLimits};
 
 use crate::desk::{factory, settings, tracker, try_build};
 use crate::polls::{poll, refresh};
@@ -14,7 +14,7 @@ use crate::polls::{poll, refresh};
 #[tokio::test]
 async fn rule_12_6_the_headers_reach_the_status() {
     let fake = Fake::new();
-    fake.put([Issue::new(1)]);
+    fake.put([FakeIssue::new(1)]);
     fake.drain(100);
     let polled = tracker(&fake).poll(&poll(5, &["id-1"])).await;
     let budget = polled.budget.unwrap();
@@ -27,7 +27,7 @@ async fn rule_12_6_the_headers_reach_the_status() {
 #[tokio::test(start_paused = true)]
 async fn rule_12_6_candidates_give_way_and_what_runs_is_read_all_the_same() {
     let fake = Fake::new();
-    fake.put((1..=3).map(Issue::new));
+    fake.put((1..=3).map(FakeIssue::new));
     let tracker = tracker(&fake);
     // Somebody else has used nearly all of the key.
     fake.drain(2400);
@@ -48,7 +48,7 @@ async fn rule_12_6_candidates_give_way_and_what_runs_is_read_all_the_same() {
 async fn rule_12_6_what_runs_is_read_in_full_when_candidates_give_way() {
     let fake = Fake::new();
     let labels = (0..12).map(|n| format!("label-{n}")).collect();
-    fake.put([Issue { labels, ..Issue::new(1) }]);
+    fake.put([FakeIssue { labels, ..FakeIssue::new(1) }]);
     let tracker = tracker(&fake);
     fake.drain(2400);
     assert!(tracker.poll(&poll(5, &["id-1"])).await.by_id.is_ok());
@@ -62,7 +62,7 @@ async fn rule_12_6_a_refusal_that_names_no_time_to_wait_is_no_leave_to_hammer() 
     let fake = Fake::new();
     let tools = tracker(&fake).tools().unwrap();
     let headers = vec![("retry-after".to_owned(), "0".to_owned())];
-    fake.fail(Some(Fault::Answer { status: 429, headers, body: Vec::new() }));
+    fake.fail(Some(FakeFault::Answer { status: 429, headers, body: Vec::new() }));
     let query = json!({ "query": "{ viewer { name } }" });
     let result = crate::tool::call(&*tools, symphony_linear::LINEAR_GRAPHQL, query).await;
     assert!(!result.success);
@@ -72,10 +72,10 @@ async fn rule_12_6_a_refusal_that_names_no_time_to_wait_is_no_leave_to_hammer() 
 #[tokio::test(start_paused = true)]
 async fn rule_12_6_a_refusal_holds_everybody_and_is_over_without_a_burst() {
     let fake = Fake::new();
-    fake.put([Issue::new(1)]);
+    fake.put([FakeIssue::new(1)]);
     let tracker = tracker(&fake);
     assert!(tracker.poll(&refresh(&["id-1"])).await.by_id.is_ok());
-    fake.fail_next(1, Fault::RateLimited { retry_after: Some(60) });
+    fake.fail_next(1, FakeFault::RateLimited { retry_after: Some(60) });
     assert!(tracker.poll(&refresh(&["id-1"])).await.by_id.is_err());
     let made = fake.requests();
     // Nobody asks while the hold lasts.
@@ -98,7 +98,7 @@ async fn rule_12_6_a_refusal_holds_everybody_and_is_over_without_a_burst() {
 #[tokio::test]
 async fn rule_12_6_a_reload_keeps_the_budget_of_the_key() {
     let fake = Fake::new();
-    fake.put([Issue::new(1)]);
+    fake.put([FakeIssue::new(1)]);
     let factory = factory(&fake);
     let first = try_build(&factory, &settings(&json!({})), &[]).unwrap().tracker;
     assert!(first.poll(&refresh(&["id-1"])).await.by_id.is_ok());
@@ -113,7 +113,7 @@ async fn rule_12_6_a_reload_keeps_the_budget_of_the_key() {
 #[tokio::test]
 async fn rule_12_4_the_days_requests_of_an_earlier_life_count() {
     let fake = Fake::new();
-    fake.put([Issue::new(1)]);
+    fake.put([FakeIssue::new(1)]);
     let mut settings = settings(&json!({}));
     settings.polling.budget.per_day = Some(100);
     let built = || try_build(&factory(&fake), &settings, &[]).unwrap().tracker;
@@ -141,7 +141,7 @@ async fn rule_12_6_wild_headers_do_no_harm() {
         let mut headers = headers.to_vec();
         headers.push(("x-complexity".to_owned(), value.to_owned()));
         let body = body.as_bytes().to_vec();
-        fake.fail(Some(Fault::Answer { status: 200, headers, body }));
+        fake.fail(Some(FakeFault::Answer { status: 200, headers, body }));
         let tracker = tracker(&fake);
         for _ in 0..3 {
             let polled = tracker.poll(&refresh(&["id-1"])).await;
@@ -154,7 +154,7 @@ async fn rule_12_6_wild_headers_do_no_harm() {
 async fn rule_11_3_pages_get_smaller_when_answers_are_too_large() {
     let fake = Fake::new();
     let long = Some("x".repeat(1 << 20));
-    fake.put((1..=80).map(|n| Issue { description: long.clone(), ..Issue::new(n) }));
+    fake.put((1..=80).map(|n| FakeIssue { description: long.clone(), ..FakeIssue::new(n) }));
     let tracker = tracker(&fake);
     let polled = tracker.poll(&poll(5, &[])).await;
     let error = polled.candidates.unwrap().unwrap_err();
@@ -168,8 +168,8 @@ async fn rule_11_3_pages_get_smaller_when_answers_are_too_large() {
 #[tokio::test]
 async fn rule_12_6_a_limit_of_points_counts_as_well() {
     let fake = Fake::new();
-    fake.put([Issue::new(1)]);
-    fake.set_limits(Limits { points: 50_000, ..Limits::default() });
+    fake.put([FakeIssue::new(1)]);
+    fake.set_limits(FakeLimits { points: 50_000, ..FakeLimits::default() });
     let tracker = tracker(&fake);
     let mut refused = None;
     for _ in 0..20 {

@@ -10,7 +10,7 @@ use symphony_core::conformance::{Able, TrackerFixture};
 use symphony_core::tracker::{ToolCall, Tracker};
 use symphony_core::{IssueId, StateName};
 use symphony_linear::{LINEAR_GRAPHQL, LinearFactory, PAGE};
-use symphony_linear_fake::{Fake, Fault, Issue, Limits, Server};
+use symphony_linear_fake::{Fake, FakeFault, FakeIssue, FakeLimits, FakeServer};
 use tokio::runtime::Runtime;
 
 use crate::desk;
@@ -19,7 +19,7 @@ use crate::desk;
 struct Project {
     runtime: Runtime,
     fake: Fake,
-    _server: Server,
+    _server: FakeServer,
     tracker: Arc<dyn Tracker>,
 }
 
@@ -32,17 +32,21 @@ impl Project {
             .unwrap();
         let fake = Fake::new();
         // The kit asks more often within a second than a key would last.
-        fake.set_limits(Limits { requests: 100_000, points: 100_000_000, ..Limits::default() });
-        let server = runtime.block_on(Server::start(fake.clone())).unwrap();
+        fake.set_limits(FakeLimits {
+            requests: 100_000,
+            points: 100_000_000,
+            ..FakeLimits::default()
+        });
+        let server = runtime.block_on(FakeServer::start(fake.clone())).unwrap();
         let settings = desk::settings(&json!({ "endpoint": server.endpoint(), "assignee": "me" }));
         let tracker = desk::try_build(&LinearFactory::new(), &settings, &[]).unwrap().tracker;
         Self { runtime, fake, _server: server, tracker }
     }
 
-    fn issue(&self, seed: Seed) -> Issue {
-        let issue = Issue::new(self.fake.world().issues.len() + 1);
+    fn issue(&self, seed: Seed) -> FakeIssue {
+        let issue = FakeIssue::new(self.fake.world().issues.len() + 1);
         let created_at = seed.created_at.map_or(issue.created_at.clone(), |at| at.to_string());
-        Issue {
+        FakeIssue {
             title: seed.title,
             state: seed.state.to_string(),
             labels: seed.labels,
@@ -89,25 +93,27 @@ impl TrackerFixture for Project {
     }
 
     fn put_outside(&self, seed: Seed) -> Able<IssueId> {
-        let issue = Issue { project: Some("def456".to_owned()), ..self.issue(seed) };
+        let issue = FakeIssue { project: Some("def456".to_owned()), ..self.issue(seed) };
         let id = issue.id.clone();
         self.fake.put([issue]);
         Ok(id.into())
     }
 
     fn spoil(&self, id: &IssueId) -> Able {
-        let spoil = |issue: &mut Issue| issue.spoiled.push("title".to_owned());
+        let spoil = |issue: &mut FakeIssue| issue.spoiled.push("title".to_owned());
         assert!(self.fake.change(|world| world.edit(id.as_str(), spoil)));
         Ok(())
     }
 
     fn fail(&self, trouble: Option<Trouble>) -> Able {
         self.fake.fail(trouble.map(|trouble| match trouble {
-            Trouble::Unreachable => Fault::Close,
-            Trouble::Status => Fault::answer(500, "oops"),
-            Trouble::Nonsense => Fault::html(200),
-            Trouble::RateLimited(span) => Fault::RateLimited { retry_after: Some(span.as_secs()) },
-            Trouble::LaterPage => Fault::LaterPage,
+            Trouble::Unreachable => FakeFault::Close,
+            Trouble::Status => FakeFault::answer(500, "oops"),
+            Trouble::Nonsense => FakeFault::html(200),
+            Trouble::RateLimited(span) => {
+                FakeFault::RateLimited { retry_after: Some(span.as_secs()) }
+            }
+            Trouble::LaterPage => FakeFault::LaterPage,
         }));
         Ok(())
     }

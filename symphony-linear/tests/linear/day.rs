@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use symphony_linear::LINEAR_GRAPHQL;
-use symphony_linear_fake::{Fake, Fault, Issue, Made};
-use symphony_memory::Script;
+use symphony_linear_fake::{Fake, FakeFault, FakeIssue, MadeRequest};
+use symphony_memory::AgentScript;
 use tokio::time::Instant;
 
 use crate::service::Live;
@@ -14,20 +14,20 @@ const HOUR: Duration = Duration::from_secs(3600);
 const LIMIT: usize = 2500;
 
 /// Each agent wants a call every twenty seconds: together they want 3,600 an hour.
-fn busy(hours: u32) -> Script {
+fn busy(hours: u32) -> AgentScript {
     let arguments = json!({ "query": "{ viewer { name } }" });
     let calls = HOUR * hours / 20;
-    (0..calls.as_secs()).fold(Script::new(), |script, _| {
+    (0..calls.as_secs()).fold(AgentScript::new(), |script, _| {
         script.wait(Duration::from_secs(20)).call(LINEAR_GRAPHQL, arguments.clone())
     })
 }
 
-fn is_poll(made: &Made) -> bool {
+fn is_poll(made: &MadeRequest) -> bool {
     made.query.contains("candidates")
 }
 
 /// The most in any span of this length.
-fn most_in(made: &[Made], span: Duration) -> usize {
+fn most_in(made: &[MadeRequest], span: Duration) -> usize {
     let mut from = 0;
     let counts = (0..made.len()).map(|to| {
         while made[to].at - made[from].at >= span {
@@ -38,7 +38,7 @@ fn most_in(made: &[Made], span: Duration) -> usize {
     counts.max().unwrap_or(0)
 }
 
-fn between(made: &[Made], from: Instant, to: Instant) -> Vec<Made> {
+fn between(made: &[MadeRequest], from: Instant, to: Instant) -> Vec<MadeRequest> {
     made.iter().filter(|made| (from..to).contains(&made.at)).cloned().collect()
 }
 
@@ -47,11 +47,11 @@ async fn rule_12_6_a_day_with_twenty_busy_agents_stays_under_the_limit() {
     const HOURS: u32 = 24;
     const REFUSED: u32 = 12;
     let fake = Fake::new();
-    fake.put((1..=40).map(Issue::new));
+    fake.put((1..=40).map(FakeIssue::new));
     let began = Instant::now();
     let live = Live::start(&fake, 20, busy(HOURS).hang()).await;
     tokio::time::sleep_until(began + HOUR * REFUSED).await;
-    fake.fail(Some(Fault::RateLimited { retry_after: None }));
+    fake.fail(Some(FakeFault::RateLimited { retry_after: None }));
     tokio::time::sleep_until(began + HOUR * (REFUSED + 1)).await;
     fake.fail(None);
     tokio::time::sleep_until(began + HOUR * HOURS).await;

@@ -9,7 +9,7 @@ use apollo_compiler::{ExecutableDocument, Schema};
 use serde_json::{Value, json};
 
 use symphony_linear::LINEAR_GRAPHQL;
-use symphony_linear_fake::{Fake, Issue, SCHEMA};
+use symphony_linear_fake::{Fake, FakeIssue, SCHEMA};
 
 use crate::desk::tracker;
 use crate::polls::poll;
@@ -32,7 +32,7 @@ fn full() -> Option<Valid<Schema>> {
 async fn documents() -> BTreeSet<String> {
     let fake = Fake::new();
     let labels = (0..40).map(|n| format!("label-{n}")).collect();
-    fake.put([Issue { labels, ..Issue::new(1) }]);
+    fake.put([FakeIssue { labels, ..FakeIssue::new(1) }]);
     let tracker = tracker(&fake);
     tracker.poll(&poll(5, &["id-1"])).await.by_id.unwrap();
     let settings = crate::desk::settings(&json!({}));
@@ -144,7 +144,7 @@ async fn rule_11_3_values_travel_as_variables_and_never_in_the_document() {
 #[tokio::test]
 async fn rule_11_6_the_manuals_examples_for_agents_do_what_they_say() {
     let fake = Fake::new();
-    fake.put([Issue::new(1)]);
+    fake.put([FakeIssue::new(1)]);
     let tools = tracker(&fake).tools().unwrap();
     let examples = blocks("graphql");
     let variables: Vec<Value> =

@@ -3,7 +3,7 @@
 use serde_json::json;
 use symphony_core::finding::{Finding, Verdict};
 use symphony_core::{Label, Settings, StateSet};
-use symphony_linear_fake::{Fake, Fault, Issue};
+use symphony_linear_fake::{Fake, FakeFault, FakeIssue};
 
 use crate::desk::{factory, settings, try_build};
 
@@ -20,12 +20,12 @@ fn lines(findings: &[Finding]) -> Vec<String> {
 #[tokio::test]
 async fn rule_11_6_an_examination_tells_whose_key_it_is_and_what_waits() {
     let fake = Fake::new();
-    let labelled = |n| Issue { labels: vec!["AGENT".to_owned()], ..Issue::new(n) };
+    let labelled = |n| FakeIssue { labels: vec!["AGENT".to_owned()], ..FakeIssue::new(n) };
     fake.put([
         labelled(1),
-        Issue { blocked_by: vec!["id-1".to_owned()], ..labelled(2) },
-        Issue::new(3),
-        Issue { state: "Done".to_owned(), ..labelled(4) },
+        FakeIssue { blocked_by: vec!["id-1".to_owned()], ..labelled(2) },
+        FakeIssue::new(3),
+        FakeIssue { state: "Done".to_owned(), ..labelled(4) },
     ]);
     let mut settings = settings(&json!({ "team_key": "MT" }));
     settings.tracker.required_labels = vec![Label::new("Agent")];
@@ -72,10 +72,10 @@ async fn rule_11_6_an_examination_finds_what_does_not_exist() {
 #[tokio::test]
 async fn rule_11_6_an_examination_without_a_network_or_with_a_wrong_key_says_so() {
     let fake = Fake::new();
-    fake.fail(Some(Fault::Close));
+    fake.fail(Some(FakeFault::Close));
     let found = lines(&examine(&fake, &settings(&json!({}))).await);
     assert_eq!(found, ["Doubtful linear: Linear cannot be reached: connection closed"]);
-    fake.fail(Some(Fault::error(401, "AUTHENTICATION_ERROR", "no")));
+    fake.fail(Some(FakeFault::error(401, "AUTHENTICATION_ERROR", "no")));
     let found = lines(&examine(&fake, &settings(&json!({}))).await);
     assert!(found[0].starts_with("Wrong key: Linear refuses the API key"), "{found:?}");
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use symphony_core::prompt::{Prompt, PromptInput};
 use symphony_core::tracker::TrackerExt;
 
-use symphony_linear_fake::{Fake, Fault, Issue};
+use symphony_linear_fake::{Fake, FakeFault, FakeIssue};
 
 use crate::desk::tracker;
 use crate::polls::{candidates, poll};
@@ -24,15 +24,15 @@ const TEXTS: [&str; 8] = [
 #[tokio::test]
 async fn rule_15_2_hostile_text_reaches_the_prompt_as_it_is() {
     let fake = Fake::new();
-    let hostile = |(n, text): (usize, &&str)| Issue {
+    let hostile = |(n, text): (usize, &&str)| FakeIssue {
         title: (*text).to_owned(),
         description: Some(text.repeat(3)),
         labels: vec![(*text).to_owned()],
-        ..Issue::new(n)
+        ..FakeIssue::new(n)
     };
     fake.put(TEXTS.iter().enumerate().map(hostile));
     let megabyte = format!("{}\u{0}{}", "{{ x }}".repeat(75_000), "é".repeat(262_000));
-    fake.put([Issue { description: Some(megabyte.clone()), ..Issue::new(99) }]);
+    fake.put([FakeIssue { description: Some(megabyte.clone()), ..FakeIssue::new(99) }]);
     let list = candidates(tracker(&fake).poll(&poll(50, &[])).await);
     assert_eq!(list.issues.len(), TEXTS.len() + 1);
     let text = "T:{{ issue.title }}\nD:{{ issue.description }}";
@@ -115,7 +115,7 @@ proptest! {
             "pageInfo": { "hasNextPage": false, "endCursor": null },
         });
         let body = json!({ "data": { "claimed": page } }).to_string();
-        fake.fail(Some(Fault::answer(200, &body)));
+        fake.fail(Some(FakeFault::answer(200, &body)));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let answer = runtime.block_on(tracker(&fake).fetch_issues_by_ids(&["id-1".into()])).unwrap();
         let seen = answer.found.len() + answer.unreadable.len();

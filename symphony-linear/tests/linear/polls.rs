@@ -10,7 +10,7 @@ use symphony_core::tracker::{
 };
 use symphony_core::{IssueId, Label, StateKind, StateSet};
 use symphony_linear::{Bounds, Bytes, LinearFactory, NoReply, PAGE, Reply, Transport};
-use symphony_linear_fake::{Fake, Fault, Issue};
+use symphony_linear_fake::{Fake, FakeFault, FakeIssue};
 
 use crate::desk::{InProcess, settings, tracker, tracker_with, try_build};
 
@@ -38,7 +38,7 @@ fn names(list: &Candidates) -> Vec<&str> {
 #[tokio::test]
 async fn rule_11_1_a_poll_for_candidates_and_claimed_issues_is_one_request() {
     let fake = Fake::new();
-    fake.put((1..=30).map(Issue::new));
+    fake.put((1..=30).map(FakeIssue::new));
     let tracker = tracker(&fake);
     let ids: Vec<String> = (1..=20).map(|n| format!("id-{n}")).collect();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
@@ -53,8 +53,8 @@ async fn rule_11_1_a_poll_for_candidates_and_claimed_issues_is_one_request() {
 #[tokio::test]
 async fn rule_11_3_an_issue_is_read_in_full() {
     let fake = Fake::new();
-    fake.put([Issue::new(1)]);
-    let issue = Issue {
+    fake.put([FakeIssue::new(1)]);
+    let issue = FakeIssue {
         title: "Mend the gate".to_owned(),
         description: Some("It squeaks.".to_owned()),
         priority: 2,
@@ -63,7 +63,7 @@ async fn rule_11_3_an_issue_is_read_in_full() {
         labels: vec!["Bug".to_owned(), "UI ".to_owned()],
         blocked_by: vec!["id-1".to_owned()],
         related: vec!["id-1".to_owned()],
-        ..Issue::new(2)
+        ..FakeIssue::new(2)
     };
     fake.put([issue]);
     let answer = tracker(&fake).fetch_issues_by_ids(&["id-2".into()]).await.unwrap();
@@ -90,8 +90,8 @@ async fn rule_11_3_an_issue_is_read_in_full() {
 async fn rule_5_2_a_blocker_in_the_trash_blocks_nothing() {
     let fake = Fake::new();
     fake.put([
-        Issue { trashed: true, ..Issue::new(1) },
-        Issue { blocked_by: vec!["id-1".to_owned()], ..Issue::new(2) },
+        FakeIssue { trashed: true, ..FakeIssue::new(1) },
+        FakeIssue { blocked_by: vec!["id-1".to_owned()], ..FakeIssue::new(2) },
     ]);
     let answer = tracker(&fake).fetch_issues_by_ids(&["id-2".into()]).await.unwrap();
     assert!(answer.found[0].blocked_by.is_empty());
@@ -100,9 +100,9 @@ async fn rule_5_2_a_blocker_in_the_trash_blocks_nothing() {
 #[tokio::test]
 async fn rule_11_1_pages_are_read_until_they_cannot_matter() {
     let fake = Fake::new();
-    let urgent = |n| Issue { priority: if n > 250 { 1 } else { 3 }, ..Issue::new(n) };
+    let urgent = |n| FakeIssue { priority: if n > 250 { 1 } else { 3 }, ..FakeIssue::new(n) };
     let created = |n: usize| format!("2026-02-18T{:02}:{:02}:00Z", n / 60, n % 60);
-    fake.put((1..=300).map(|n| Issue { created_at: created(n), ..urgent(n) }));
+    fake.put((1..=300).map(|n| FakeIssue { created_at: created(n), ..urgent(n) }));
     let tracker = tracker(&fake);
     let few = tracker.poll(&poll(15, &[])).await;
     assert_eq!(few.requests, 1);
@@ -124,7 +124,7 @@ async fn rule_11_1_a_server_that_sorts_the_other_way_is_read_to_its_end_and_then
     let fake = Fake::new();
     fake.set_urgent_last(true);
     let priority = |n: usize| u8::try_from(1 + n % 4).unwrap();
-    fake.put((1..=250).map(|n| Issue { priority: priority(n), ..Issue::new(n) }));
+    fake.put((1..=250).map(|n| FakeIssue { priority: priority(n), ..FakeIssue::new(n) }));
     let tracker = tracker(&fake);
     let first = tracker.poll(&poll(10, &[])).await;
     assert_eq!(first.requests, 3);
@@ -140,7 +140,7 @@ async fn rule_11_1_a_server_that_sorts_the_other_way_is_read_to_its_end_and_then
 async fn rule_11_1_a_list_of_one_priority_proves_no_order_and_is_read_to_its_end() {
     let fake = Fake::new();
     let created = |n: usize| format!("2026-02-18T{:02}:{:02}:00Z", n / 60, n % 60);
-    fake.put((1..=PAGE + 1).map(|n| Issue { created_at: created(n), ..Issue::new(n) }));
+    fake.put((1..=PAGE + 1).map(|n| FakeIssue { created_at: created(n), ..FakeIssue::new(n) }));
     // For all that the first page shows, an urgent one could be on the second.
     fake.set_urgent_last(true);
     fake.change(|world| world.issues[PAGE].priority = 1);
@@ -157,7 +157,7 @@ async fn rule_11_1_issues_without_a_priority_and_urgent_ones_alone_prove_no_orde
     for first in [[4, 0], [1, 0], [1, 1]] {
         let fake = Fake::new();
         fake.set_urgent_last(true);
-        let some = |n: usize| Issue { priority: first[n % 2], ..Issue::new(n) };
+        let some = |n: usize| FakeIssue { priority: first[n % 2], ..FakeIssue::new(n) };
         fake.put((1..=PAGE + 20).map(some));
         let tracker = tracker(&fake);
         candidates(tracker.poll(&poll(10, &[])).await);
@@ -178,7 +178,7 @@ async fn rule_11_1_the_order_is_turned_although_issues_without_a_priority_come_l
     let fake = Fake::new();
     fake.set_urgent_last(true);
     let priority = |n: usize| if n > PAGE / 2 { 0 } else { u8::try_from(1 + n % 4).unwrap() };
-    fake.put((1..=3 * PAGE).map(|n| Issue { priority: priority(n), ..Issue::new(n) }));
+    fake.put((1..=3 * PAGE).map(|n| FakeIssue { priority: priority(n), ..FakeIssue::new(n) }));
     let tracker = tracker(&fake);
     assert!(!candidates(tracker.poll(&poll(10, &[])).await).more);
     let second = tracker.poll(&poll(10, &[])).await;
@@ -191,9 +191,9 @@ async fn rule_11_3_labels_and_relations_beyond_one_page_are_read_too() {
     let fake = Fake::new();
     let labels: Vec<String> = (0..40).map(|n| format!("label-{n}")).collect();
     let blockers: Vec<String> = (2..=30).map(|n| format!("id-{n}")).collect();
-    fake.put([Issue { labels, ..Issue::new(1) }]);
-    fake.put((2..=30).map(Issue::new));
-    fake.put([Issue { blocked_by: blockers, ..Issue::new(31) }]);
+    fake.put([FakeIssue { labels, ..FakeIssue::new(1) }]);
+    fake.put((2..=30).map(FakeIssue::new));
+    fake.put([FakeIssue { blocked_by: blockers, ..FakeIssue::new(31) }]);
     let polled = tracker(&fake).poll(&poll(50, &["id-31"])).await;
     // One for the poll, one for the rest of each part.
     assert_eq!(polled.requests, 3);
@@ -207,7 +207,7 @@ async fn rule_11_3_labels_and_relations_beyond_one_page_are_read_too() {
 async fn rule_11_3_an_issue_with_more_labels_than_can_be_read_is_unreadable_and_not_cut() {
     let fake = Fake::new();
     let labels: Vec<String> = (0..300).map(|n| format!("label-{n}")).collect();
-    fake.put([Issue { labels, ..Issue::new(1) }, Issue::new(2)]);
+    fake.put([FakeIssue { labels, ..FakeIssue::new(1) }, FakeIssue::new(2)]);
     let polled = tracker(&fake).poll(&poll(50, &["id-1", "id-2"])).await;
     let by_id = polled.by_id.as_ref().unwrap();
     assert_eq!((by_id.found.len(), by_id.unreadable.len()), (1, 1));
@@ -218,7 +218,7 @@ async fn rule_11_3_an_issue_with_more_labels_than_can_be_read_is_unreadable_and_
 #[tokio::test]
 async fn rule_11_1_more_ids_than_fit_into_a_request_are_read_in_several() {
     let fake = Fake::new();
-    fake.put((1..=400).map(Issue::new));
+    fake.put((1..=400).map(FakeIssue::new));
     let ids: Vec<String> = (1..=400).map(|n| format!("id-{n}")).collect();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     let polled = tracker(&fake).poll(&refresh(&ids)).await;
@@ -230,8 +230,9 @@ async fn rule_11_1_more_ids_than_fit_into_a_request_are_read_in_several() {
 #[tokio::test]
 async fn rule_11_3_the_assignee_is_me_an_id_or_an_email_and_costs_no_request() {
     let fake = Fake::new();
-    let assigned = |n, email: &str| Issue { assignee: Some(email.to_owned()), ..Issue::new(n) };
-    fake.put([assigned(1, "robot@example.com"), assigned(2, "ada@example.com"), Issue::new(3)]);
+    let assigned =
+        |n, email: &str| FakeIssue { assignee: Some(email.to_owned()), ..FakeIssue::new(n) };
+    fake.put([assigned(1, "robot@example.com"), assigned(2, "ada@example.com"), FakeIssue::new(3)]);
     for (who, expected) in
         [("me", "MT-1"), ("@me", "MT-1"), ("user-ada", "MT-2"), ("ADA@example.com", "MT-2")]
     {
@@ -249,7 +250,7 @@ async fn rule_11_3_the_assignee_is_me_an_id_or_an_email_and_costs_no_request() {
 #[tokio::test]
 async fn rule_1_3_a_record_without_an_id_makes_a_read_by_id_fail_and_none_look_gone() {
     let fake = Fake::new();
-    fake.put([Issue::new(1), Issue::new(2)]);
+    fake.put([FakeIssue::new(1), FakeIssue::new(2)]);
     let tracker = tracker(&fake);
     fake.change(|world| world.issues[0].spoiled.push("identifier".to_owned()));
     let by_id = tracker.fetch_issues_by_ids(&["id-1".into(), "id-2".into()]).await.unwrap();
@@ -260,7 +261,7 @@ async fn rule_1_3_a_record_without_an_id_makes_a_read_by_id_fail_and_none_look_g
 #[tokio::test]
 async fn rule_1_3_a_record_that_came_without_a_part_is_unreadable_and_not_another_issue() {
     let fake = Fake::new();
-    fake.put([Issue { labels: vec!["agent".to_owned()], ..Issue::new(1) }]);
+    fake.put([FakeIssue { labels: vec!["agent".to_owned()], ..FakeIssue::new(1) }]);
     for part in ["labels", "inverseRelations", "team"] {
         fake.change(|world| world.issues[0].spoiled = vec![part.to_owned()]);
         let tracker = tracker_with(&fake, &json!({ "team_key": "MT" }));
@@ -285,7 +286,7 @@ async fn rule_5_2_a_blocker_that_cannot_be_seen_is_not_done() {
     let page = json!({ "nodes": [record], "pageInfo": info });
     let body = json!({ "data": { "claimed": page } }).to_string();
     let fake = Fake::new();
-    fake.fail(Some(Fault::answer(200, &body)));
+    fake.fail(Some(FakeFault::answer(200, &body)));
     let answer = tracker(&fake).fetch_issues_by_ids(&["id-1".into()]).await.unwrap();
     assert_eq!(answer.found[0].blocked_by.len(), 1, "{answer:?}");
     assert_eq!(answer.found[0].blocked_by[0].state, None);
@@ -306,7 +307,7 @@ impl Transport for Slow {
 #[tokio::test(start_paused = true)]
 async fn rule_8_3_claimed_issues_are_not_lost_with_slow_pages_of_candidates() {
     let fake = Fake::new();
-    fake.put((1..=3 * PAGE).map(Issue::new));
+    fake.put((1..=3 * PAGE).map(FakeIssue::new));
     let mut settings = settings(&json!({}));
     settings.tracker.timeout = Duration::from_secs(30);
     let slow = fake.clone();

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use symphony_core::tracker::{TrackerErrorKind, TrackerExt};
-use symphony_linear_fake::{Fake, Issue};
+use symphony_linear_fake::{Fake, FakeIssue};
 
 use crate::desk::{factory, settings, tracker, tracker_with, try_build};
 use crate::polls::{candidates, poll, refresh};
@@ -12,12 +12,12 @@ async fn rule_11_3_moved_and_trashed_issues_are_out_of_scope_and_archived_ones_a
     let fake = Fake::new();
     let archived = Some("2026-02-18T13:00:00Z".to_owned());
     fake.put([
-        Issue::new(1),
-        Issue { project: Some("def456".to_owned()), ..Issue::new(2) },
-        Issue { project: None, ..Issue::new(3) },
-        Issue { trashed: true, archived_at: archived.clone(), ..Issue::new(4) },
-        Issue { archived_at: archived.clone(), ..Issue::new(5) },
-        Issue { archived_at: archived, state: "Done".to_owned(), ..Issue::new(6) },
+        FakeIssue::new(1),
+        FakeIssue { project: Some("def456".to_owned()), ..FakeIssue::new(2) },
+        FakeIssue { project: None, ..FakeIssue::new(3) },
+        FakeIssue { trashed: true, archived_at: archived.clone(), ..FakeIssue::new(4) },
+        FakeIssue { archived_at: archived.clone(), ..FakeIssue::new(5) },
+        FakeIssue { archived_at: archived, state: "Done".to_owned(), ..FakeIssue::new(6) },
     ]);
     let ids = ["id-1", "id-2", "id-3", "id-4", "id-5", "id-6", "id-7"];
     let polled = tracker(&fake).poll(&refresh(&ids)).await;
@@ -31,7 +31,7 @@ async fn rule_11_3_moved_and_trashed_issues_are_out_of_scope_and_archived_ones_a
 #[tokio::test]
 async fn rule_11_3_a_project_is_named_by_its_slug_as_the_address_has_it_or_by_its_end() {
     let fake = Fake::new();
-    fake.put([Issue::new(1)]);
+    fake.put([FakeIssue::new(1)]);
     for slug in ["abc123", "symphony-abc123", "my-long-name-abc123"] {
         let tracker = tracker_with(&fake, &json!({ "project_slug": slug }));
         assert_eq!(candidates(tracker.poll(&poll(5, &[])).await).issues.len(), 1, "{slug}");
@@ -43,8 +43,8 @@ async fn rule_11_3_a_project_is_named_by_its_slug_as_the_address_has_it_or_by_it
 #[tokio::test]
 async fn rule_11_3_a_team_is_named_by_its_key_and_narrows_a_project() {
     let fake = Fake::new();
-    let other = Issue { team: "XX".to_owned(), ..Issue::new(2) };
-    fake.put([Issue::new(1), other, Issue { project: None, ..Issue::new(3) }]);
+    let other = FakeIssue { team: "XX".to_owned(), ..FakeIssue::new(2) };
+    fake.put([FakeIssue::new(1), other, FakeIssue { project: None, ..FakeIssue::new(3) }]);
     let found = async |provider| {
         let tracker = tracker_with(&fake, &provider);
         let polled = tracker.poll(&poll(5, &["id-1", "id-2", "id-3"])).await;
@@ -59,7 +59,7 @@ async fn rule_11_3_a_team_is_named_by_its_key_and_narrows_a_project() {
 #[tokio::test]
 async fn rule_11_3_a_project_that_does_not_exist_is_an_error_until_it_does() {
     let fake = Fake::new();
-    fake.put([Issue { project: Some("new777".to_owned()), ..Issue::new(1) }]);
+    fake.put([FakeIssue { project: Some("new777".to_owned()), ..FakeIssue::new(1) }]);
     let tracker = tracker_with(&fake, &json!({ "project_slug": "new777" }));
     for _ in 0..2 {
         let polled = tracker.poll(&poll(5, &["id-1"])).await;
@@ -78,7 +78,7 @@ async fn rule_11_3_a_project_that_does_not_exist_is_an_error_until_it_does() {
 #[tokio::test]
 async fn rule_1_2_state_names_are_found_in_any_case_without_a_request_of_their_own() {
     let fake = Fake::new();
-    fake.put([Issue::new(1), Issue { state: "Done".to_owned(), ..Issue::new(2) }]);
+    fake.put([FakeIssue::new(1), FakeIssue { state: "Done".to_owned(), ..FakeIssue::new(2) }]);
     let mut settings = settings(&json!({}));
     settings.tracker.active_states = symphony_core::StateSet::new(["tODO", " in progress "]);
     let tracker = try_build(&factory(&fake), &settings, &[]).unwrap().tracker;
@@ -98,10 +98,10 @@ async fn rule_11_3_whatever_is_over_stays_ours_in_the_archive() {
     fake.change(|world| {
         world.teams[0].states.push(("Duplicate".to_owned(), "duplicate".to_owned()));
     });
-    let over = |n, state: &str| Issue {
+    let over = |n, state: &str| FakeIssue {
         archived_at: Some("2026-02-18T13:00:00Z".to_owned()),
         state: state.to_owned(),
-        ..Issue::new(n)
+        ..FakeIssue::new(n)
     };
     fake.put([over(1, "Done"), over(2, "Canceled"), over(3, "Duplicate")]);
     let by_id = tracker(&fake).poll(&refresh(&["id-1", "id-2", "id-3"])).await.by_id.unwrap();

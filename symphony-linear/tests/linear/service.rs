@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 use symphony_core::agent::AgentErrorKind;
 use symphony_core::snapshot::Snapshot;
 use symphony_host::{
-    Command, EarlierLife, Guarantees, Host, Local, Mark, Running, StartError, Survivor, SweepError,
+    EarlierLife, Guarantees, Host, HostCommand, LocalHost, Mark, RunningCommand, SpawnError,
+    Survivor, SweepError,
 };
 use symphony_linear::LINEAR_GRAPHQL;
-use symphony_linear_fake::{Fake, Fault, Issue, Made};
-use symphony_memory::{Gate, Script, ScriptedAgent, ScriptedFactory};
+use symphony_linear_fake::{Fake, FakeFault, FakeIssue, MadeRequest};
+use symphony_memory::{AgentScript, Gate, ScriptedAgent, ScriptedFactory};
 use symphony_runtime::{Ended, Handle, Service};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -26,11 +27,11 @@ pub(crate) struct Here;
 #[async_trait]
 impl Host for Here {
     fn guarantees(&self) -> Guarantees {
-        Local::without_helper().guarantees()
+        LocalHost::without_helper().guarantees()
     }
 
-    fn start(&self, command: &Command, mark: &Mark) -> Result<Running, StartError> {
-        Local::without_helper().start(command, mark)
+    fn start(&self, command: &HostCommand, mark: &Mark) -> Result<RunningCommand, SpawnError> {
+        LocalHost::without_helper().start(command, mark)
     }
 
     async fn end_leftovers(&self, _: &EarlierLife) -> Result<Vec<Survivor>, SweepError> {
@@ -46,7 +47,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    pub(crate) async fn start(fake: &Fake, agents: u32, script: Script) -> Self {
+    pub(crate) async fn start(fake: &Fake, agents: u32, script: AgentScript) -> Self {
         Self::start_with(fake, agents, ScriptedAgent::new(script).without_entries()).await
     }
 
@@ -97,7 +98,7 @@ pub(crate) async fn seconds(count: u64) {
     tokio::time::sleep(Duration::from_secs(count)).await;
 }
 
-fn asks(made: &Made) -> (bool, usize) {
+fn asks(made: &MadeRequest) -> (bool, usize) {
     let ids = made.variables["claimed"]["id"]["in"].as_array().map_or(0, Vec::len);
     (made.variables["askCandidates"] == Value::Bool(true), ids)
 }
@@ -112,7 +113,7 @@ pub(crate) fn since(fake: &Fake) -> Vec<(bool, usize)> {
 #[tokio::test(start_paused = true)]
 async fn rule_4_5_an_idle_poll_is_one_request() {
     let fake = Fake::new();
-    let live = Live::start(&fake, 10, Script::new()).await;
+    let live = Live::start(&fake, 10, AgentScript::new()).await;
     seconds(95).await;
     // At the start and after 30, 60 and 90 seconds.
     assert_eq!(since(&fake), [(true, 0); 4]);
@@ -122,10 +123,10 @@ async fn rule_4_5_an_idle_poll_is_one_request() {
 #[tokio::test(start_paused = true)]
 async fn rule_4_5_a_poll_that_starts_ten_issues_is_two_requests_and_a_full_one_asks_for_no_more() {
     let fake = Fake::new();
-    let live = Live::start(&fake, 10, Script::new().hang()).await;
+    let live = Live::start(&fake, 10, AgentScript::new().hang()).await;
     seconds(15).await;
     assert_eq!(since(&fake), [(true, 0)]);
-    fake.put((1..=20).map(Issue::new));
+    fake.put((1..=20).map(FakeIssue::new));
     live.until("ten run", |s| s.running.len() == 10).await;
     seconds(5).await;
     // The poll, and one look at the best fifteen before ten of them start.
@@ -138,8 +139,8 @@ async fn rule_4_5_a_poll_that_starts_ten_issues_is_two_requests_and_a_full_one_a
 #[tokio::test(start_paused = true)]
 async fn rule_4_5_ten_retries_that_are_due_together_are_one_request() {
     let fake = Fake::new();
-    fake.put((1..=10).map(Issue::new));
-    let script = Script::new().fail(AgentErrorKind::TurnFailed, "no");
+    fake.put((1..=10).map(FakeIssue::new));
+    let script = AgentScript::new().fail(AgentErrorKind::TurnFailed, "no");
     let live = Live::start(&fake, 10, script).await;
     live.until("ten wait", |s| s.waiting.len() == 10).await;
     assert_eq!(since(&fake), [(true, 0), (false, 10)]);
@@ -152,9 +153,9 @@ async fn rule_4_5_ten_retries_that_are_due_together_are_one_request() {
 #[tokio::test(start_paused = true)]
 async fn rule_4_5_ten_turns_that_end_together_are_one_request() {
     let fake = Fake::new();
-    fake.put((1..=10).map(Issue::new));
+    fake.put((1..=10).map(FakeIssue::new));
     let gate = Gate::new();
-    let live = Live::start(&fake, 10, Script::new().wait_for(&gate).next_turn().hang()).await;
+    let live = Live::start(&fake, 10, AgentScript::new().wait_for(&gate).next_turn().hang()).await;
     live.until("ten run", |s| s.running.len() == 10).await;
     seconds(1).await;
     since(&fake);
@@ -167,10 +168,10 @@ async fn rule_4_5_ten_turns_that_end_together_are_one_request() {
 #[tokio::test(start_paused = true)]
 async fn rule_12_7_the_budget_and_the_agents_calls_reach_the_status() {
     let fake = Fake::new();
-    fake.put([Issue::new(1)]);
+    fake.put([FakeIssue::new(1)]);
     let arguments = json!({ "query": "{ viewer { name } }" });
     let script =
-        Script::new().call(LINEAR_GRAPHQL, arguments.clone()).call(LINEAR_GRAPHQL, arguments);
+        AgentScript::new().call(LINEAR_GRAPHQL, arguments.clone()).call(LINEAR_GRAPHQL, arguments);
     let live = Live::start(&fake, 10, script.hang()).await;
     live.until("the calls are counted", |s| s.polling.requests_today.get("tool") == Some(&2)).await;
     let polling = live.handle.last_snapshot().polling.clone();
@@ -184,14 +185,17 @@ async fn rule_12_7_the_budget_and_the_agents_calls_reach_the_status() {
 #[tokio::test(start_paused = true)]
 async fn rule_11_4_an_agent_finishes_its_issue_with_the_tool_and_its_workspace_is_removed() {
     let fake = Fake::new();
-    fake.put([Issue::new(1), Issue { blocked_by: vec!["id-1".to_owned()], ..Issue::new(2) }]);
+    fake.put([
+        FakeIssue::new(1),
+        FakeIssue { blocked_by: vec!["id-1".to_owned()], ..FakeIssue::new(2) },
+    ]);
     let query = "mutation($id: String!, $state: String!) {
         issueUpdate(id: $id, input: { stateId: $state }) { success }
     }";
     // The scripted agent cannot look up its own id: the first one finishes both.
     let done =
         |id: &str| json!({ "query": query, "variables": { "id": id, "state": "state-MT-done" } });
-    let script = Script::new().call(LINEAR_GRAPHQL, done("id-1"));
+    let script = AgentScript::new().call(LINEAR_GRAPHQL, done("id-1"));
     let live = Live::start(&fake, 10, script).await;
     live.until("the first is over", |s| s.totals.done >= 1).await;
     assert_eq!(fake.world().issue("id-1").unwrap().state, "Done");
@@ -208,8 +212,8 @@ async fn rule_11_4_an_agent_finishes_its_issue_with_the_tool_and_its_workspace_i
 #[tokio::test(start_paused = true)]
 async fn rule_8_2_an_issue_that_is_moved_to_another_project_stops_its_agent() {
     let fake = Fake::new();
-    fake.put([Issue::new(1), Issue::new(2)]);
-    let live = Live::start(&fake, 10, Script::new().hang()).await;
+    fake.put([FakeIssue::new(1), FakeIssue::new(2)]);
+    let live = Live::start(&fake, 10, AgentScript::new().hang()).await;
     live.until("both run", |s| s.running.len() == 2).await;
     fake.change(|world| world.edit("id-1", |issue| issue.project = Some("def456".to_owned())));
     live.until("one is stopped", |s| s.running.len() == 1).await;
@@ -220,10 +224,10 @@ async fn rule_8_2_an_issue_that_is_moved_to_another_project_stops_its_agent() {
 #[tokio::test(start_paused = true)]
 async fn rule_8_3_linear_that_is_gone_for_an_hour_stops_nobody_and_is_read_again_after() {
     let fake = Fake::new();
-    fake.put([Issue::new(1)]);
-    let live = Live::start(&fake, 10, Script::new().hang()).await;
+    fake.put([FakeIssue::new(1)]);
+    let live = Live::start(&fake, 10, AgentScript::new().hang()).await;
     live.until("it runs", |s| s.running.len() == 1).await;
-    for fault in [Fault::Close, Fault::html(502), Fault::Truncate, Fault::Partial] {
+    for fault in [FakeFault::Close, FakeFault::html(502), FakeFault::Truncate, FakeFault::Partial] {
         fake.fail(Some(fault));
         seconds(900).await;
     }
@@ -237,12 +241,12 @@ async fn rule_8_3_linear_that_is_gone_for_an_hour_stops_nobody_and_is_read_again
 #[tokio::test(start_paused = true)]
 async fn rule_15_2_hostile_text_goes_through_a_whole_run_and_harms_nothing() {
     let fake = Fake::new();
-    let hostile = |n: usize, text: &str| Issue {
+    let hostile = |n: usize, text: &str| FakeIssue {
         identifier: format!("MT-{n}"),
         title: text.to_owned(),
         description: Some(text.repeat(50_000)),
         labels: vec![text.to_owned()],
-        ..Issue::new(n)
+        ..FakeIssue::new(n)
     };
     fake.put([
         hostile(1, "{{ issue.id }}{% raw %}"),
@@ -251,7 +255,7 @@ async fn rule_15_2_hostile_text_goes_through_a_whole_run_and_harms_nothing() {
     ]);
     // Even a name that would be a path stays a name.
     fake.change(|world| world.issues[1].identifier = "../../evil\u{0}".to_owned());
-    let live = Live::start(&fake, 10, Script::new().write("here", "x").hang()).await;
+    let live = Live::start(&fake, 10, AgentScript::new().write("here", "x").hang()).await;
     live.until("all run", |s| s.running.len() == 3).await;
     let snapshot = live.handle.last_snapshot();
     assert!(snapshot.running.iter().all(|row| !row.key.as_str().contains('/')));

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use symphony_core::tracker::{AgentTools, ToolCall, ToolResult};
 use symphony_linear::LINEAR_GRAPHQL;
-use symphony_linear_fake::{Fake, Fault, Issue, Limits};
+use symphony_linear_fake::{Fake, FakeFault, FakeIssue, FakeLimits};
 
 use crate::desk::{tracker, tracker_with};
 
 pub(crate) async fn call(tools: &dyn AgentTools, name: &str, arguments: Value) -> ToolResult {
-    let issue = symphony_core::Issue::new("id-1", "MT-1", "Issue 1", "Todo").unwrap();
+    let issue = symphony_core::Issue::new("id-1", "MT-1", "FakeIssue 1", "Todo").unwrap();
     tools.call(ToolCall { name: name.to_owned(), arguments, issue: Arc::new(issue) }).await
 }
 
@@ -35,7 +35,7 @@ const MOVE: &str = "mutation($id: String!, $state: String!) {
 
 fn world() -> Fake {
     let fake = Fake::new();
-    fake.put([Issue::new(1)]);
+    fake.put([FakeIssue::new(1)]);
     fake
 }
 
@@ -48,7 +48,7 @@ async fn rule_11_4_a_query_brings_its_data() {
     let result = call(&*tools, LINEAR_GRAPHQL, arguments).await;
     assert!(result.success);
     let data: Value = serde_json::from_str(&result.text).unwrap();
-    assert_eq!(data["data"]["issue"]["title"], "Issue 1");
+    assert_eq!(data["data"]["issue"]["title"], "FakeIssue 1");
     assert!(ask(&*tools, "{ viewer { name } }").await.success);
     assert!(call(&*tools, LINEAR_GRAPHQL, json!("{ viewer { name } }")).await.success);
 }
@@ -185,12 +185,12 @@ async fn rule_11_4_a_result_that_is_too_large_is_an_error_that_says_whether_it_w
 async fn rule_11_4_a_change_whose_answer_is_lost_may_have_been_made() {
     let fake = world();
     let tools = tracker(&fake).tools().unwrap();
-    fake.fail_next(1, Fault::Hang);
+    fake.fail_next(1, FakeFault::Hang);
     let result =
         ask(&*tools, "mutation { issueUpdate(id: \"id-1\", input: {}) { success } }").await;
     assert_eq!(code(&result), "tracker_request");
     assert!(message(&result).contains("may have been made"), "{}", message(&result));
-    fake.fail_next(1, Fault::Hang);
+    fake.fail_next(1, FakeFault::Hang);
     let result = ask(&*tools, "{ viewer { name } }").await;
     assert!(!message(&result).contains("may have been made"));
 }
@@ -201,7 +201,8 @@ async fn rule_11_4_a_change_that_nobody_answers_for_may_have_been_made() {
     let tools = tracker(&fake).tools().unwrap();
     let change = "mutation { issueUpdate(id: \"id-1\", input: {}) { success } }";
     // A gateway that gave up, a page of a proxy, half an answer, data with a complaint.
-    let faults = [Fault::html(504), Fault::html(200), Fault::Truncate, Fault::Partial];
+    let faults =
+        [FakeFault::html(504), FakeFault::html(200), FakeFault::Truncate, FakeFault::Partial];
     for fault in faults {
         fake.fail_next(1, fault.clone());
         let result = ask(&*tools, change).await;
@@ -211,9 +212,9 @@ async fn rule_11_4_a_change_that_nobody_answers_for_may_have_been_made() {
         assert!(!message(&result).contains("may have been made"), "{}", result.text);
     }
     // What Linear itself refused was not done.
-    fake.fail_next(1, Fault::error(400, "INPUT_ERROR", "no such state"));
+    fake.fail_next(1, FakeFault::error(400, "INPUT_ERROR", "no such state"));
     assert!(!message(&ask(&*tools, change).await).contains("may have been made"));
-    fake.fail_next(1, Fault::error(200, "INPUT_ERROR", "no such state"));
+    fake.fail_next(1, FakeFault::error(200, "INPUT_ERROR", "no such state"));
     assert!(!message(&ask(&*tools, change).await).contains("may have been made"));
 }
 
@@ -236,7 +237,7 @@ async fn rule_11_4_nesting_does_not_exhaust_the_stack() {
 #[tokio::test(start_paused = true)]
 async fn rule_12_6_calls_are_counted_and_wait_for_the_budget() {
     let fake = world();
-    fake.set_limits(Limits { requests: 60, ..Limits::default() });
+    fake.set_limits(FakeLimits { requests: 60, ..FakeLimits::default() });
     let tracker = tracker(&fake);
     let tools = tracker.tools().unwrap();
     let began = tokio::time::Instant::now();

@@ -13,8 +13,8 @@ use symphony_core::time::Wall;
 use symphony_core::tracker::TrackerErrorKind;
 use symphony_core::webhook::{Delivery, Refused, Webhook};
 use symphony_http::{Config, Server};
-use symphony_linear_fake::{Fake, Issue, KEY};
-use symphony_memory::{Script, ScriptedAgent, ScriptedFactory};
+use symphony_linear_fake::{Fake, FakeIssue, KEY};
+use symphony_memory::{AgentScript, ScriptedAgent, ScriptedFactory};
 use symphony_runtime::{Handle, NotReceived, Received, Service};
 
 use crate::desk::{factory, settings, tracker, tracker_with, try_build};
@@ -57,7 +57,7 @@ fn signed(body: &str, now: i64) -> Result<Vec<IssueId>, Refused> {
 #[test]
 fn rule_12_8_linears_signature_is_the_hmac_of_the_body_as_it_was_sent() {
     let body = format!(
-        r#"{{"action":"update","type":"Issue","data":{{"id":"{ID}"}},"webhookTimestamp":{NOW}}}"#
+        r#"{{"action":"update","type":"FakeIssue","data":{{"id":"{ID}"}},"webhookTimestamp":{NOW}}}"#
     );
     // Made with another program.
     let known = "38885797ef364654ea31026c1aafbe2959c5c64c53d782fa0e8e0985dcbb56be";
@@ -73,7 +73,7 @@ fn rule_12_8_linears_signature_is_the_hmac_of_the_body_as_it_was_sent() {
 
 #[test]
 fn rule_12_8_a_forged_or_altered_delivery_is_refused() {
-    let body = about("Issue", &json!({ "id": ID }), NOW);
+    let body = about("FakeIssue", &json!({ "id": ID }), NOW);
     let right = sign(body.as_bytes(), SECRET);
     let other = sign(body.as_bytes(), "lin_wh_another_secret_of_somebody");
     let plain = right.as_bytes();
@@ -109,7 +109,7 @@ fn rule_12_8_a_forged_or_altered_delivery_is_refused() {
 
 #[test]
 fn rule_12_8_every_bit_of_the_signature_counts() {
-    let body = about("Issue", &json!({ "id": ID }), NOW);
+    let body = about("FakeIssue", &json!({ "id": ID }), NOW);
     let right = sign(body.as_bytes(), SECRET);
     for place in 0..right.len() {
         let mut wrong = right.clone().into_bytes();
@@ -130,12 +130,12 @@ fn rule_12_8_a_delivery_is_good_for_a_minute() {
         (i64::MAX - NOW, false),
         (i64::MIN + 1, false),
     ] {
-        let body = about("Issue", &json!({ "id": ID }), NOW.saturating_add(ahead));
+        let body = about("FakeIssue", &json!({ "id": ID }), NOW.saturating_add(ahead));
         let expected = if is_good { Ok(vec![IssueId::from(ID)]) } else { Err(Refused::Time) };
         assert_eq!(signed(&body, NOW), expected, "{ahead}");
     }
     // The time is signed too: a header says nothing.
-    let body = about("Issue", &json!({ "id": ID }), NOW - 600_000);
+    let body = about("FakeIssue", &json!({ "id": ID }), NOW - 600_000);
     let (signature, time) = (sign(body.as_bytes(), SECRET), NOW.to_string());
     let headers: [(&str, &[u8]); 2] =
         [("linear-signature", signature.as_bytes()), ("linear-timestamp", time.as_bytes())];
@@ -164,20 +164,20 @@ fn rule_12_8_a_signed_body_that_makes_no_sense_is_refused() {
         "null".to_owned(),
         "[]".to_owned(),
         "{}".to_owned(),
-        "{\"type\":\"Issue\"".to_owned(),
+        "{\"type\":\"FakeIssue\"".to_owned(),
         "\u{0}".to_owned(),
         deep,
-        json!({ "type": "Issue", "data": { "id": ID } }).to_string(),
-        json!({ "type": "Issue", "data": { "id": ID }, "webhookTimestamp": "now" }).to_string(),
-        json!({ "type": "Issue", "data": { "id": ID }, "webhookTimestamp": 1e300 }).to_string(),
+        json!({ "type": "FakeIssue", "data": { "id": ID } }).to_string(),
+        json!({ "type": "FakeIssue", "data": { "id": ID }, "webhookTimestamp": "now" }).to_string(),
+        json!({ "type": "FakeIssue", "data": { "id": ID }, "webhookTimestamp": 1e300 }).to_string(),
         json!({ "type": 7, "webhookTimestamp": NOW }).to_string(),
-        about("Issue", &json!(null), NOW),
-        about("Issue", &json!({}), NOW),
-        about("Issue", &json!({ "id": 7 }), NOW),
-        about("Issue", &json!({ "id": "" }), NOW),
-        about("Issue", &json!({ "id": long }), NOW),
-        about("Issue", &json!({ "id": "a\"b" }), NOW),
-        about("Issue", &json!({ "id": "\u{1b}[2J" }), NOW),
+        about("FakeIssue", &json!(null), NOW),
+        about("FakeIssue", &json!({}), NOW),
+        about("FakeIssue", &json!({ "id": 7 }), NOW),
+        about("FakeIssue", &json!({ "id": "" }), NOW),
+        about("FakeIssue", &json!({ "id": long }), NOW),
+        about("FakeIssue", &json!({ "id": "a\"b" }), NOW),
+        about("FakeIssue", &json!({ "id": "\u{1b}[2J" }), NOW),
     ] {
         assert_eq!(signed(&body, NOW), Err(Refused::Content), "{body:.80}");
     }
@@ -198,7 +198,7 @@ proptest! {
     #[test]
     fn rule_12_8_whatever_linear_signs_is_answered(
         body in "[\\[{](\"[a-zA-Z]{0,8}\":)?.{0,200}",
-        kind in "Issue|IssueRelation|Comment|.{0,10}",
+        kind in "FakeIssue|IssueRelation|Comment|.{0,10}",
         data in ".{0,40}",
         now in any::<i64>(),
     ) {
@@ -239,7 +239,7 @@ fn rule_2_9_the_signing_secret_is_in_nothing_that_prints() {
     let settings = settings(&json!({ "webhook_secret": "$HOOK" }));
     let factory = factory(&Fake::new());
     let built = try_build(&factory, &settings, &[("HOOK", SECRET)]).unwrap();
-    let body = about("Issue", &json!({ "id": ID }), NOW);
+    let body = about("FakeIssue", &json!({ "id": ID }), NOW);
     let refused = receive(body.as_bytes(), &[("linear-signature", b"wrong")], NOW).unwrap_err();
     let delivery = Delivery::new(&[("linear-signature", b"wrong")], body.as_bytes());
     let printed = format!(
@@ -257,7 +257,7 @@ fn rule_2_9_the_signing_secret_is_in_nothing_that_prints() {
 // A whole service.
 
 async fn live(fake: &Fake, agents: u32) -> Live {
-    let agent = ScriptedAgent::new(Script::new().hang()).without_entries();
+    let agent = ScriptedAgent::new(AgentScript::new().hang()).without_entries();
     Live::start_by(fake, agents, agent, &json!({ "webhook_secret": SECRET })).await
 }
 
@@ -267,7 +267,7 @@ fn real_now() -> i64 {
 }
 
 fn delivery(id: &str) -> (String, String) {
-    let body = about("Issue", &json!({ "id": id }), real_now());
+    let body = about("FakeIssue", &json!({ "id": id }), real_now());
     let signature = sign(body.as_bytes(), SECRET);
     (body, signature)
 }
@@ -284,7 +284,7 @@ async fn rule_12_8_a_delivery_starts_an_issue_for_two_requests_and_no_poll() {
     let live = live(&fake, 10).await;
     seconds(5).await;
     since(&fake);
-    fake.put([Issue::new(1)]);
+    fake.put([FakeIssue::new(1)]);
     assert_eq!(deliver(&live.handle, "id-1"), Ok(Received { is_duplicate: false }));
     live.until("it runs", |s| s.running.len() == 1).await;
     // The look because of the delivery, and the one before the start.
@@ -295,7 +295,7 @@ async fn rule_12_8_a_delivery_starts_an_issue_for_two_requests_and_no_poll() {
 #[tokio::test(start_paused = true)]
 async fn rule_12_8_a_delivery_stops_an_agent_for_one_request() {
     let fake = Fake::new();
-    fake.put([Issue::new(1), Issue::new(2)]);
+    fake.put([FakeIssue::new(1), FakeIssue::new(2)]);
     let live = live(&fake, 10).await;
     live.until("both run", |s| s.running.len() == 2).await;
     seconds(5).await;
@@ -343,7 +343,7 @@ async fn rule_12_8_a_healthy_day_is_a_quarter_of_the_polls_and_a_lost_delivery_i
     seconds(1_200).await;
     assert_eq!(since(&fake), [(true, 0); 10], "every two minutes instead of every half");
     // This one nobody tells.
-    fake.put([Issue::new(1)]);
+    fake.put([FakeIssue::new(1)]);
     live.until("a poll finds it", |s| s.running.len() == 1).await;
     live.until("and nobody relies on deliveries", |s| {
         s.polling.webhook.as_ref().is_some_and(|webhook| !webhook.healthy && webhook.missed == 1)
@@ -368,7 +368,7 @@ async fn rule_12_8_another_secret_is_in_force_after_an_edit() {
         std::fs::write(&path, text).unwrap();
     };
     write("lin_wh_another_secret");
-    let agent = ScriptedAgent::new(Script::new()).without_entries();
+    let agent = ScriptedAgent::new(AgentScript::new()).without_entries();
     let service = Service::builder()
         .workflow(&path)
         .tracker(factory(&Fake::new()))
@@ -403,7 +403,7 @@ async fn rule_12_8_linears_delivery_comes_in_over_http() {
     let server = Server::bind(&Config::default()).await.unwrap();
     let address = server.address();
     let serving = tokio::spawn(server.serve(live.handle.clone()));
-    fake.put([Issue::new(1)]);
+    fake.put([FakeIssue::new(1)]);
     let (body, signature) = delivery("id-1");
     let post = |signature: String| {
         let body = body.clone();

@@ -6,13 +6,13 @@ use std::time::Duration;
 use serde_json::json;
 use symphony_core::tracker::{Tracker, TrackerErrorKind};
 use symphony_linear::LinearFactory;
-use symphony_linear_fake::{Fake, Fault, Issue, Server};
+use symphony_linear_fake::{Fake, FakeFault, FakeIssue, FakeServer};
 
 use crate::desk::{settings, try_build};
 use crate::polls::refresh;
 
-async fn over_http(fake: &Fake, time: Duration) -> (Server, Arc<dyn Tracker>) {
-    let server = Server::start(fake.clone()).await.unwrap();
+async fn over_http(fake: &Fake, time: Duration) -> (FakeServer, Arc<dyn Tracker>) {
+    let server = FakeServer::start(fake.clone()).await.unwrap();
     let mut settings = settings(&json!({ "endpoint": server.endpoint() }));
     settings.tracker.timeout = time;
     let tracker = try_build(&LinearFactory::new(), &settings, &[]).unwrap().tracker;
@@ -24,7 +24,7 @@ const LONG: Duration = Duration::from_secs(30);
 #[tokio::test]
 async fn rule_11_3_requests_share_a_connection() {
     let fake = Fake::new();
-    fake.put([Issue::new(1)]);
+    fake.put([FakeIssue::new(1)]);
     let (_server, tracker) = over_http(&fake, LONG).await;
     for _ in 0..10 {
         assert!(tracker.poll(&refresh(&["id-1"])).await.by_id.is_ok());
@@ -35,11 +35,11 @@ async fn rule_11_3_requests_share_a_connection() {
 #[tokio::test]
 async fn rule_11_3_the_key_does_not_follow_a_redirect() {
     let (fake, elsewhere) = (Fake::new(), Fake::new());
-    let thief = Server::start(elsewhere.clone()).await.unwrap();
+    let thief = FakeServer::start(elsewhere.clone()).await.unwrap();
     let (_server, tracker) = over_http(&fake, LONG).await;
     for status in [301, 302, 307, 308] {
         let headers = vec![("location".to_owned(), thief.endpoint())];
-        fake.fail(Some(Fault::Answer { status, headers, body: Vec::new() }));
+        fake.fail(Some(FakeFault::Answer { status, headers, body: Vec::new() }));
         let error = tracker.poll(&refresh(&["id-1"])).await.by_id.unwrap_err();
         assert_eq!(error.kind, TrackerErrorKind::Status);
         let message = format!(
@@ -54,7 +54,7 @@ async fn rule_11_3_the_key_does_not_follow_a_redirect() {
 #[tokio::test]
 async fn rule_11_2_a_server_that_hangs_is_given_up() {
     let fake = Fake::new();
-    fake.fail(Some(Fault::Hang));
+    fake.fail(Some(FakeFault::Hang));
     let (_server, tracker) = over_http(&fake, Duration::from_millis(1500)).await;
     let error = tracker.poll(&refresh(&["id-1"])).await.by_id.unwrap_err();
     assert_eq!(error.kind, TrackerErrorKind::Request);
@@ -65,9 +65,9 @@ async fn rule_11_2_a_server_that_hangs_is_given_up() {
 async fn rule_11_2_what_goes_wrong_on_the_way_is_a_request_error_without_the_key() {
     let fake = Fake::new();
     let (server, tracker) = over_http(&fake, LONG).await;
-    fake.fail(Some(Fault::Close));
+    fake.fail(Some(FakeFault::Close));
     let closed = tracker.poll(&refresh(&["id-1"])).await.by_id.unwrap_err();
-    fake.fail(Some(Fault::BreakOff));
+    fake.fail(Some(FakeFault::BreakOff));
     let broken = tracker.poll(&refresh(&["id-1"])).await.by_id.unwrap_err();
     assert!(broken.message.starts_with("Linear's answer broke off"), "{broken}");
     drop(server);
@@ -90,7 +90,7 @@ async fn rule_11_4_a_change_whose_connection_was_closed_may_have_been_made() {
     let (_server, tracker) = over_http(&fake, LONG).await;
     let tools = tracker.tools().unwrap();
     // It got there: what is lost is only the answer.
-    fake.fail(Some(Fault::Close));
+    fake.fail(Some(FakeFault::Close));
     let query = json!({ "query": "mutation { issueUpdate(id: \"id-1\", input: {}) { success } }" });
     let result = crate::tool::call(&*tools, symphony_linear::LINEAR_GRAPHQL, query).await;
     assert_eq!(fake.requests(), 1);
@@ -100,7 +100,7 @@ async fn rule_11_4_a_change_whose_connection_was_closed_may_have_been_made() {
 #[tokio::test]
 async fn rule_11_3_a_key_that_linear_does_not_know_is_refused() {
     let fake = Fake::new();
-    let server = Server::start(fake.clone()).await.unwrap();
+    let server = FakeServer::start(fake.clone()).await.unwrap();
     for key in ["lin_api_wrong", "lin_oauth_wrong"] {
         let settings = settings(&json!({ "endpoint": server.endpoint(), "api_key": key }));
         let tracker = try_build(&LinearFactory::new(), &settings, &[]).unwrap().tracker;
@@ -124,7 +124,7 @@ async fn rule_11_3_packed_answers_are_read() {
     let fake = Fake::new();
     let (_server, tracker) = over_http(&fake, LONG).await;
     let headers = vec![("content-encoding".to_owned(), "gzip".to_owned())];
-    fake.fail(Some(Fault::Answer { status: 200, headers, body: PACKED.to_vec() }));
+    fake.fail(Some(FakeFault::Answer { status: 200, headers, body: PACKED.to_vec() }));
     let polled = tracker.poll(&refresh(&["id-1"])).await;
     assert!(polled.by_id.is_ok(), "{:?}", polled.by_id);
 }

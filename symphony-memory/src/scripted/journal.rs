@@ -11,7 +11,7 @@ use symphony_core::tracker::ToolResult;
 /// Everything that the sessions of one [`ScriptedAgent`](crate::ScriptedAgent) did, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
-    entries: Vec<Entry>,
+    entries: Vec<JournalEntry>,
     forgets: bool,
     live: BTreeMap<PathBuf, usize>,
     most_live: usize,
@@ -20,7 +20,7 @@ pub struct Journal {
 
 /// One thing that a session did.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct JournalEntry {
     /// Whose.
     pub issue: Identifier,
     /// Which session of that issue, counted from one.
@@ -78,14 +78,14 @@ pub enum Did {
 impl Journal {
     /// Every entry.
     #[must_use]
-    pub fn entries(&self) -> &[Entry] {
+    pub fn entries(&self) -> &[JournalEntry] {
         &self.entries
     }
 
     /// What the sessions of one issue did.
     #[must_use]
     pub fn of(&self, identifier: &str) -> Vec<Did> {
-        let of_issue = |entry: &&Entry| entry.issue.as_str() == identifier;
+        let of_issue = |entry: &&JournalEntry| entry.issue.as_str() == identifier;
         self.entries.iter().filter(of_issue).map(|entry| entry.did.clone()).collect()
     }
 
@@ -137,7 +137,7 @@ impl Journal {
         self.entries = Vec::new();
     }
 
-    pub(crate) fn note(&mut self, entry: Entry) {
+    pub(crate) fn note(&mut self, entry: JournalEntry) {
         if !self.forgets {
             self.entries.push(entry);
         }

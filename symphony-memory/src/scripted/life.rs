@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use symphony_core::Identifier;
 use symphony_core::agent::SessionRequest;
 
-use super::{Did, Entry, ScriptedAgent};
+use super::{Did, JournalEntry, ScriptedAgent};
 
 /// Writes down what one session does.
 #[derive(Clone)]
@@ -20,25 +20,25 @@ impl Scribe {
         self.agent.shared.journal.send_modify(|journal| journal.note(self.entry(did)));
     }
 
-    fn entry(&self, did: Did) -> Entry {
-        Entry { issue: self.issue.clone(), session: self.session, did }
+    fn entry(&self, did: Did) -> JournalEntry {
+        JournalEntry { issue: self.issue.clone(), session: self.session, did }
     }
 }
 
 /// An agent that lives in a workspace until it is ended or dropped.
-pub(super) struct Life {
+pub(super) struct ScriptedLife {
     pub(super) scribe: Scribe,
     workspace: PathBuf,
-    stage: Stage,
+    stage: LifeStage,
 }
 
-enum Stage {
+enum LifeStage {
     Opening,
     Open,
     Over,
 }
 
-impl Life {
+impl ScriptedLife {
     pub(super) fn begin(scribe: Scribe, request: &SessionRequest) -> Self {
         let workspace = request.workspace.clone();
         scribe.agent.shared.journal.send_modify(|journal| {
@@ -46,17 +46,17 @@ impl Life {
             let resume = request.resume.clone();
             journal.note(scribe.entry(Did::Begin { workspace: workspace.clone(), resume }));
         });
-        Self { scribe, workspace, stage: Stage::Opening }
+        Self { scribe, workspace, stage: LifeStage::Opening }
     }
 
     pub(super) fn opened(&mut self) {
-        self.stage = Stage::Open;
+        self.stage = LifeStage::Open;
         self.scribe.note(Did::Open);
     }
 
     /// The agent is gone.
     pub(super) fn end(&mut self, did: Did) {
-        self.stage = Stage::Over;
+        self.stage = LifeStage::Over;
         self.scribe.agent.shared.journal.send_modify(|journal| {
             journal.end(&self.workspace);
             journal.note(self.scribe.entry(did));
@@ -65,28 +65,28 @@ impl Life {
 
     /// The session is over, but the agent is not gone.
     pub(super) fn outlive(&mut self, did: Did) {
-        self.stage = Stage::Over;
+        self.stage = LifeStage::Over;
         self.scribe.note(did);
     }
 }
 
-impl Drop for Life {
+impl Drop for ScriptedLife {
     fn drop(&mut self) {
         match self.stage {
-            Stage::Opening => self.end(Did::DropOpening),
-            Stage::Open => self.end(Did::Abandon),
-            Stage::Over => {}
+            LifeStage::Opening => self.end(Did::DropOpening),
+            LifeStage::Open => self.end(Did::Abandon),
+            LifeStage::Over => {}
         }
     }
 }
 
 /// A turn that runs: dropped before it is over, it says so.
-pub(super) struct Running {
+pub(super) struct OpenTurn {
     scribe: Scribe,
     over: bool,
 }
 
-impl Running {
+impl OpenTurn {
     pub(super) const fn begin(scribe: Scribe) -> Self {
         Self { scribe, over: false }
     }
@@ -97,7 +97,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for OpenTurn {
     fn drop(&mut self) {
         if !self.over {
             self.scribe.note(Did::DropTurn);

@@ -17,10 +17,10 @@ use symphony_core::env::Env;
 use symphony_core::{Identifier, Issue, IssueId, Label, Settings};
 use tokio::sync::watch;
 
-pub use journal::{Did, Entry, Journal};
-pub use script::{Gate, Script, Scripts, Step};
+pub use journal::{Did, Journal, JournalEntry};
+pub use script::{AgentScript, Gate, ScriptStep, Scripts};
 
-use crate::clock::Clock;
+use crate::clock::BoardClock;
 use session::ScriptedSession;
 
 /// What `agent.kind` calls this agent.
@@ -34,10 +34,10 @@ pub const SCRIPTED: &str = "scripted";
 /// use symphony_core::agent::{AgentBackend, SessionRequest, Turn, TurnEnd, Updates};
 /// use symphony_core::run::RunId;
 /// use symphony_core::{Issue, Settings, StateSet};
-/// use symphony_memory::{Script, ScriptedAgent};
+/// use symphony_memory::{AgentScript, ScriptedAgent};
 ///
-/// let agent = ScriptedAgent::new(Script::new().say("all is well"))
-///     .for_issue("MT-2", Script::new().ask("red or blue?"));
+/// let agent = ScriptedAgent::new(AgentScript::new().say("all is well"))
+///     .for_issue("MT-2", AgentScript::new().ask("red or blue?"));
 ///
 /// let issue = Arc::new(Issue::new("2", "MT-2", "Paint the door", "Todo").unwrap());
 /// let states = StateSet::new(["Todo"]);
@@ -58,24 +58,24 @@ pub const SCRIPTED: &str = "scripted";
 /// ```
 #[derive(Clone)]
 pub struct ScriptedAgent {
-    shared: Arc<Shared>,
+    shared: Arc<ScriptedState>,
 }
 
-struct Shared {
+struct ScriptedState {
     cast: Mutex<Cast>,
     /// How many sessions each issue has had.
     sessions: Mutex<BTreeMap<IssueId, u32>>,
     /// What each conversation has used so far: one that is resumed goes on from there.
     used: Mutex<BTreeMap<ThreadId, Tokens>>,
     journal: watch::Sender<Journal>,
-    clock: Clock,
+    clock: BoardClock,
 }
 
 /// Who follows which script.
 struct Cast {
     by_identifier: BTreeMap<Identifier, Scripts>,
     by_label: Vec<(Label, Scripts)>,
-    otherwise: Arc<dyn Fn(&Opening<'_>) -> Script + Send + Sync>,
+    otherwise: Arc<dyn Fn(&Opening<'_>) -> AgentScript + Send + Sync>,
 }
 
 /// A session about to open.
@@ -99,22 +99,22 @@ impl ScriptedAgent {
 
     /// Everyone follows the script that this function gives, unless told otherwise.
     #[must_use]
-    pub fn choosing(choose: impl Fn(&Opening<'_>) -> Script + Send + Sync + 'static) -> Self {
-        Self::with_clock(Clock::system(), choose)
+    pub fn choosing(choose: impl Fn(&Opening<'_>) -> AgentScript + Send + Sync + 'static) -> Self {
+        Self::with_clock(BoardClock::system(), choose)
     }
 
     /// As [`choosing`](Self::choosing), with events that get their time from this clock.
     #[must_use]
     pub fn with_clock(
-        clock: Clock,
-        choose: impl Fn(&Opening<'_>) -> Script + Send + Sync + 'static,
+        clock: BoardClock,
+        choose: impl Fn(&Opening<'_>) -> AgentScript + Send + Sync + 'static,
     ) -> Self {
         let cast = Cast {
             by_identifier: BTreeMap::new(),
             by_label: Vec::new(),
             otherwise: Arc::new(choose),
         };
-        let shared = Shared {
+        let shared = ScriptedState {
             cast: Mutex::new(cast),
             sessions: Mutex::default(),
             used: Mutex::default(),
@@ -165,7 +165,7 @@ impl ScriptedAgent {
         let _ = self.shared.journal.subscribe().wait_for(condition).await;
     }
 
-    fn script(&self, opening: &Opening<'_>) -> Script {
+    fn script(&self, opening: &Opening<'_>) -> AgentScript {
         let choose = {
             let cast = lock(&self.shared.cast);
             let by_label = || {

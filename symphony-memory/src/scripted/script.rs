@@ -18,9 +18,9 @@ use crate::update_issue::UPDATE_ISSUE;
 ///
 /// ```
 /// use std::time::Duration;
-/// use symphony_memory::Script;
+/// use symphony_memory::AgentScript;
 ///
-/// let script = Script::new()
+/// let script = AgentScript::new()
 ///     .say("reading the issue")
 ///     .wait(Duration::from_millis(200))
 ///     .write("notes.md", "half of it\n")
@@ -30,16 +30,16 @@ use crate::update_issue::UPDATE_ISSUE;
 /// assert_eq!(script.turns().len(), 2);
 /// ```
 #[derive(Clone, Debug, Default)]
-pub struct Script {
-    opening: Vec<Step>,
-    turns: Vec<Vec<Step>>,
-    closing: Vec<Step>,
+pub struct AgentScript {
+    opening: Vec<ScriptStep>,
+    turns: Vec<Vec<ScriptStep>>,
+    closing: Vec<ScriptStep>,
 }
 
 /// One thing an agent does. All but [`Hang`](Self::Hang) and [`Stall`](Self::Stall) come to an
 /// end by themselves.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub enum ScriptStep {
     /// Says something: a `notification`.
     Say(String),
     /// Reports an event.
@@ -99,7 +99,7 @@ pub enum Step {
     Stall,
 }
 
-impl Script {
+impl AgentScript {
     /// An agent that completes its turn at once.
     #[must_use]
     pub fn new() -> Self {
@@ -115,21 +115,21 @@ impl Script {
 
     /// Does this as well before the session is open.
     #[must_use]
-    pub fn on_open(mut self, step: Step) -> Self {
+    pub fn on_open(mut self, step: ScriptStep) -> Self {
         self.opening.push(step);
         self
     }
 
     /// Does this as well before the session is closed. If that fails, the agent lives on.
     #[must_use]
-    pub fn on_close(mut self, step: Step) -> Self {
+    pub fn on_close(mut self, step: ScriptStep) -> Self {
         self.closing.push(step);
         self
     }
 
     /// Does this next.
     #[must_use]
-    pub fn then(mut self, step: Step) -> Self {
+    pub fn then(mut self, step: ScriptStep) -> Self {
         match self.turns.last_mut() {
             Some(turn) => turn.push(step),
             None => self.turns.push(vec![step]),
@@ -137,53 +137,53 @@ impl Script {
         self
     }
 
-    /// [`Step::Say`]
+    /// [`ScriptStep::Say`]
     #[must_use]
     pub fn say(self, line: impl Into<String>) -> Self {
-        self.then(Step::Say(line.into()))
+        self.then(ScriptStep::Say(line.into()))
     }
 
-    /// [`Step::Event`]
+    /// [`ScriptStep::Event`]
     #[must_use]
     pub fn event(self, name: &str, summary: &str) -> Self {
-        self.then(Step::Event { name: name.to_owned(), summary: summary.to_owned() })
+        self.then(ScriptStep::Event { name: name.to_owned(), summary: summary.to_owned() })
     }
 
-    /// [`Step::Wait`]
+    /// [`ScriptStep::Wait`]
     #[must_use]
     pub fn wait(self, span: Duration) -> Self {
-        self.then(Step::Wait(span))
+        self.then(ScriptStep::Wait(span))
     }
 
-    /// [`Step::WaitFor`]
+    /// [`ScriptStep::WaitFor`]
     #[must_use]
     pub fn wait_for(self, gate: &Gate) -> Self {
-        self.then(Step::WaitFor(gate.clone()))
+        self.then(ScriptStep::WaitFor(gate.clone()))
     }
 
-    /// [`Step::Spend`], with the sum of both as the total.
+    /// [`ScriptStep::Spend`], with the sum of both as the total.
     #[must_use]
     pub fn spend(self, input: u64, output: u64) -> Self {
         let total = input.saturating_add(output);
-        self.then(Step::Spend(Tokens { input, output, total, ..Tokens::default() }))
+        self.then(ScriptStep::Spend(Tokens { input, output, total, ..Tokens::default() }))
     }
 
-    /// [`Step::Write`]
+    /// [`ScriptStep::Write`]
     #[must_use]
     pub fn write(self, path: impl Into<PathBuf>, text: impl Into<String>) -> Self {
-        self.then(Step::Write { path: path.into(), text: text.into() })
+        self.then(ScriptStep::Write { path: path.into(), text: text.into() })
     }
 
-    /// [`Step::Append`]
+    /// [`ScriptStep::Append`]
     #[must_use]
     pub fn append(self, path: impl Into<PathBuf>, text: impl Into<String>) -> Self {
-        self.then(Step::Append { path: path.into(), text: text.into() })
+        self.then(ScriptStep::Append { path: path.into(), text: text.into() })
     }
 
-    /// [`Step::Call`]
+    /// [`ScriptStep::Call`]
     #[must_use]
     pub fn call(self, tool: &str, arguments: Value) -> Self {
-        self.then(Step::Call { tool: tool.to_owned(), arguments })
+        self.then(ScriptStep::Call { tool: tool.to_owned(), arguments })
     }
 
     /// Moves its issue with the tool `update_issue`.
@@ -192,52 +192,52 @@ impl Script {
         self.call(UPDATE_ISSUE, json!({ "state": state }))
     }
 
-    /// [`Step::Ask`]
+    /// [`ScriptStep::Ask`]
     #[must_use]
     pub fn ask(self, question: &str) -> Self {
-        self.then(Step::Ask(question.to_owned()))
+        self.then(ScriptStep::Ask(question.to_owned()))
     }
 
-    /// [`Step::Fail`]
+    /// [`ScriptStep::Fail`]
     #[must_use]
     pub fn fail(self, kind: AgentErrorKind, message: &str) -> Self {
-        self.then(Step::Fail { kind, message: message.to_owned(), retry_at: None })
+        self.then(ScriptStep::Fail { kind, message: message.to_owned(), retry_at: None })
     }
 
-    /// [`Step::Exit`]
+    /// [`ScriptStep::Exit`]
     #[must_use]
     pub fn exit(self, message: &str) -> Self {
-        self.then(Step::Exit(message.to_owned()))
+        self.then(ScriptStep::Exit(message.to_owned()))
     }
 
-    /// [`Step::Hang`]
+    /// [`ScriptStep::Hang`]
     #[must_use]
     pub fn hang(self) -> Self {
-        self.then(Step::Hang)
+        self.then(ScriptStep::Hang)
     }
 
-    /// [`Step::Stall`]
+    /// [`ScriptStep::Stall`]
     #[must_use]
     pub fn stall(self) -> Self {
-        self.then(Step::Stall)
+        self.then(ScriptStep::Stall)
     }
 
     /// The steps of each turn.
     #[must_use]
-    pub fn turns(&self) -> &[Vec<Step>] {
+    pub fn turns(&self) -> &[Vec<ScriptStep>] {
         &self.turns
     }
 
-    pub(crate) fn opening(&self) -> &[Step] {
+    pub(crate) fn opening(&self) -> &[ScriptStep] {
         &self.opening
     }
 
-    pub(crate) fn closing(&self) -> &[Step] {
+    pub(crate) fn closing(&self) -> &[ScriptStep] {
         &self.closing
     }
 
     /// The steps of a turn, counted from one.
-    pub(crate) fn turn(&self, number: u32) -> &[Step] {
+    pub(crate) fn turn(&self, number: u32) -> &[ScriptStep] {
         let index = usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1);
         self.turns.get(index).map_or(&[], Vec::as_slice)
     }
@@ -247,24 +247,24 @@ impl Script {
 ///
 /// After the last of several, the last one is followed again.
 #[derive(Clone, Debug, Default)]
-pub struct Scripts(Vec<Script>);
+pub struct Scripts(Vec<AgentScript>);
 
 impl Scripts {
     /// The script of a session, counted from one.
-    pub(crate) fn of_session(&self, session: u32) -> Script {
+    pub(crate) fn of_session(&self, session: u32) -> AgentScript {
         let index = usize::try_from(session).unwrap_or(usize::MAX).saturating_sub(1);
         self.0.get(index).or(self.0.last()).cloned().unwrap_or_default()
     }
 }
 
-impl From<Script> for Scripts {
-    fn from(script: Script) -> Self {
+impl From<AgentScript> for Scripts {
+    fn from(script: AgentScript) -> Self {
         Self(vec![script])
     }
 }
 
-impl<const N: usize> From<[Script; N]> for Scripts {
-    fn from(scripts: [Script; N]) -> Self {
+impl<const N: usize> From<[AgentScript; N]> for Scripts {
+    fn from(scripts: [AgentScript; N]) -> Self {
         Self(scripts.into())
     }
 }

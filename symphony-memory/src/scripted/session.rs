@@ -16,15 +16,15 @@ use symphony_core::agent::{
 use symphony_core::tracker::{ToolCall, ToolResult};
 use symphony_core::transcript::Direction;
 
-use super::life::{Life, Running, Scribe};
-use super::{Did, Script, ScriptedAgent, Step, lock};
+use super::life::{OpenTurn, Scribe, ScriptedLife};
+use super::{AgentScript, Did, ScriptStep, ScriptedAgent, lock};
 
 /// How often an agent that hangs shows that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
 pub(super) struct ScriptedSession {
-    life: Life,
-    script: Script,
+    life: ScriptedLife,
+    script: AgentScript,
     request: SessionRequest,
     thread: ThreadId,
     exited: Option<String>,
@@ -34,11 +34,11 @@ impl ScriptedSession {
     pub(super) async fn open(
         agent: ScriptedAgent,
         session: u32,
-        script: Script,
+        script: AgentScript,
         request: SessionRequest,
     ) -> Result<Self, AgentError> {
         let issue = request.issue.identifier.clone();
-        let life = Life::begin(Scribe { agent, issue, session }, &request);
+        let life = ScriptedLife::begin(Scribe { agent, issue, session }, &request);
         let fresh = || ThreadId::from(format!("{}-{session}", request.issue.identifier));
         let thread = request.resume.clone().unwrap_or_else(fresh);
         let mut session = Self { life, script, request, thread, exited: None };
@@ -56,41 +56,41 @@ impl ScriptedSession {
     }
 
     /// Does the steps in order, until one of them ends the turn.
-    async fn play(&mut self, steps: &[Step]) -> Result<Option<TurnEnd>, AgentError> {
+    async fn play(&mut self, steps: &[ScriptStep]) -> Result<Option<TurnEnd>, AgentError> {
         if let Some(message) = &self.exited {
             return Err(AgentError::new(AgentErrorKind::ProcessExit, message));
         }
         for step in steps {
             match step {
-                Step::Say(line) => self.event("notification", line),
-                Step::Event { name, summary } => self.event(name, summary),
-                Step::Alive => self.request.updates.send(AgentUpdate::Alive),
-                Step::Wait(span) => tokio::time::sleep(*span).await,
-                Step::WaitFor(gate) => gate.wait().await,
-                Step::Spend(tokens) => self.spend(*tokens),
-                Step::RateLimits(limits) => {
+                ScriptStep::Say(line) => self.event("notification", line),
+                ScriptStep::Event { name, summary } => self.event(name, summary),
+                ScriptStep::Alive => self.request.updates.send(AgentUpdate::Alive),
+                ScriptStep::Wait(span) => tokio::time::sleep(*span).await,
+                ScriptStep::WaitFor(gate) => gate.wait().await,
+                ScriptStep::Spend(tokens) => self.spend(*tokens),
+                ScriptStep::RateLimits(limits) => {
                     self.request.updates.send(AgentUpdate::RateLimits(Arc::new(limits.clone())));
                 }
-                Step::Write { path, text } => self.write(path, text, Placing::Replace)?,
-                Step::Append { path, text } => self.write(path, text, Placing::AtEnd)?,
-                Step::Call { tool, arguments } => self.call(tool, arguments).await,
-                Step::Ask(question) => {
+                ScriptStep::Write { path, text } => self.write(path, text, Placing::Replace)?,
+                ScriptStep::Append { path, text } => self.write(path, text, Placing::AtEnd)?,
+                ScriptStep::Call { tool, arguments } => self.call(tool, arguments).await,
+                ScriptStep::Ask(question) => {
                     return Ok(Some(TurnEnd::InputRequired { question: question.clone() }));
                 }
-                Step::Fail { kind, message, retry_at } => {
+                ScriptStep::Fail { kind, message, retry_at } => {
                     let mut error = AgentError::new(*kind, message);
                     error.retry_at = *retry_at;
                     return Err(error);
                 }
-                Step::Exit(message) => {
+                ScriptStep::Exit(message) => {
                     self.exited = Some(message.clone());
                     return Err(AgentError::new(AgentErrorKind::ProcessExit, message));
                 }
-                Step::Hang => loop {
+                ScriptStep::Hang => loop {
                     self.request.updates.send(AgentUpdate::Alive);
                     tokio::time::sleep(HEARTBEAT).await;
                 },
-                Step::Stall => std::future::pending().await,
+                ScriptStep::Stall => std::future::pending().await,
             }
         }
         Ok(None)
@@ -185,7 +185,7 @@ impl ScriptedSession {
 impl AgentSession for ScriptedSession {
     async fn run_turn(&mut self, turn: Turn) -> Result<TurnEnd, AgentError> {
         self.begin_turn(&turn);
-        let running = Running::begin(self.life.scribe.clone());
+        let running = OpenTurn::begin(self.life.scribe.clone());
         let steps = self.script.turn(turn.number).to_vec();
         let outcome = self.play(&steps).await.map(|end| end.unwrap_or(TurnEnd::Completed));
         self.end_turn(&outcome);

@@ -2,7 +2,7 @@
 
 use symphony_core::tracker::{ById, Tracker, TrackerExt, Unreadable};
 use symphony_core::{Blocker, Issue, Label, StateKind, StateSet};
-use symphony_memory::{Board, MemoryTracker};
+use symphony_memory::{MemoryBoard, MemoryTracker};
 
 use super::{at, board, clock, identifiers, ids, issue};
 
@@ -152,7 +152,7 @@ async fn two_ids_may_claim_one_identifier() {
 async fn rule_11_5_a_change_wakes_those_who_wait_for_it() {
     let board = board();
     board.add(issue(1, "Todo"));
-    let all_done = |board: &Board| board.issues().all(|issue| issue.state == "done".into());
+    let all_done = |board: &MemoryBoard| board.issues().all(|issue| issue.state == "done".into());
     let mut waiting = tokio::spawn({
         let board = board.clone();
         async move { board.wait_until(all_done).await }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use symphony_core::StateSet;
 use symphony_core::tracker::{Tracker, TrackerErrorKind, TrackerExt};
-use symphony_memory::{Fault, Requests};
+use symphony_memory::{MemoryFault, Requests};
 use tokio::time::{Instant, timeout};
 
 use super::reads::poll;
@@ -13,8 +13,8 @@ use super::{at, board, identifiers, ids, issue};
 #[tokio::test]
 async fn rule_11_2_a_fault_has_its_category_and_time() {
     let board = board();
-    board.faults().next(Fault::fail(TrackerErrorKind::Status));
-    board.faults().next(Fault::rate_limited(Some(at(60_000))));
+    board.faults().next(MemoryFault::fail(TrackerErrorKind::Status));
+    board.faults().next(MemoryFault::rate_limited(Some(at(60_000))));
     let first = board.fetch_issues_by_ids(&ids(&["1"])).await.unwrap_err();
     assert_eq!((first.kind, first.retry_at), (TrackerErrorKind::Status, None));
     let second = board.fetch_issues_by_states(&StateSet::new(["Todo"])).await.unwrap_err();
@@ -26,7 +26,7 @@ async fn rule_11_2_a_fault_has_its_category_and_time() {
 #[tokio::test]
 async fn rule_11_2_a_fault_of_a_whole_poll_is_in_every_part_that_was_asked_for() {
     let board = board();
-    board.faults().always(Requests::Reads, Fault::fail(TrackerErrorKind::Request));
+    board.faults().always(Requests::Reads, MemoryFault::fail(TrackerErrorKind::Request));
     let polled = board.poll(&poll(Some(&["Todo"]), &["1"])).await;
     assert!(polled.candidates.unwrap().is_err());
     assert!(polled.by_id.is_err());
@@ -43,7 +43,7 @@ async fn rule_11_2_a_fault_of_a_whole_poll_is_in_every_part_that_was_asked_for()
 async fn rule_11_1_the_parts_of_a_poll_fail_apart() {
     let board = board();
     board.add(issue(1, "Todo"));
-    let fault = || Fault::fail(TrackerErrorKind::Pagination);
+    let fault = || MemoryFault::fail(TrackerErrorKind::Pagination);
     board.faults().next_of(Requests::Candidates, fault());
     board.faults().next_of(Requests::ById, fault());
     let polled = board.poll(&poll(Some(&["Todo"]), &["1"])).await;
@@ -58,7 +58,7 @@ async fn rule_11_1_the_parts_of_a_poll_fail_apart() {
 async fn a_read_that_hangs_is_answered_on_release_with_what_is_true_then() {
     let board = board();
     board.add(issue(1, "Todo"));
-    board.faults().next(Fault::Hang);
+    board.faults().next(MemoryFault::Hang);
     let reading = tokio::spawn({
         let board = board.clone();
         async move { board.fetch_issues_by_ids(&ids(&["1"])).await.unwrap() }
@@ -73,7 +73,7 @@ async fn a_read_that_hangs_is_answered_on_release_with_what_is_true_then() {
 #[tokio::test(start_paused = true)]
 async fn a_read_that_hangs_may_be_dropped() {
     let board = board();
-    board.faults().always(Requests::Reads, Fault::Hang);
+    board.faults().always(Requests::Reads, MemoryFault::Hang);
     let year = Duration::from_secs(365 * 24 * 3600);
     let reading = timeout(year, board.fetch_issues_by_ids(&ids(&["1"]))).await;
     assert!(reading.is_err());
@@ -85,7 +85,7 @@ async fn a_read_that_hangs_may_be_dropped() {
 #[tokio::test(start_paused = true)]
 async fn a_read_can_be_late() {
     let board = board();
-    board.faults().next(Fault::Delay(Duration::from_secs(20)));
+    board.faults().next(MemoryFault::Delay(Duration::from_secs(20)));
     let began = Instant::now();
     assert!(board.fetch_issues_by_ids(&ids(&["1"])).await.is_ok());
     // Virtual time: nothing but the delay moves it.

@@ -11,11 +11,11 @@ mod tool;
 
 use symphony_core::time::Wall;
 use symphony_core::{Issue, IssueId};
-use symphony_memory::{Clock, MemoryTracker};
+use symphony_memory::{BoardClock, MemoryTracker};
 
 /// A clock that stands still.
-fn clock() -> Clock {
-    Clock::new(|| at(0))
+fn clock() -> BoardClock {
+    BoardClock::new(|| at(0))
 }
 
 /// A moment, in milliseconds after one that never changes.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use symphony_core::tracker::{ToolCall, ToolResult, Tracker, TrackerErrorKind};
 use symphony_core::{Issue, Label};
-use symphony_memory::{Comment, Fault, MemoryTracker, Requests};
+use symphony_memory::{Comment, MemoryFault, MemoryTracker, Requests};
 
 use super::{at, board, issue};
 
@@ -145,7 +145,7 @@ async fn rule_10_7_an_issue_that_is_gone_or_unreadable_is_a_failure_result() {
 async fn rule_10_7_a_tracker_that_refuses_is_a_failure_result() {
     let board = board();
     board.add(issue(1, "Todo"));
-    board.faults().next_of(Requests::Tools, Fault::fail(TrackerErrorKind::RateLimited));
+    board.faults().next_of(Requests::Tools, MemoryFault::fail(TrackerErrorKind::RateLimited));
     let result = call(&board, issue(1, "Todo"), json!({ "state": "Done" })).await;
     assert_eq!((result.success, code(&result)), (false, "tracker_rate_limited".to_owned()));
     assert_eq!(board.issue("1").unwrap().state, "todo".into());

@@ -32,6 +32,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::io::Errno;
 use symphony_core::workspace::OpenFolder;
 use symphony_core::{WorkspaceKey, WorkspaceRecord};
+use symphony_host::is_exhaustion;
 
 pub use lock::LockHolder;
 pub(crate) use root::{OWN, Root};
@@ -129,6 +130,11 @@ impl DiskError {
     fn io(doing: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(Errno) -> Self {
         let path = path.into();
         move |source| Self::Io { doing, path, source }
+    }
+
+    /// Whether the machine has no room now: files or memory ran out.
+    pub(crate) fn is_exhaustion(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if is_exhaustion(source.raw_os_error()))
     }
 
     /// Whether a file of ours is not the trouble, but something else in its place.

@@ -15,7 +15,7 @@ use std::fs;
 use stage::{Stage, eventually, within, workflow};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use symphony_core::orchestrator::Happened;
-use symphony_memory::Script;
+use symphony_memory::AgentScript;
 use symphony_runtime::Ended;
 
 #[global_allocator]
@@ -44,7 +44,7 @@ const BROKEN: [&str; 5] = [
 #[tokio::test(start_paused = true)]
 async fn rule_2_6_many_edits_half_of_them_broken_while_agents_run() {
     let edits = std::env::var("SYMPHONY_EDITS").map_or(100, |text| text.parse().unwrap());
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     (0..10).for_each(|n| stage.issue(&format!("{n}"), &format!("MT-{n}")));
     let live = stage.start().await;
     within("ten agents", stage.agent.wait_until(|journal| journal.live() == 10)).await;

@@ -6,7 +6,8 @@ use symphony_core::Issue;
 use symphony_core::snapshot::{Reason, Verdict};
 use symphony_core::tracker::TrackerErrorKind;
 use symphony_memory::{
-    Fault, MemoryFactory, MemoryTracker, Requests, Script, ScriptedAgent, ScriptedFactory,
+    AgentScript, MemoryFactory, MemoryFault, MemoryTracker, Requests, ScriptedAgent,
+    ScriptedFactory,
 };
 use symphony_runtime::{Registry, Usable, inspect};
 
@@ -19,7 +20,7 @@ fn usable(folder: &tempfile::TempDir, board: &MemoryTracker) -> Usable {
     std::fs::write(&path, WORKFLOW).unwrap();
     let mut registry = Registry::default();
     registry.add_tracker(Arc::new(MemoryFactory::serving(board.clone())));
-    registry.add_agent(Arc::new(ScriptedFactory::new(ScriptedAgent::new(Script::new()))));
+    registry.add_agent(Arc::new(ScriptedFactory::new(ScriptedAgent::new(AgentScript::new()))));
     inspect(&path, &registry).usable.unwrap()
 }
 
@@ -74,7 +75,7 @@ async fn rule_5_5_a_dry_run_says_that_there_is_nothing_and_that_it_could_not_loo
     let dry_run = usable.dry_run().await.unwrap();
     assert_eq!(dry_run.explanation.verdict, Verdict::NoCandidates);
     assert!(dry_run.starts.is_empty());
-    board.faults().always(Requests::Reads, Fault::fail(TrackerErrorKind::Request));
+    board.faults().always(Requests::Reads, MemoryFault::fail(TrackerErrorKind::Request));
     let verdict = usable.dry_run().await.unwrap_err();
     assert!(matches!(verdict, Verdict::PollFailed(_)), "{verdict:?}");
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use symphony_memory::{Did, Script, ScriptedAgent};
+use symphony_memory::{AgentScript, Did, ScriptedAgent};
 use symphony_runtime::Ended;
 
 use crate::stage::{Stage, within};
@@ -11,8 +11,10 @@ use crate::stage::{Stage, within};
 #[tokio::test(start_paused = true)]
 async fn rule_8_2_what_an_agent_does_after_it_moved_its_issue_is_not_lost() {
     // It works on for longer than two polls take.
-    let script =
-        Script::new().set_state("Done").wait(Duration::from_secs(45)).write("pushed", "it all");
+    let script = AgentScript::new()
+        .set_state("Done")
+        .wait(Duration::from_secs(45))
+        .write("pushed", "it all");
     let stage = Stage::new(script);
     stage.issue("1", "MT-1");
     let live = stage.start().await;
@@ -26,7 +28,7 @@ async fn rule_8_2_what_an_agent_does_after_it_moved_its_issue_is_not_lost() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_8_2_an_agent_that_does_not_end_its_turn_is_stopped_after_the_grace() {
-    let stage = Stage::new(Script::new().set_state("Done").hang());
+    let stage = Stage::new(AgentScript::new().set_state("Done").hang());
     stage.issue("1", "MT-1");
     stage.write("  finish_grace_ms: 5000");
     let live = stage.start().await;
@@ -37,9 +39,9 @@ async fn rule_8_2_an_agent_that_does_not_end_its_turn_is_stopped_after_the_grace
 
 #[tokio::test(start_paused = true)]
 async fn rule_10_6_a_retried_question_is_told_that_nobody_answered() {
-    let asks = Script::new().ask("Which door?");
-    let works = Script::new().set_state("Done");
-    let stage = Stage::new(Script::new()).with_agent(ScriptedAgent::new([asks, works]));
+    let asks = AgentScript::new().ask("Which door?");
+    let works = AgentScript::new().set_state("Done");
+    let stage = Stage::new(AgentScript::new()).with_agent(ScriptedAgent::new([asks, works]));
     stage.issue("1", "MT-1");
     let live = stage.start().await;
     live.until("blocked", |s| s.blocked.len() == 1).await;
@@ -61,7 +63,7 @@ async fn rule_10_6_a_retried_question_is_told_that_nobody_answered() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_4_7_what_an_operator_decided_survives_restart_and_kill() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     stage.issue("1", "MT-1");
     let live = stage.start().await;
     live.until("running", |s| s.running.len() == 1).await;

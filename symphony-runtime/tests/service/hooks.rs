@@ -8,7 +8,7 @@ use symphony_core::Issue;
 use symphony_core::agent::AgentErrorKind;
 use symphony_core::tracker::{Built, TrackerContext, TrackerError, TrackerFactory, TrackerProfile};
 use symphony_host::ProcessId;
-use symphony_memory::{MemoryFactory, Script};
+use symphony_memory::{AgentScript, MemoryFactory};
 use symphony_runtime::{Ended, Registry};
 
 use crate::stage::{Live, Stage, eventually, within};
@@ -33,9 +33,12 @@ fn diary(stage: &Stage) -> String {
 
 #[tokio::test]
 async fn rule_9_4_hooks_run_in_order_around_every_attempt() {
-    let scripts =
-        [Script::new().fail(AgentErrorKind::TurnFailed, "no"), Script::new().set_state("Done")];
-    let stage = Stage::new(Script::new()).with_agent(symphony_memory::ScriptedAgent::new(scripts));
+    let scripts = [
+        AgentScript::new().fail(AgentErrorKind::TurnFailed, "no"),
+        AgentScript::new().set_state("Done"),
+    ];
+    let stage =
+        Stage::new(AgentScript::new()).with_agent(symphony_memory::ScriptedAgent::new(scripts));
     stage.write(&(diary(&stage) + "polling:\n  interval_ms: 500"));
     stage.issue("1", "MT-1");
     let live = stage.start().await;
@@ -57,7 +60,7 @@ async fn rule_9_4_hooks_run_in_order_around_every_attempt() {
 
 #[tokio::test]
 async fn rule_9_4_a_failed_after_create_takes_the_folder_with_it_and_runs_again() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     let marker = stage.dir.path().join("marker");
     let script = format!("touch half; test -e {0} || {{ touch {0}; exit 7; }}", marker.display());
     stage.write(&format!("hooks:\n  after_create: '{script}'"));
@@ -76,7 +79,7 @@ async fn rule_9_4_a_failed_after_create_takes_the_folder_with_it_and_runs_again(
 
 #[tokio::test]
 async fn rule_9_4_a_failed_before_run_fails_the_attempt_and_after_run_still_runs() {
-    let stage = Stage::new(Script::new());
+    let stage = Stage::new(AgentScript::new());
     let ran = stage.dir.path().join("ran");
     stage.write(&format!("hooks:\n  before_run: exit 3\n  after_run: touch {}", ran.display()));
     stage.issue("1", "MT-1");
@@ -91,7 +94,7 @@ async fn rule_9_4_a_failed_before_run_fails_the_attempt_and_after_run_still_runs
 
 #[tokio::test]
 async fn rule_9_4_after_run_runs_after_a_stall_a_stop_and_a_failure_of_its_own() {
-    let stage = Stage::new(Script::new().stall());
+    let stage = Stage::new(AgentScript::new().stall());
     let ran = stage.dir.path().join("ran");
     let hooks = format!("hooks:\n  after_run: 'echo x >> {}; exit 1'", ran.display());
     stage.write(&(hooks + "\ncodex:\n  stall_timeout_ms: 300"));
@@ -110,7 +113,7 @@ async fn rule_9_4_after_run_runs_after_a_stall_a_stop_and_a_failure_of_its_own()
 
 #[tokio::test]
 async fn rule_14_2_after_run_runs_for_each_of_many_when_the_service_ends() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     let ran = stage.dir.path().join("ran");
     stage.write(&format!(
         "hooks:\n  after_run: 'echo $SYMPHONY_ISSUE_IDENTIFIER >> {}'",
@@ -147,7 +150,7 @@ impl TrackerFactory for WithSecrets {
 
 #[tokio::test]
 async fn rule_9_5_hooks_see_the_issue_as_data_and_no_secrets() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     let seen = stage.dir.path().join("seen");
     stage.write(&format!(
         "hooks:\n  env: [CARGO_PKG_VERSION]\n  before_run: 'env -0 > {}; pwd > {}'",
@@ -194,7 +197,7 @@ fn process(file: &Path) -> Option<ProcessId> {
 
 #[tokio::test]
 async fn rule_9_5_a_hook_that_takes_too_long_is_ended_with_its_whole_tree() {
-    let stage = Stage::new(Script::new());
+    let stage = Stage::new(AgentScript::new());
     let pid = stage.dir.path().join("pid");
     let script = format!("setsid sleep 600 & echo $! > {}; sleep 600", pid.display());
     stage.write(&format!("hooks:\n  timeout_ms: 1500\n  before_run: '{script}'"));
@@ -211,7 +214,7 @@ async fn rule_9_5_a_hook_that_takes_too_long_is_ended_with_its_whole_tree() {
 
 #[tokio::test]
 async fn rule_9_5_what_a_hook_leaves_in_the_background_lives_until_the_run_ends() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     let pid = stage.dir.path().join("pid");
     let (up, bye) = (stage.dir.path().join("up"), stage.dir.path().join("bye"));
     // A server that is asked to end says good-bye.
@@ -237,7 +240,7 @@ async fn rule_9_5_what_a_hook_leaves_in_the_background_lives_until_the_run_ends(
 
 #[tokio::test]
 async fn rule_9_5_a_hook_that_prints_without_end_is_bounded() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     stage.write("hooks:\n  before_run: 'yes | head -c 20000000; printf \"\\033[2Jend\"'");
     stage.issue("1", "MT-1");
     let live = stage.start().await;
@@ -247,7 +250,7 @@ async fn rule_9_5_a_hook_that_prints_without_end_is_bounded() {
 
 #[tokio::test]
 async fn rule_9_4_a_failed_before_remove_is_ignored() {
-    let stage = Stage::new(Script::new().set_state("Done"));
+    let stage = Stage::new(AgentScript::new().set_state("Done"));
     let seen = stage.dir.path().join("seen");
     stage.write(&format!("hooks:\n  before_remove: 'pwd > {}; exit 1'", seen.display()));
     stage.issue("1", "MT-1");
@@ -261,7 +264,7 @@ async fn rule_9_4_a_failed_before_remove_is_ignored() {
 #[tokio::test]
 async fn rule_2_7_run_hooks_are_frozen_and_before_remove_is_live() {
     let gate = symphony_memory::Gate::new();
-    let stage = Stage::new(Script::new().wait_for(&gate).set_state("Done"));
+    let stage = Stage::new(AgentScript::new().wait_for(&gate).set_state("Done"));
     let seen = stage.dir.path().join("seen");
     let hooks = |version: u32| {
         format!(
@@ -287,7 +290,7 @@ async fn rule_2_7_run_hooks_are_frozen_and_before_remove_is_live() {
 
 #[tokio::test]
 async fn rule_9_2_an_agent_is_not_launched_in_a_folder_that_was_replaced() {
-    let stage = Stage::new(Script::new().write("mine", "x"));
+    let stage = Stage::new(AgentScript::new().write("mine", "x"));
     let outside = stage.dir.path().join("precious");
     fs::create_dir(&outside).unwrap();
     stage.write(&format!(

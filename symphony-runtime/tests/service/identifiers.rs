@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use symphony_core::Issue;
-use symphony_memory::Script;
+use symphony_memory::AgentScript;
 use symphony_runtime::Ended;
 
 use crate::stage::{Stage, names, within};
 
 #[tokio::test(start_paused = true)]
 async fn rule_9_2_no_identifier_leads_out_of_the_root() {
-    let stage = Stage::new(Script::new().write("mine", "x").hang());
+    let stage = Stage::new(AgentScript::new().write("mine", "x").hang());
     let outside = stage.dir.path().join("precious");
     fs::create_dir(&outside).unwrap();
     fs::write(outside.join("file"), "gold").unwrap();
@@ -73,7 +73,7 @@ async fn rule_9_2_no_identifier_leads_out_of_the_root() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_6_2_two_issues_with_one_identifier_never_share_a_folder() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     stage.issue("1", "MT-1");
     stage.issue("2", "MT-1");
     let live = stage.start().await;
@@ -87,7 +87,7 @@ async fn rule_6_2_two_issues_with_one_identifier_never_share_a_folder() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_15_2_issue_text_is_data_in_the_prompt() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     let title = "{{ issue.id }} {% raw %} {{ 1 + 1 }}";
     stage.board.add(Issue::new("1", "MT-1", title, "Todo").unwrap());
     let live = stage.start().await;
@@ -102,7 +102,7 @@ async fn rule_15_2_issue_text_is_data_in_the_prompt() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_9_2_a_symlink_in_a_workspaces_place_fails_the_attempt() {
-    let stage = Stage::new(Script::new().write("mine", "x"));
+    let stage = Stage::new(AgentScript::new().write("mine", "x"));
     let outside = stage.dir.path().join("precious");
     fs::create_dir(&outside).unwrap();
     fs::create_dir(stage.root()).unwrap();

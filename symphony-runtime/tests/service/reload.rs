@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use symphony_core::orchestrator::Happened;
-use symphony_memory::{Did, Gate, Script};
+use symphony_memory::{AgentScript, Did, Gate};
 use symphony_runtime::Ended;
 
 use crate::stage::{Live, Stage, TestHost, eventually, names, within, workflow};
@@ -19,7 +19,7 @@ fn limit(slots: u32) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn rule_2_6_a_file_that_is_deleted_and_restored_is_no_new_one() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     let live = stage.start().await;
     let text = fs::read_to_string(stage.file()).unwrap();
     fs::remove_file(stage.file()).unwrap();
@@ -39,7 +39,7 @@ async fn rule_2_6_a_file_that_is_deleted_and_restored_is_no_new_one() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_2_6_what_stands_in_the_files_place_never_hangs_the_watch() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     let live = stage.start().await;
     let text = fs::read_to_string(stage.file()).unwrap();
     for replace in 0..4 {
@@ -74,7 +74,7 @@ async fn rule_2_6_what_stands_in_the_files_place_never_hangs_the_watch() {
 
 #[tokio::test]
 async fn rule_2_6_editors_that_replace_by_rename_and_links_are_followed() {
-    let stage = Stage::new(Script::new());
+    let stage = Stage::new(AgentScript::new());
     let (one, two) = (stage.dir.path().join("one"), stage.dir.path().join("two"));
     fs::create_dir(&one).unwrap();
     fs::create_dir(&two).unwrap();
@@ -105,7 +105,7 @@ async fn rule_2_6_editors_that_replace_by_rename_and_links_are_followed() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_2_6_a_handle_shows_the_settings_in_force() {
-    let stage = Stage::new(Script::new());
+    let stage = Stage::new(AgentScript::new());
     let live = stage.start().await;
     let mut changes = live.handle.settings_changes();
     assert_eq!(live.handle.settings().agent.max_concurrent_agents, 50);
@@ -120,7 +120,7 @@ async fn rule_2_6_a_handle_shows_the_settings_in_force() {
 #[tokio::test(start_paused = true)]
 async fn rule_2_7_a_run_keeps_its_prompt_and_its_turns() {
     let gate = Gate::new();
-    let stage = Stage::new(Script::new().wait_for(&gate));
+    let stage = Stage::new(AgentScript::new().wait_for(&gate));
     stage.write("  max_turns: 2");
     stage.issue("1", "MT-1");
     let live = stage.start().await;
@@ -150,13 +150,13 @@ async fn rule_2_7_a_run_keeps_its_prompt_and_its_turns() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_2_6_a_reload_to_another_root_takes_its_lock_first() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     stage.issue("1", "MT-1");
     let live = stage.start().await;
     within("an agent", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
 
     // Somebody else is there: the file is a problem until they have gone.
-    let other = Stage::new(Script::new());
+    let other = Stage::new(AgentScript::new());
     let there = Live::start(other.builder().workflow({
         other.write("");
         other.file()

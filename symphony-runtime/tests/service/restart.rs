@@ -17,14 +17,14 @@ use symphony_core::env::Env;
 use symphony_core::orchestrator::Happened;
 use symphony_core::snapshot::Snapshot;
 use symphony_host::{EarlierLife, ProcessId};
-use symphony_memory::Script;
+use symphony_memory::AgentScript;
 use symphony_runtime::{Ended, StartError};
 
 use crate::stage::{Live, Stage, TestHost, eventually, names, within, workflow};
 
 #[tokio::test(start_paused = true)]
 async fn rule_14_3_a_second_service_on_the_same_root_is_refused_and_told_who_holds_it() {
-    let stage = Stage::new(Script::new());
+    let stage = Stage::new(AgentScript::new());
     let live = stage.start().await;
     let error = stage.builder().build().await.unwrap_err();
     assert!(matches!(error, StartError::Workspaces(_)));
@@ -38,7 +38,7 @@ async fn rule_14_3_a_second_service_on_the_same_root_is_refused_and_told_who_hol
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rule_14_3_a_service_that_has_ended_lets_another_one_have_its_root() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     stage.issue("1", "MT-1");
     stage.write("");
     for round in 0..30 {
@@ -57,7 +57,7 @@ async fn rule_14_3_a_service_that_has_ended_lets_another_one_have_its_root() {
 #[tokio::test(start_paused = true)]
 async fn rule_14_3_a_forged_home_changes_no_other_folder() {
     use std::os::unix::fs::PermissionsExt as _;
-    let stage = Stage::new(Script::new());
+    let stage = Stage::new(AgentScript::new());
     assert_eq!(stage.start().await.shut_down().await, Ended::Drained);
     let victim = tempfile::tempdir().unwrap();
     fs::set_permissions(victim.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -71,7 +71,7 @@ async fn rule_14_3_a_forged_home_changes_no_other_folder() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_4_1_a_bad_file_is_a_startup_failure_with_every_problem() {
-    let stage = Stage::new(Script::new());
+    let stage = Stage::new(AgentScript::new());
     let error = stage.builder().build().await.unwrap_err().to_string();
     assert!(error.contains("cannot read"), "{error}");
     stage.write("  max_turns: 0\npolling:\n  interval_ms: -1");
@@ -85,7 +85,7 @@ async fn rule_4_1_a_bad_file_is_a_startup_failure_with_every_problem() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_4_2_the_workspaces_of_issues_finished_meanwhile_are_swept_by_their_records() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     ["1", "2"].iter().for_each(|n| stage.issue(n, &format!("MT-{n}")));
     let live = stage.start().await;
     within("two agents", stage.agent.wait_until(|journal| journal.live() == 2)).await;
@@ -107,7 +107,7 @@ async fn rule_4_2_the_workspaces_of_issues_finished_meanwhile_are_swept_by_their
 
 #[tokio::test(start_paused = true)]
 async fn rule_12_4_last_runs_survive_a_restart_so_that_a_restart_loop_is_no_storm() {
-    let stage = Stage::new(Script::new());
+    let stage = Stage::new(AgentScript::new());
     let live = stage.start().await;
     live.until("a poll", |s| s.candidates.read_at.is_some()).await;
     assert_eq!(live.shut_down().await, Ended::Drained);
@@ -123,7 +123,7 @@ async fn rule_12_4_last_runs_survive_a_restart_so_that_a_restart_loop_is_no_stor
 
 #[tokio::test(start_paused = true)]
 async fn rule_12_4_a_damaged_state_file_is_set_aside_and_no_run_id_is_used_again() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     stage.issue("1", "MT-1");
     let boot = async || {
         let live = stage.start().await;
@@ -210,7 +210,7 @@ impl AgentFactory for WithProcess {
 
 #[tokio::test(start_paused = true)]
 async fn rule_14_3_the_processes_of_an_earlier_life_are_ended_by_their_records() {
-    let stage = Stage::new(Script::new());
+    let stage = Stage::new(AgentScript::new());
     stage.write("");
     stage.issue("1", "MT-1");
     let agent = WithProcess::default();
@@ -244,7 +244,7 @@ fn service_name(root: &Path) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn rule_14_3_what_an_older_version_left_is_ended_by_its_older_name_once() {
-    let stage = Stage::new(Script::new());
+    let stage = Stage::new(AgentScript::new());
     stage.write("");
     let own = stage.root().join("~symphony");
     fs::create_dir_all(own.join("runs")).unwrap();
@@ -268,7 +268,7 @@ async fn rule_14_3_what_an_older_version_left_is_ended_by_its_older_name_once() 
 
 #[tokio::test(start_paused = true)]
 async fn rule_14_3_a_root_that_is_not_ours_any_more_shows_and_starts_nothing() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     let live = stage.start().await;
     let lock = stage.root().join("~symphony/lock");
     let work = async |number: &str| {
@@ -311,7 +311,7 @@ async fn rule_14_3_a_root_that_is_not_ours_any_more_shows_and_starts_nothing() {
 
 /// A service that was led to another root, then killed, and started there.
 async fn moved_and_killed(runs_before_the_move: bool) {
-    let stage = Stage::new(Script::new());
+    let stage = Stage::new(AgentScript::new());
     stage.write("");
     let agent = WithProcess::default();
     let live = Live::start(stage.builder().agent(agent.clone())).await;
@@ -366,7 +366,7 @@ async fn rule_14_3_a_run_from_after_a_change_of_root_is_found_by_the_next_life()
 
 #[tokio::test(start_paused = true)]
 async fn rule_14_3_what_was_left_under_another_root_is_ended_before_that_is_used() {
-    let (stage, other) = (Stage::new(Script::new()), Stage::new(Script::new()));
+    let (stage, other) = (Stage::new(AgentScript::new()), Stage::new(AgentScript::new()));
     other.write("");
     other.issue("1", "MT-1");
     let agent = WithProcess::default();

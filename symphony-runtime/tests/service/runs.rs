@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use symphony_core::{Settings, StateSet};
-use symphony_memory::{Did, MemoryFactory, Script, ScriptedFactory};
+use symphony_memory::{AgentScript, Did, MemoryFactory, ScriptedFactory};
 use symphony_runtime::{Ended, Service, Unavailable};
 
 use crate::stage::{Live, Stage, TestHost, names, within};
@@ -13,7 +13,7 @@ use crate::stage::{Live, Stage, TestHost, names, within};
 #[tokio::test(start_paused = true)]
 async fn rule_10_1_an_issue_is_worked_on_turn_by_turn_until_it_is_done() {
     let script =
-        Script::new().write("notes", "half").next_turn().write("done", "").set_state("Done");
+        AgentScript::new().write("notes", "half").next_turn().write("done", "").set_state("Done");
     let stage = Stage::new(script);
     stage.issue("1", "MT-1");
     let live = stage.start().await;
@@ -40,7 +40,7 @@ async fn rule_10_1_an_issue_is_worked_on_turn_by_turn_until_it_is_done() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_13_2_an_embedder_needs_ten_lines_and_its_handle_says_when_the_service_is_gone() {
-    let stage = Stage::new(Script::new().set_state("Done"));
+    let stage = Stage::new(AgentScript::new().set_state("Done"));
     stage.issue("1", "MT-1");
     let (active, terminal) = (StateSet::new(["Todo"]), StateSet::new(["Done"]));
     let mut settings = Settings::new("memory", active, terminal, stage.root());
@@ -70,7 +70,7 @@ async fn rule_13_2_an_embedder_needs_ten_lines_and_its_handle_says_when_the_serv
 
 #[tokio::test(start_paused = true)]
 async fn rule_4_7_operators_pause_resume_stop_retry_and_ask() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     let live = stage.start().await;
     live.handle.pause().unwrap();
     live.until("paused", |s| s.paused).await;
@@ -95,7 +95,7 @@ async fn rule_4_7_operators_pause_resume_stop_retry_and_ask() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_4_3_whoever_asks_why_does_not_take_the_schedulers_time() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     stage.issue("1", "MT-1");
     let live = stage.start().await;
     live.until("running", |s| s.running.len() == 1).await;
@@ -121,7 +121,7 @@ async fn rule_4_3_whoever_asks_why_does_not_take_the_schedulers_time() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_9_3_the_next_attempt_finds_every_file() {
-    let stage = Stage::new(Script::new().append("log", "x").exit("boom"));
+    let stage = Stage::new(AgentScript::new().append("log", "x").exit("boom"));
     stage.issue("1", "MT-1");
     let live = stage.start().await;
     within("three sessions", stage.agent.wait_until(|journal| journal.opened() == 3)).await;
@@ -133,7 +133,7 @@ async fn rule_9_3_the_next_attempt_finds_every_file() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_14_2_a_shutdown_closes_every_session_and_drains() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     (0..40).for_each(|n| stage.issue(&format!("{n}"), &format!("MT-{n}")));
     let live = stage.start().await;
     within("forty sessions", stage.agent.wait_until(|journal| journal.live() == 40)).await;
@@ -144,7 +144,7 @@ async fn rule_14_2_a_shutdown_closes_every_session_and_drains() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_14_2_a_session_that_does_not_close_is_killed_when_its_time_is_over() {
-    let stage = Stage::new(Script::new().hang().on_close(symphony_memory::Step::Stall));
+    let stage = Stage::new(AgentScript::new().hang().on_close(symphony_memory::ScriptStep::Stall));
     stage.issue("1", "MT-1");
     let live = stage.start().await;
     within("a session", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
@@ -154,7 +154,7 @@ async fn rule_14_2_a_session_that_does_not_close_is_killed_when_its_time_is_over
 
 #[tokio::test(start_paused = true)]
 async fn dropping_a_service_ends_its_agents() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     stage.issue("1", "MT-1");
     let live = stage.start().await;
     within("a session", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
@@ -167,7 +167,7 @@ async fn dropping_a_service_ends_its_agents() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_12_1_an_embedder_adds_a_job_of_its_own() {
-    let stage = Stage::new(Script::new());
+    let stage = Stage::new(AgentScript::new());
     stage.write("");
     let (sender, mut count) = tokio::sync::watch::channel(0);
     let builder = stage.builder().job("tidy", Duration::from_secs(60), move || {

@@ -11,9 +11,10 @@ use symphony_core::Issue;
 use symphony_core::orchestrator::{Happened, Notice};
 use symphony_core::snapshot::Snapshot;
 use symphony_host::{
-    Command, EarlierLife, Guarantees, Host, Local, Mark, Running, StartError, Survivor, SweepError,
+    EarlierLife, Guarantees, Host, HostCommand, LocalHost, Mark, RunningCommand, SpawnError,
+    Survivor, SweepError,
 };
-use symphony_memory::{MemoryFactory, MemoryTracker, Script, ScriptedAgent, ScriptedFactory};
+use symphony_memory::{AgentScript, MemoryFactory, MemoryTracker, ScriptedAgent, ScriptedFactory};
 use symphony_runtime::{Ended, Handle, NoticeItem, NoticeStream, Service, ServiceBuilder};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
@@ -24,26 +25,26 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(600);
 /// This machine, without a look at processes that are not a test's.
 #[derive(Debug, Default)]
 pub(crate) struct TestHost {
-    local: Option<Local>,
+    local: Option<LocalHost>,
     pub(crate) swept: Mutex<Vec<EarlierLife>>,
 }
 
 impl TestHost {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { local: Some(Local::without_helper()), swept: Mutex::default() })
+        Arc::new(Self { local: Some(LocalHost::without_helper()), swept: Mutex::default() })
     }
 }
 
 #[async_trait]
 impl Host for TestHost {
     fn guarantees(&self) -> Guarantees {
-        Local::without_helper().guarantees()
+        LocalHost::without_helper().guarantees()
     }
 
-    fn start(&self, command: &Command, mark: &Mark) -> Result<Running, StartError> {
+    fn start(&self, command: &HostCommand, mark: &Mark) -> Result<RunningCommand, SpawnError> {
         match &self.local {
             Some(local) => local.start(command, mark),
-            None => Err(StartError::Closed),
+            None => Err(SpawnError::Closed),
         }
     }
 
@@ -61,7 +62,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    pub(crate) fn new(script: Script) -> Self {
+    pub(crate) fn new(script: AgentScript) -> Self {
         let dir = tempfile::Builder::new().prefix("runtime-").tempdir().unwrap();
         Self { dir, board: MemoryTracker::new(), agent: ScriptedAgent::new(script) }
     }

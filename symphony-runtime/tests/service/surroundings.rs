@@ -4,14 +4,14 @@ use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use symphony_core::snapshot::Mode;
-use symphony_memory::Script;
+use symphony_memory::AgentScript;
 use symphony_runtime::Ended;
 
 use crate::stage::{Stage, within};
 
 #[tokio::test(start_paused = true)]
 async fn rule_12_2_a_touched_file_and_a_webhook_are_activity() {
-    let stage = Stage::new(Script::new());
+    let stage = Stage::new(AgentScript::new());
     let activity = "activity: {idle_after_ms: 5000, idle_ms: 20000}";
     stage.write(&format!("polling:\n  {activity}\n  activity_file: touched"));
     let live = stage.start().await;
@@ -31,7 +31,7 @@ const SLEEPY: &str = "polling:\n  activity: {idle_after_ms: 1000, idle_ms: 86400
 #[tokio::test(start_paused = true)]
 async fn rule_12_1_what_is_local_is_acted_on_at_once_also_when_polling_sleeps() {
     // It works for five minutes, and then its process ends.
-    let stage = Stage::new(Script::new().wait(Duration::from_secs(300)).exit("boom"));
+    let stage = Stage::new(AgentScript::new().wait(Duration::from_secs(300)).exit("boom"));
     stage.issue("1", "MT-1");
     stage.write(&format!("{SLEEPY}codex: {{stall_timeout_ms: 0}}"));
     let live = stage.start().await;
@@ -46,7 +46,7 @@ async fn rule_12_1_what_is_local_is_acted_on_at_once_also_when_polling_sleeps() 
 
 #[tokio::test(start_paused = true)]
 async fn rule_12_2_a_cancel_is_noticed_within_the_active_interval_also_in_quiet_hours() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     stage.issue("1", "MT-1");
     stage.write(&format!("{SLEEPY}codex: {{stall_timeout_ms: 0}}"));
     let live = stage.start().await;
@@ -62,7 +62,7 @@ async fn rule_12_2_a_cancel_is_noticed_within_the_active_interval_also_in_quiet_
 
 #[tokio::test(start_paused = true)]
 async fn rule_12_3_quiet_hours_are_told_when_they_begin_and_end() {
-    let stage = Stage::new(Script::new());
+    let stage = Stage::new(AgentScript::new());
     let minute = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 60 % 1440;
     let clock = |minute: u64| format!("{:02}:{:02}", minute / 60 % 24, minute % 60);
     let (from, to) = (clock(minute + 1380), clock(minute + 60));
@@ -76,7 +76,7 @@ async fn rule_12_3_quiet_hours_are_told_when_they_begin_and_end() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_13_2_a_flood_of_news_is_published_ten_times_a_second_at_most() {
-    let mut script = Script::new();
+    let mut script = AgentScript::new();
     for number in 0..500 {
         script = script.say(format!("line {number}")).wait(Duration::from_millis(10));
     }

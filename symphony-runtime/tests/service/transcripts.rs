@@ -1,13 +1,13 @@
 //! Contract 13.1: what is said in a run is kept, and an issue tells where.
 
-use symphony_memory::Script;
+use symphony_memory::AgentScript;
 use symphony_runtime::Ended;
 
 use crate::stage::{Live, Stage, eventually, within};
 
 #[tokio::test(start_paused = true)]
 async fn rule_13_3_an_issue_tells_where_what_was_said_in_its_runs_is_kept() {
-    let stage = Stage::new(Script::new().say("hello").set_state("Done"));
+    let stage = Stage::new(AgentScript::new().say("hello").set_state("Done"));
     stage.issue("1", "MT/1");
     stage.write("");
     let folder = stage.dir.path().join("runs");
@@ -29,7 +29,7 @@ async fn rule_13_3_an_issue_tells_where_what_was_said_in_its_runs_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_13_3_without_a_folder_nothing_is_kept() {
-    let stage = Stage::new(Script::new().set_state("Done"));
+    let stage = Stage::new(AgentScript::new().set_state("Done"));
     stage.issue("1", "MT-1");
     let live = stage.start().await;
     within("its end", stage.board.wait_until(|board| board.is_in("1", "Done"))).await;

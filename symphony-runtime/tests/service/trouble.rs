@@ -15,7 +15,7 @@ use symphony_core::tracker::{
     AgentTools, Built, Poll, Polled, Tracker, TrackerContext, TrackerError, TrackerFactory,
     TrackerProfile,
 };
-use symphony_memory::{Fault, Gate, MemoryFactory, Requests, Script, ScriptedAgent};
+use symphony_memory::{AgentScript, Gate, MemoryFactory, MemoryFault, Requests, ScriptedAgent};
 use symphony_runtime::{Ended, ServiceBuilder};
 
 use crate::stage::{Live, Stage, eventually, within};
@@ -23,15 +23,15 @@ use crate::stage::{Live, Stage, eventually, within};
 #[tokio::test(start_paused = true)]
 async fn rule_4_3_a_tracker_that_hangs_for_ever_delays_nothing_else() {
     let gate = Gate::new();
-    let agent = ScriptedAgent::new(Script::new().hang())
-        .for_issue("MT-1", Script::new().wait_for(&gate).exit("gone"))
-        .for_issue("MT-2", Script::new().stall());
-    let stage = Stage::new(Script::new()).with_agent(agent);
+    let agent = ScriptedAgent::new(AgentScript::new().hang())
+        .for_issue("MT-1", AgentScript::new().wait_for(&gate).exit("gone"))
+        .for_issue("MT-2", AgentScript::new().stall());
+    let stage = Stage::new(AgentScript::new()).with_agent(agent);
     stage.write("codex:\n  stall_timeout_ms: 60000");
     ["1", "2", "3"].iter().for_each(|n| stage.issue(n, &format!("MT-{n}")));
     let live = stage.start().await;
     within("three agents", stage.agent.wait_until(|journal| journal.opened() == 3)).await;
-    stage.board.faults().always(Requests::Reads, Fault::Hang);
+    stage.board.faults().always(Requests::Reads, MemoryFault::Hang);
     live.handle.poll_now().unwrap();
     within("a hanging read", stage.board.faults().until_hanging(1)).await;
 
@@ -115,7 +115,7 @@ fn moody(stage: &Stage, mood: &Arc<Mood>) -> ServiceBuilder {
 #[tokio::test(start_paused = true)]
 async fn a_tracker_that_panics_is_a_failed_read() {
     let mood = Arc::new(Mood::default());
-    let stage = Stage::new(Script::new().set_state("Done"));
+    let stage = Stage::new(AgentScript::new().set_state("Done"));
     stage.issue("1", "MT-1");
     mood.poll.store(true, Ordering::Relaxed);
     mood.ids.store(true, Ordering::Relaxed);
@@ -143,7 +143,7 @@ async fn a_tracker_that_panics_is_a_failed_read() {
 #[tokio::test(start_paused = true)]
 async fn rule_2_6_a_factory_that_panics_on_a_reload_is_a_problem_of_the_file() {
     let mood = Arc::new(Mood::default());
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     stage.issue("1", "MT-1");
     let live = Live::start(moody(&stage, &mood)).await;
     within("an agent", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
@@ -224,7 +224,7 @@ impl WorkspaceHooks for Jumpy {
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_panics_is_a_failed_run_and_is_closed() {
-    let stage = Stage::new(Script::new());
+    let stage = Stage::new(AgentScript::new());
     stage.write("");
     stage.issue("1", "MT-1");
     let (agent, hooks) = (Nervous::default(), Jumpy::default());
@@ -253,7 +253,7 @@ async fn an_agent_that_panics_is_a_failed_run_and_is_closed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_panics_is_a_failed_hook() {
-    let stage = Stage::new(Script::new().hang());
+    let stage = Stage::new(AgentScript::new().hang());
     stage.write("");
     stage.issue("1", "MT-1");
     let hooks = Jumpy::default();
@@ -282,7 +282,7 @@ impl WorkspaceHooks for Endless {
 
 #[tokio::test(start_paused = true)]
 async fn hooks_of_an_embedder_are_bounded_in_time_too() {
-    let stage = Stage::new(Script::new());
+    let stage = Stage::new(AgentScript::new());
     stage.write("");
     stage.issue("1", "MT-1");
     let live = Live::start(stage.builder().hooks(Endless)).await;
