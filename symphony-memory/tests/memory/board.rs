@@ -1,6 +1,6 @@
 //! The board through its Rust API.
 
-use symphony_core::tracker::{ById, Tracker, TrackerExt, Unreadable};
+use symphony_core::tracker::{ById, TrackerExt, Unreadable};
 use symphony_core::{Blocker, Issue, Label, StateKind, StateSet};
 use symphony_memory::{MemoryBoard, MemoryTracker};
 
