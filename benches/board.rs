@@ -199,7 +199,7 @@ fn configuration(slots: u32, paced: bool) -> Configuration {
     let long = Duration::from_secs(1 << 40);
     settings.polling.jobs.refresh = Some(long);
     settings.polling.jobs.sweep = long;
-    settings.codex.stall_timeout = Some(long);
+    settings.agent.common.stall_timeout = Some(long);
     settings.agent.max_retry_backoff = long;
     Configuration {
         settings: Arc::new(settings),

@@ -109,7 +109,7 @@ impl Server {
 fn request(command: &str, updates: Updates) -> SessionRequest {
     let (active, over) = (StateSet::new(["Todo"]), StateSet::new(["Done"]));
     let mut settings = Settings::new("memory", active, over, "/tmp".into());
-    settings.codex.command = command.to_owned();
+    settings.agent.common.command = Some(command.to_owned());
     let issue = Issue::new("1", "MT-1", "Fix the door", "Todo").unwrap();
     let run = RunId { boot: 1, number: 1 };
     SessionRequest::new(run, issue.into(), "/tmp".into(), settings.into(), updates)

@@ -7,11 +7,13 @@ use symphony_core::Settings;
 use symphony_core::agent::{AgentBackend, AgentError, AgentFactory, AgentSession, SessionRequest};
 use symphony_core::env::Env;
 use symphony_core::finding::Finding;
+use symphony_core::settings::AgentProfile;
 use symphony_host::{Host, LocalHost};
 
 use crate::examine::examine;
 use crate::process::Process;
 use crate::session::CodexSession;
+use crate::settings::{CodexSettings, PROFILE};
 
 /// Launches an app-server for every session.
 #[derive(Clone, Debug)]
@@ -30,6 +32,7 @@ impl CodexAgent {
 #[async_trait]
 impl AgentBackend for CodexAgent {
     async fn open(&self, request: SessionRequest) -> Result<Box<dyn AgentSession>, AgentError> {
+        CodexSettings::of(&request.settings)?; // before there is anything to end
         let (process, output, input) = Process::launch(&self.host, &request).await?;
         Ok(Box::new(CodexSession::open(output, input, Some(process), request).await?))
     }
@@ -73,7 +76,12 @@ impl AgentFactory for CodexFactory {
         CODEX
     }
 
-    fn build(&self, _: &Settings, _: &dyn Env) -> Result<Arc<dyn AgentBackend>, AgentError> {
+    fn profile(&self) -> &AgentProfile {
+        &PROFILE
+    }
+
+    fn build(&self, settings: &Settings, _: &dyn Env) -> Result<Arc<dyn AgentBackend>, AgentError> {
+        CodexSettings::of(settings)?;
         Ok(Arc::new(CodexAgent::new(Arc::clone(&self.host))))
     }
 }

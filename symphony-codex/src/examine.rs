@@ -56,20 +56,16 @@ async fn look(
     request.service = nobody_else().into();
     let (process, output, input) = Process::launch(host, &request).await?;
     let mut session = CodexSession::begin(output, input, Some(process), request)?;
-    let looked = session.look(settings, findings).await;
+    let looked = session.look(findings).await;
     session.end().await?;
     looked
 }
 
 impl CodexSession {
-    async fn look(
-        &mut self,
-        settings: &Settings,
-        findings: &mut Vec<Finding>,
-    ) -> Result<(), AgentError> {
+    async fn look(&mut self, findings: &mut Vec<Finding>) -> Result<(), AgentError> {
         let greeted = self.greet().await?;
         findings.push(version(&greeted));
-        let codex = &settings.codex;
+        let codex = self.codex.clone();
         let policies = [
             ("codex.approval_policy", "thread/resume", "approvalPolicy", &codex.approval_policy),
             ("codex.thread_sandbox", "thread/resume", "sandbox", &codex.thread_sandbox),

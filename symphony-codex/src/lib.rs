@@ -20,6 +20,7 @@ mod outbox;
 mod process;
 mod reader;
 mod session;
+mod settings;
 mod show;
 mod text;
 mod tools;
@@ -30,6 +31,7 @@ mod wire;
 pub use backend::{CODEX, CodexAgent, CodexFactory};
 pub use examine::login_shell;
 pub use session::CodexSession;
+pub use settings::PROFILE;
 
 #[cfg(doc)]
 use symphony_host::Host;

@@ -13,6 +13,7 @@ use symphony_host::{
 use tokio::io::AsyncReadExt as _;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::settings;
 use crate::text::one_line;
 
 /// How much of stderr is kept: its end says why.
@@ -75,7 +76,7 @@ impl Process {
         }
         let (kind, mut message) = match exit {
             Some(Exit::Code(127)) => (
-                AgentErrorKind::NotFound,
+                AgentErrorKind::CodexNotFound,
                 format!("`{command}` was not found; install Codex or set codex.command"),
             ),
             Some(exit) => (AgentErrorKind::ProcessExit, format!("`{command}` ended with {exit}")),
@@ -115,7 +116,8 @@ fn command(request: &SessionRequest) -> Result<HostCommand, AgentError> {
         })?),
         None => Folder::Path(request.workspace.clone()),
     };
-    let command = HostCommand::script(Shell::Bash, &request.settings.codex.command, folder);
+    let command =
+        HostCommand::script(Shell::Bash, settings::command(&request.settings.agent), folder);
     // The host also unsets them after the login profile has run.
     let hidden = request.hidden_env.iter();
     Ok(hidden.fold(command, |command, name| command.remove(name)).with_stdin())
@@ -167,7 +169,7 @@ fn not_started(error: SpawnError) -> AgentError {
     let kind = match &error {
         error if error.is_exhausted() => AgentErrorKind::MachineExhausted,
         SpawnError::Folder { .. } => AgentErrorKind::InvalidWorkspace,
-        error if error.is_not_found() => AgentErrorKind::NotFound,
+        error if error.is_not_found() => AgentErrorKind::CodexNotFound,
         _ => AgentErrorKind::ProcessExit,
     };
     AgentError::new(kind, "Codex could not be started").caused_by(error)

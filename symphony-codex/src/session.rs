@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use symphony_core::agent::{
     AgentError, AgentErrorKind, AgentSession, AgentUpdate, SessionRequest, Turn, TurnEnd,
 };
-use symphony_core::settings::Questions;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
@@ -16,6 +15,7 @@ use crate::connection::{CodexConnection, RpcReply};
 use crate::news::event;
 use crate::process::Process;
 use crate::reader::ReaderParts;
+use crate::settings::{self, CodexSettings};
 use crate::text::one_line;
 use crate::wire::{Id, ThreadOpened, TurnStarted};
 
@@ -34,6 +34,7 @@ pub struct CodexSession {
     connection: CodexConnection,
     process: Option<Process>,
     request: SessionRequest,
+    pub(crate) codex: CodexSettings,
     cwd: String,
     /// None before the handshake.
     thread: Option<Id>,
@@ -92,18 +93,19 @@ impl CodexSession {
             let message = format!("{} is no UTF-8", request.workspace.display());
             return Err(AgentError::new(AgentErrorKind::InvalidWorkspace, message));
         };
+        let codex = CodexSettings::of(&request.settings)?;
         let parts = ReaderParts {
             updates: request.updates.clone(),
             transcript: request.transcript.clone(),
             issue: request.issue.clone(),
             tools: request.tools.clone(),
-            approvals: request.settings.codex.approvals,
-            turn_timeout: request.settings.codex.turn_timeout,
+            approvals: request.settings.agent.common.approvals,
+            turn_timeout: request.settings.agent.common.turn_timeout,
             pid: process.as_ref().and_then(Process::pid),
         };
         let connection = CodexConnection::new(output, input, parts);
         connection.tell(AgentUpdate::Alive); // it runs, and is about to be greeted
-        Ok(Self { connection, process, request, cwd, thread: None })
+        Ok(Self { connection, process, request, codex, cwd, thread: None })
     }
 
     async fn handshake(&mut self) -> Result<(), AgentError> {
@@ -125,7 +127,7 @@ impl CodexSession {
 
     /// How long a request may take that makes Codex read files and start servers.
     pub(crate) fn patience(&self) -> Duration {
-        self.request.settings.codex.read_timeout.saturating_mul(OPENING_FACTOR)
+        self.request.settings.agent.common.read_timeout.saturating_mul(OPENING_FACTOR)
     }
 
     /// The conversation to go on with, else a new one. An old one that Codex does not have any more
@@ -167,15 +169,17 @@ impl CodexSession {
     /// Policies are sent with a resumed conversation too: it does not keep them. With goals, Codex
     /// would begin turns by itself, also those of a goal that an earlier process was given.
     fn thread_params(&self) -> Value {
-        let codex = &self.request.settings.codex;
         // Nothing about questions: until they can be answered, Codex's own default stays.
-        let Questions::Off = codex.questions;
-        json!({
+        let mut params = json!({
             "cwd": self.cwd,
-            "approvalPolicy": codex.approval_policy,
-            "sandbox": codex.thread_sandbox,
+            "approvalPolicy": self.codex.approval_policy,
+            "sandbox": self.codex.thread_sandbox,
             "config": {"features.goals": false},
-        })
+        });
+        if let Some(model) = &self.request.settings.agent.common.model {
+            params["model"] = json!(model);
+        }
+        params
     }
 
     /// A name is for people who look at Codex's own list: a server that refuses it is no failure.
@@ -183,7 +187,7 @@ impl CodexSession {
         let issue = &self.request.issue;
         let name = one_line(&format!("{}: {}", issue.identifier, issue.title), MAX_NAME_BYTES);
         let params = json!({"threadId": thread.as_str(), "name": name});
-        let limit = self.request.settings.codex.read_timeout;
+        let limit = self.request.settings.agent.common.read_timeout;
         match self.ask::<Value>("thread/name/set", params, limit).await {
             Err(error) if error.kind != AgentErrorKind::ResponseError => Err(error),
             _ => Ok(()),
@@ -191,15 +195,18 @@ impl CodexSession {
     }
 
     async fn turn(&mut self, turn: Turn) -> Result<TurnEnd, AgentError> {
-        let codex = &self.request.settings.codex;
-        let limit = codex.read_timeout;
-        let params = json!({
+        let common = &self.request.settings.agent.common;
+        let limit = common.read_timeout;
+        let mut params = json!({
             "threadId": self.thread.as_ref().map(Id::as_str),
             "input": [{"type": "text", "text": turn.prompt}],
             "cwd": self.cwd,
-            "approvalPolicy": codex.approval_policy,
+            "approvalPolicy": self.codex.approval_policy,
             "sandboxPolicy": self.sandbox_policy(),
         });
+        if let Some(effort) = &common.effort {
+            params["effort"] = json!(effort);
+        }
         let (reply, mut end) = self.connection.turn(params);
         let started = self.response::<TurnStarted>("turn/start", reply, limit).await;
         match end.try_recv() {
@@ -216,7 +223,7 @@ impl CodexSession {
     /// A turn goes by its own policy and not by the conversation's, so the default must not widen
     /// what that one forbids.
     pub(crate) fn sandbox_policy(&self) -> Value {
-        let codex = &self.request.settings.codex;
+        let codex = &self.codex;
         match &codex.turn_sandbox_policy {
             Some(policy) => policy.clone(),
             None if codex.thread_sandbox == "read-only" => json!({"type": "readOnly"}),
@@ -294,7 +301,9 @@ impl CodexSession {
 
     async fn exit_error(&mut self) -> AgentError {
         match &mut self.process {
-            Some(process) => process.exit_error(&self.request.settings.codex.command).await,
+            Some(process) => {
+                process.exit_error(settings::command(&self.request.settings.agent)).await
+            }
             None => AgentError::new(AgentErrorKind::ProcessExit, "Codex closed its output"),
         }
     }

@@ -79,7 +79,7 @@ impl AgentFixture for Codex {
             agent::Script::Ask => "asks",
             agent::Script::Hang => ":",
         };
-        settings.codex.command = format!("turn() {{ {turn}; }}\n{SERVER}");
+        settings.agent.common.command = Some(format!("turn() {{ {turn}; }}\n{SERVER}"));
         settings.agent.stop_grace = Duration::from_millis(100);
         settings.into()
     }

@@ -473,7 +473,7 @@ fn rule_10_5_no_end_is_lost_and_rule_10_6_every_request_is_answered_once() {
         let turns = Turns::of(&script);
         let wanted = turns.expected(script.last);
         in_virtual_time(async {
-            let mut world = World::new().with(|it| it.codex.approvals = script.approvals);
+            let mut world = World::new().with(|it| it.agent.common.approvals = script.approvals);
             world.request.tools = Some(Arc::new(Quick));
             let (mut session, mut server, _) = world.opened().await;
             let serve = async {

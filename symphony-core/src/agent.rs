@@ -17,7 +17,7 @@ use crate::failure::{Failure, FailureKind, chain};
 use crate::finding::Finding;
 use crate::issue::Issue;
 use crate::run::RunId;
-use crate::settings::Settings;
+use crate::settings::{AgentProfile, Settings};
 use crate::text::text_newtype;
 use crate::time::Wall;
 use crate::tracker::AgentTools;
@@ -323,6 +323,10 @@ pub struct AgentError {
 pub enum AgentErrorKind {
     /// The command does not exist.
     NotFound,
+    /// The command of the Codex backend does not exist: the public specification has a name for it.
+    CodexNotFound,
+    /// The settings cannot work.
+    InvalidConfig,
     /// The workspace cannot be worked in.
     InvalidWorkspace,
     /// A request got no answer in time.
@@ -356,7 +360,9 @@ impl AgentErrorKind {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::NotFound => "codex_not_found",
+            Self::NotFound => "agent_not_found",
+            Self::CodexNotFound => "codex_not_found",
+            Self::InvalidConfig => "invalid_agent_config",
             Self::InvalidWorkspace => "invalid_workspace_cwd",
             Self::ResponseTimeout => "response_timeout",
             Self::TurnTimeout => "turn_timeout",
@@ -418,6 +424,11 @@ impl AgentError {
 pub trait AgentFactory: fmt::Debug + Send + Sync {
     /// The name that `agent.kind` uses.
     fn kind(&self) -> &str;
+
+    /// What it reads from a workflow file besides `agent.*`.
+    fn profile(&self) -> &AgentProfile {
+        &AgentProfile::NONE
+    }
 
     /// Builds a backend for these settings.
     ///

@@ -203,7 +203,7 @@ impl Dice {
             settings.tracker.required_labels = vec![Label::new("go")];
         }
         if self.chance(20) {
-            settings.codex.stall_timeout = None;
+            settings.agent.common.stall_timeout = None;
         }
         settings.agent.kind = self.pick(&["codex", "other"]).to_string();
         Configuration {

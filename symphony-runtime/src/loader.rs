@@ -351,7 +351,7 @@ pub(crate) fn parse(
         context = context.factory(factory.as_ref());
     }
     for factory in registry.agents() {
-        context = context.agent(factory.kind());
+        context = context.agent(factory.kind(), factory.profile());
     }
     Workflow::parse(text, &context)
 }

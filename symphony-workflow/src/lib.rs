@@ -5,7 +5,7 @@ mod front_matter;
 pub mod prompt;
 mod settings;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use symphony_core::Settings;
 use symphony_core::env::Env;
 use symphony_core::problem::Problem;
+use symphony_core::settings::AgentProfile;
 use symphony_core::tracker::{TrackerFactory, TrackerProfile};
 
 use crate::prompt::Prompt;
@@ -23,6 +24,7 @@ pub use settings::json_schema;
 ///
 /// ```
 /// use std::collections::BTreeMap;
+/// use symphony_core::settings::AgentProfile;
 /// use symphony_core::tracker::TrackerProfile;
 /// use symphony_workflow::{Workflow, WorkflowContext};
 ///
@@ -30,7 +32,7 @@ pub use settings::json_schema;
 /// let profile = TrackerProfile::default();
 /// let cx = WorkflowContext::new(&env, "/code/project", "/tmp")
 ///     .tracker("memory", &profile)
-///     .agent("codex");
+///     .agent("codex", &AgentProfile::NONE);
 ///
 /// let text = "---\ntracker:\n  kind: memory\nagent:\n  max_turns: 3\n---\nFix {{ issue.title }}.\n";
 /// let workflow = Workflow::parse(text, &cx).unwrap();
@@ -108,7 +110,7 @@ pub struct WorkflowContext<'a> {
     /// The registered kinds of tracker.
     pub trackers: BTreeMap<&'a str, &'a TrackerProfile>,
     /// The registered kinds of agent.
-    pub agents: BTreeSet<&'a str>,
+    pub agents: BTreeMap<&'a str, &'a AgentProfile>,
 }
 
 impl<'a> WorkflowContext<'a> {
@@ -121,7 +123,7 @@ impl<'a> WorkflowContext<'a> {
             temp_dir: temp_dir.into(),
             folder: folder.into(),
             trackers: BTreeMap::new(),
-            agents: BTreeSet::new(),
+            agents: BTreeMap::new(),
         }
     }
 
@@ -147,8 +149,8 @@ impl<'a> WorkflowContext<'a> {
 
     /// With a kind of agent.
     #[must_use]
-    pub fn agent(mut self, kind: &'a str) -> Self {
-        self.agents.insert(kind);
+    pub fn agent(mut self, kind: &'a str, profile: &'a AgentProfile) -> Self {
+        self.agents.insert(kind, profile);
         self
     }
 }
@@ -161,7 +163,7 @@ impl fmt::Debug for WorkflowContext<'_> {
             .field("temp_dir", &self.temp_dir)
             .field("folder", &self.folder)
             .field("trackers", &self.trackers.keys())
-            .field("agents", &self.agents)
+            .field("agents", &self.agents.keys())
             .finish_non_exhaustive()
     }
 }

@@ -73,7 +73,7 @@ fn check(text: &str) -> TestCaseResult {
         .home("/home/ada")
         .tracker("memory", &profile)
         .tracker("linear", &profile)
-        .agent("codex");
+        .agent("codex", &symphony_codex::PROFILE);
     let problems = match Workflow::parse(text, &cx) {
         Ok(workflow) => {
             prop_assert!(workflow.warnings.iter().all(|problem| problem.kind.is_warning()));
@@ -271,7 +271,7 @@ fn paths() -> Vec<String> {
         }
     }
     let mut paths = Vec::new();
-    collect(&json_schema(), "", &mut paths);
+    collect(&json_schema([&symphony_codex::PROFILE]), "", &mut paths);
     paths
 }
 

@@ -14,8 +14,8 @@ async fn examine(change: impl FnOnce(&mut Settings)) -> Vec<Finding> {
     let home = tempfile::Builder::new().prefix("codex-").tempdir().unwrap();
     let (active, over) = (StateSet::new(["Todo"]), StateSet::new(["Done"]));
     let mut settings = Settings::new("memory", active, over, home.path().to_owned());
-    settings.codex.command =
-        format!("CODEX_HOME='{}' '{}' app-server", home.path().display(), codex().display());
+    settings.agent.common.command =
+        Some(format!("CODEX_HOME='{}' '{}' app-server", home.path().display(), codex().display()));
     change(&mut settings);
     let agent = CodexAgent::new(Arc::new(LocalHost::without_helper()));
     let mut findings = agent.examine(&Arc::new(settings), &Arc::from([])).await;
@@ -36,9 +36,9 @@ async fn rule_10_3_an_installed_codex_that_knows_the_policies_is_fine() {
 #[tokio::test]
 async fn rule_10_3_a_policy_that_codex_does_not_know_is_named_with_those_it_knows() {
     let findings = examine(|settings| {
-        settings.codex.approval_policy = json!("sometimes");
-        settings.codex.thread_sandbox = json!("workspaceWrite");
-        settings.codex.turn_sandbox_policy = Some(json!({"type": "nonsense"}));
+        settings.agent.section.set("approval_policy", json!("sometimes"));
+        settings.agent.section.set("thread_sandbox", json!("workspaceWrite"));
+        settings.agent.section.set("turn_sandbox_policy", json!({"type": "nonsense"}));
     })
     .await;
     let wrong: Vec<_> =
@@ -58,7 +58,8 @@ async fn rule_10_3_a_policy_that_codex_does_not_know_is_named_with_those_it_know
 #[tokio::test]
 async fn rule_10_10_a_command_that_is_not_there_or_no_codex_is_wrong() {
     for (command, said) in [("no-such-codex app-server", "was not found"), ("true", "ended with")] {
-        let findings = examine(|settings| settings.codex.command = command.to_owned()).await;
+        let findings =
+            examine(|settings| settings.agent.common.command = Some(command.to_owned())).await;
         let finding = findings.last().unwrap();
         assert_eq!((finding.verdict, finding.subject.as_str()), (Verdict::Wrong, "codex"));
         assert!(finding.text.contains(said), "{finding:?}");

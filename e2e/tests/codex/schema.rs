@@ -127,7 +127,7 @@ async fn rule_10_6_every_answer_is_as_codex_wants_it() {
         ("item/tool/call", "DynamicToolCallResponse"),
     ];
     for approvals in [Approvals::Accept, Approvals::Decline, Approvals::Block] {
-        let mut world = World::new().with(|settings| settings.codex.approvals = approvals);
+        let mut world = World::new().with(|settings| settings.agent.common.approvals = approvals);
         world.request.tools = Some(Arc::new(OneTool));
         let (_session, mut server, _) = world.opened().await;
         for (method, response) in requests {

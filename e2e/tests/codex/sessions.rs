@@ -60,8 +60,8 @@ impl Trial {
         model.furnish(&home);
         let (active, over) = (StateSet::new(["Todo"]), StateSet::new(["Done"]));
         let mut settings = Settings::new("memory", active, over, folder.path().to_owned());
-        settings.codex.command =
-            format!("CODEX_HOME='{}' '{}' app-server", home.display(), codex().display());
+        settings.agent.common.command =
+            Some(format!("CODEX_HOME='{}' '{}' app-server", home.display(), codex().display()));
         let issue = Issue::new("1", "MT-1", "Fix the door", "Todo").unwrap();
         let told = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&told);
@@ -210,8 +210,8 @@ async fn rule_10_6_approvals_reach_codex() {
         let command = Does::run("touch made");
         let mut trial = Trial::new([command, Does::Say("Done.")]).await;
         let mut settings = Settings::clone(&trial.request.settings);
-        settings.codex.approval_policy = json!("untrusted");
-        settings.codex.approvals = approvals;
+        settings.agent.section.set("approval_policy", json!("untrusted"));
+        settings.agent.common.approvals = approvals;
         trial.request.settings = settings.into();
         let mut session = trial.open().await;
         let end = turn(session.as_mut(), "Fix it").await;
@@ -222,8 +222,8 @@ async fn rule_10_6_approvals_reach_codex() {
     let command = Does::run("touch made");
     let mut trial = Trial::new([command, Does::Say("Done.")]).await;
     let mut settings = Settings::clone(&trial.request.settings);
-    settings.codex.approval_policy = json!("untrusted");
-    settings.codex.approvals = Approvals::Block;
+    settings.agent.section.set("approval_policy", json!("untrusted"));
+    settings.agent.common.approvals = Approvals::Block;
     trial.request.settings = settings.into();
     let mut session = trial.open().await;
     let end = turn(session.as_mut(), "Fix it").await;
@@ -237,7 +237,7 @@ async fn rule_10_6_approvals_reach_codex() {
 async fn rule_10_10_a_policy_that_codex_does_not_know_is_a_response_error() {
     let mut trial = Trial::new([]).await;
     let mut settings = Settings::clone(&trial.request.settings);
-    settings.codex.turn_sandbox_policy = Some(json!({"type": "nonsense"}));
+    settings.agent.section.set("turn_sandbox_policy", json!({"type": "nonsense"}));
     trial.request.settings = settings.into();
     let mut session = trial.open().await;
     let end = turn(session.as_mut(), "Fix it").await;

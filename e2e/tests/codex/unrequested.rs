@@ -127,10 +127,10 @@ async fn rule_10_3_a_resumed_conversation_with_a_goal_gets_no_turns_of_its_own()
 async fn rule_10_3_turns_that_codex_begins_all_the_same_are_interrupted_and_end_the_run() {
     let mut trial = Trial::with(with_a_goal().await);
     let mut settings = Settings::clone(&trial.request.settings);
-    let command = settings.codex.command;
+    let command = settings.agent.common.command.unwrap();
     // Between the session and Codex somebody takes the setting away.
     let away = r#"sed -u 's/"config":{"features.goals":false},//'"#;
-    settings.codex.command = format!("{away} | {command}");
+    settings.agent.common.command = Some(format!("{away} | {command}"));
     trial.request.settings = settings.into();
     let mut session = trial.open().await;
     let mut ends = Vec::new();

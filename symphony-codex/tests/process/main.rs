@@ -67,7 +67,7 @@ async fn rule_10_2_a_command_may_begin_with_a_variable() {
     let script = format!("{COMPLETE}turn() {{ echo $FOO > foo; complete; }}\n{SERVER}");
     std::fs::write(trial.folder.path().join("server"), script).unwrap();
     let mut settings = Settings::clone(&trial.request.settings);
-    settings.codex.command = "FOO=1 bash ../server".to_owned();
+    settings.agent.common.command = Some("FOO=1 bash ../server".to_owned());
     trial.request.settings = settings.into();
     assert_eq!(trial.run().await.unwrap(), TurnEnd::Completed);
     assert_eq!(std::fs::read_to_string(trial.workspace().join("foo")).unwrap(), "1\n");
@@ -124,7 +124,7 @@ fn with(mut trial: Trial, change: impl FnOnce(&mut Settings)) -> Trial {
 #[tokio::test]
 async fn rule_10_5_a_service_that_stood_still_hears_its_agent_before_it_judges() {
     let talk = r#"sleep 1.2; echo '{"method":"brand/new"}'; touch ../spoke; sleep 0.3; complete"#;
-    let trial = with(server(talk), |it| it.codex.turn_timeout = Duration::from_secs(1));
+    let trial = with(server(talk), |it| it.agent.common.turn_timeout = Duration::from_secs(1));
     let mut session = trial.open().await.unwrap();
     let stand_still = async {
         let is_turn = |update: &AgentUpdate| matches!(update, AgentUpdate::Session { .. });
@@ -148,7 +148,8 @@ async fn rule_10_10_a_server_that_says_nothing_at_all_is_told_so() {
         ("echo trouble >&2; sleep 60", "all that was heard is its stderr: trouble"),
     ];
     for (command, end) in cases {
-        let trial = with(trial(command), |it| it.codex.read_timeout = Duration::from_millis(200));
+        let trial =
+            with(trial(command), |it| it.agent.common.read_timeout = Duration::from_millis(200));
         let error = trial.run().await.unwrap_err();
         assert_eq!(error.kind, AgentErrorKind::ResponseTimeout);
         let start = "Codex did not answer initialize within 2000 ms; ";

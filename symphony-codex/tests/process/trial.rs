@@ -41,9 +41,9 @@ pub(crate) fn trial(command: &str) -> Trial {
     let folder = tempfile::Builder::new().prefix("codex-").tempdir().unwrap();
     let (active, over) = (StateSet::new(["Todo"]), StateSet::new(["Done"]));
     let mut settings = Settings::new("memory", active, over, folder.path().to_owned());
-    settings.codex.command = command.to_owned();
+    settings.agent.common.command = Some(command.to_owned());
     settings.agent.stop_grace = Duration::from_millis(200);
-    settings.codex.turn_timeout = Duration::from_secs(30); // a hang is a failure
+    settings.agent.common.turn_timeout = Duration::from_secs(30); // a hang is a failure
     let issue = Issue::new("1", "MT-1", "Fix the door", "Todo").unwrap();
     let told = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&told);

@@ -9,7 +9,7 @@ use crate::server::{Server, World, run};
 
 /// Asks in a turn that then completes; the answer and how the turn ended.
 async fn asked(approvals: Approvals, method: &str, params: Value) -> (Value, TurnEnd, Vec<String>) {
-    let world = World::new().with(|settings| settings.codex.approvals = approvals);
+    let world = World::new().with(|settings| settings.agent.common.approvals = approvals);
     let (mut session, mut server, told) = world.opened().await;
     let (end, answer) = run(&mut session, async {
         server.begin().await;
@@ -28,7 +28,7 @@ async fn asked_in_vain(
     method: &str,
     params: Value,
 ) -> (TurnEnd, Vec<String>) {
-    let world = World::new().with(|settings| settings.codex.approvals = approvals);
+    let world = World::new().with(|settings| settings.agent.common.approvals = approvals);
     let (mut session, mut server, told) = world.opened().await;
     let (end, interrupt) = run(&mut session, async {
         server.begin().await;
@@ -203,7 +203,7 @@ async fn rule_10_6_a_question_before_a_turn_blocks_it_and_nothing_is_started() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_10_6_a_blocked_turn_is_interrupted_at_once() {
-    let world = World::new().with(|settings| settings.codex.approvals = Approvals::Block);
+    let world = World::new().with(|settings| settings.agent.common.approvals = Approvals::Block);
     let (mut session, mut server, _) = world.opened().await;
     let (end, interrupt) = run(&mut session, async {
         server.begin().await;

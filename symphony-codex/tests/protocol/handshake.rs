@@ -76,9 +76,9 @@ async fn rule_10_3_the_messages_of_a_first_turn() {
 #[tokio::test(start_paused = true)]
 async fn rule_10_3_a_resumed_conversation_gets_its_policies_again() {
     let mut world = World::new().with(|settings| {
-        settings.codex.approval_policy = json!("on-request");
-        settings.codex.thread_sandbox = json!("danger-full-access");
-        settings.codex.turn_sandbox_policy = Some(json!({"type": "dangerFullAccess"}));
+        settings.agent.section.set("approval_policy", json!("on-request"));
+        settings.agent.section.set("thread_sandbox", json!("danger-full-access"));
+        settings.agent.section.set("turn_sandbox_policy", json!({"type": "dangerFullAccess"}));
     });
     world.request.resume = Some("OLD".into());
     let (session, resume, mut server, _) = world
@@ -310,8 +310,8 @@ async fn rule_10_3_a_turn_does_not_widen_a_read_only_conversation() {
     ];
     for (thread, policy, expected) in cases {
         let world = World::new().with(|settings| {
-            settings.codex.thread_sandbox = json!(thread);
-            settings.codex.turn_sandbox_policy = policy;
+            settings.agent.section.set("thread_sandbox", json!(thread));
+            settings.agent.section.set("turn_sandbox_policy", json!(policy));
         });
         let (mut session, mut server, _) = world.opened().await;
         let (end, turn) = run(&mut session, async {

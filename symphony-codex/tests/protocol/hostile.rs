@@ -270,7 +270,7 @@ async fn rule_10_4_half_a_line_and_then_silence_is_silence() {
         })
         .await;
     assert_eq!(session.unwrap_err().kind, AgentErrorKind::ResponseTimeout);
-    let world = World::new().with(|it| it.codex.turn_timeout = Duration::from_secs(10));
+    let world = World::new().with(|it| it.agent.common.turn_timeout = Duration::from_secs(10));
     let (mut session, mut server, _) = world.opened().await;
     let (end, ()) = run(&mut session, async {
         server.begin().await;
@@ -282,7 +282,7 @@ async fn rule_10_4_half_a_line_and_then_silence_is_silence() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_10_5_bytes_that_never_become_a_line_are_no_sign_of_life() {
-    let world = World::new().with(|it| it.codex.turn_timeout = Duration::from_secs(10));
+    let world = World::new().with(|it| it.agent.common.turn_timeout = Duration::from_secs(10));
     let (mut session, mut server, _) = world.opened().await;
     let drip = async {
         server.begin().await;

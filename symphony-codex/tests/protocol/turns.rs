@@ -97,7 +97,7 @@ async fn rule_10_5_the_end_of_another_turn_or_conversation_is_not_ours() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_10_5_silence_in_a_turn_is_a_timeout_and_any_line_is_a_sign_of_life() {
-    let world = World::new().with(|it| it.codex.turn_timeout = Duration::from_secs(10));
+    let world = World::new().with(|it| it.agent.common.turn_timeout = Duration::from_secs(10));
     let (mut session, mut server, told) = world.opened().await;
     let (end, lines) = run(&mut session, async {
         server.begin().await;
@@ -122,7 +122,7 @@ async fn after_a_stop(
     meanwhile: &[u8],
     afterwards: bool,
 ) -> Result<TurnEnd, AgentErrorKind> {
-    let world = World::new().with(|it| it.codex.turn_timeout = Duration::from_secs(10));
+    let world = World::new().with(|it| it.agent.common.turn_timeout = Duration::from_secs(10));
     let (mut session, mut server, _) = world.opened().await;
     let (end, ()) = run(&mut session, async {
         server.begin().await;

@@ -240,7 +240,7 @@ async fn rule_10_3_turns_of_helpers_are_left_alone() {
 #[tokio::test(start_paused = true)]
 async fn rule_10_3_a_turn_that_was_not_asked_for_gets_neither_tools_nor_approvals() {
     use symphony_core::settings::Approvals;
-    let world = World::new().with(|settings| settings.codex.approvals = Approvals::Accept);
+    let world = World::new().with(|settings| settings.agent.common.approvals = Approvals::Accept);
     let (mut session, mut server, told) = world.opened().await;
     begin_one(&mut server, "X").await;
     let of_x = json!({"threadId": "T", "turnId": "X", "command": "make", "tool": "look"});

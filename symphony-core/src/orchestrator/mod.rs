@@ -122,7 +122,7 @@ impl Orchestrator {
             out: Step::default(),
             view: OnceLock::new(),
         };
-        this.claims.set_stall_timeout(this.configuration.settings.codex.stall_timeout);
+        this.claims.set_stall_timeout(this.configuration.settings.agent.common.stall_timeout);
         this.restore_decisions(restored.decisions);
         this.reads.jobs.restore(restored.job_ages, &this.job_pace(), now);
         let step = this.settle();

@@ -3,7 +3,9 @@
 //! Settings are parsed once per change and shared; reading one costs nothing (2.8). They hold no
 //! secret: `tracker.provider` stays raw until an adapter's factory resolves it (2.9).
 
+mod agent;
 mod log_filter;
+mod table;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,7 +19,11 @@ use crate::env::Env;
 use crate::issue::{Label, StateName};
 use crate::workspace::HostId;
 
+pub use agent::{
+    AgentCommon, AgentProfile, AgentSection, AgentSettingProblem, AgentSettings, Approvals,
+};
 pub use log_filter::LogFilter;
+pub use table::{SettingKey, SettingShape};
 
 /// Everything that a workflow file can set, with defaults filled in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,8 +39,6 @@ pub struct Settings {
     pub hooks: HookSettings,
     /// `agent.*`
     pub agent: AgentSettings,
-    /// `codex.*`
-    pub codex: CodexSettings,
     /// `prompt.*`
     pub prompt: PromptSettings,
     /// `server.*`
@@ -63,7 +67,6 @@ impl Settings {
             workspace: WorkspaceSettings { root },
             hooks: HookSettings::default(),
             agent: AgentSettings::default(),
-            codex: CodexSettings::default(),
             prompt: PromptSettings::default(),
             server: ServerSettings::default(),
             observability: ObservabilitySettings::default(),
@@ -364,100 +367,6 @@ impl Default for HookSettings {
             env: Vec::new(),
         }
     }
-}
-
-/// `agent.*`
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AgentSettings {
-    /// Which registered backend runs the agent.
-    pub kind: String,
-    /// How many agents may live at once.
-    pub max_concurrent_agents: u32,
-    /// How many may live at once whose issue is in a state.
-    pub max_concurrent_agents_by_state: BTreeMap<StateName, u32>,
-    /// How many turns one run may have.
-    pub max_turns: u32,
-    /// The longest wait between two attempts.
-    pub max_retry_backoff: Duration,
-    /// How long an agent has between SIGTERM and SIGKILL.
-    pub stop_grace: Duration,
-    /// How long an agent that moved its own issue out of the active states may take to end its turn.
-    pub finish_grace: Duration,
-}
-
-impl Default for AgentSettings {
-    fn default() -> Self {
-        Self {
-            kind: "codex".to_owned(),
-            max_concurrent_agents: 10,
-            max_concurrent_agents_by_state: BTreeMap::new(),
-            max_turns: 20,
-            max_retry_backoff: Duration::from_secs(300),
-            stop_grace: Duration::from_secs(5),
-            finish_grace: Duration::from_secs(60),
-        }
-    }
-}
-
-/// `codex.*`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct CodexSettings {
-    /// Run by `bash -lc`, never rewritten.
-    pub command: String,
-    /// Passed through.
-    pub approval_policy: Value,
-    /// Passed through.
-    pub thread_sandbox: Value,
-    /// Passed through; when absent, writing in the workspace without network.
-    pub turn_sandbox_policy: Option<Value>,
-    /// What Symphony answers when the agent asks for approval.
-    pub approvals: Approvals,
-    /// Whether the agent is told that it may ask people.
-    pub questions: Questions,
-    /// How long a turn may be silent.
-    pub turn_timeout: Duration,
-    /// How long a response may take.
-    pub read_timeout: Duration,
-    /// How long a run may be without a sign of life; off when `None`.
-    pub stall_timeout: Option<Duration>,
-}
-
-impl Default for CodexSettings {
-    fn default() -> Self {
-        Self {
-            command: "codex app-server".to_owned(),
-            approval_policy: Value::from("never"),
-            thread_sandbox: Value::from("workspace-write"),
-            turn_sandbox_policy: None,
-            approvals: Approvals::Decline,
-            questions: Questions::Off,
-            turn_timeout: Duration::from_secs(3600),
-            read_timeout: Duration::from_secs(5),
-            stall_timeout: Some(Duration::from_secs(300)),
-        }
-    }
-}
-
-/// `codex.approvals` (contract 10.6)
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Approvals {
-    /// Say yes.
-    Accept,
-    /// Say no, and let the agent go on.
-    #[default]
-    Decline,
-    /// Say no, end the run, and wait for a person.
-    Block,
-}
-
-/// `codex.questions` (contract 10.6)
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Questions {
-    /// The agent is not told that it may. One that asks all the same waits for a person.
-    #[default]
-    Off,
 }
 
 /// `prompt.*`

@@ -78,7 +78,7 @@ fn rule_4_8_an_issue_that_was_not_asked_for_is_not_started() {
 fn rule_4_8_a_late_sweep_does_not_remove_the_workspace_of_a_new_claim() {
     let mut desk = Desk::with(|setup| {
         setup.slots(1).left_behind(record("MT-2"));
-        setup.settings.codex.stall_timeout = None;
+        setup.settings.agent.common.stall_timeout = None;
     });
     desk.board([issue("MT-2").priority(3)]);
     desk.works_on([issue("MT-1").priority(1)]);

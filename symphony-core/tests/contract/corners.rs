@@ -125,7 +125,7 @@ fn rule_4_8_a_late_sweep_does_not_remove_the_workspace_of_a_claim_that_came_and_
 fn rule_11_1_candidates_without_a_slot_in_their_state_do_not_hide_those_behind_them() {
     let mut desk = Desk::with(|setup| {
         setup.slots(2).state_slots("In Progress", 1);
-        setup.settings.codex.stall_timeout = None;
+        setup.settings.agent.common.stall_timeout = None;
     });
     desk.board((10..60).map(|n| issue(&format!("MT-{n}")).state("In Progress").priority(1)));
     desk.board([issue("MT-99").priority(2)]);
@@ -244,7 +244,7 @@ fn rule_6_2_the_sweep_does_not_remove_a_folder_in_which_another_issue_runs() {
     twin.issue = id("X-1");
     let mut desk = Desk::with(|setup| {
         setup.left_behind(record("MT-1")).left_behind(twin);
-        setup.settings.codex.stall_timeout = None;
+        setup.settings.agent.common.stall_timeout = None;
     });
     desk.works_on([issue("MT-1")]);
     desk.board([issue("X-1").called("mt-1").state("Done")]);

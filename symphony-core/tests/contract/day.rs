@@ -41,7 +41,7 @@ fn count(counts: &mut Counts, desk: &mut Desk) {
 fn rule_12_2_a_day_of_thirty_issues_takes_few_requests() {
     let mut desk = Desk::with(|setup| {
         setup.settings.polling.activity = Some(ActivitySettings::default());
-        setup.settings.codex.stall_timeout = None;
+        setup.settings.agent.common.stall_timeout = None;
     });
     let mut periods: Vec<(&str, Counts)> = Vec::new();
 
@@ -103,7 +103,7 @@ fn rule_12_7_a_forecast_is_what_comes_to_pass_at_most() {
             polling.jobs.refresh = second(refresh);
             let mut desk = Desk::with(|setup| {
                 setup.settings.polling = polling.clone();
-                setup.settings.codex.stall_timeout = None;
+                setup.settings.agent.common.stall_timeout = None;
             });
             for number in 0..agents {
                 desk.works_on([issue(&format!("MT-{number}"))]);

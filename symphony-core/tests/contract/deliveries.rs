@@ -15,7 +15,7 @@ const MINUTE: u64 = 60_000;
 fn settled() -> Desk {
     let mut desk = Desk::with(|setup| {
         setup.min_read_gap = 2_000;
-        setup.settings.codex.stall_timeout = None;
+        setup.settings.agent.common.stall_timeout = None;
     });
     desk.settle();
     desk.advance(5_000);

@@ -18,7 +18,7 @@ const MINUTE: u64 = 60_000;
 fn with_activity() -> Desk {
     Desk::with(|setup| {
         setup.settings.polling.activity = Some(ActivitySettings::default());
-        setup.settings.codex.stall_timeout = None;
+        setup.settings.agent.common.stall_timeout = None;
     })
 }
 
@@ -517,7 +517,7 @@ fn rule_12_5_no_job_travels_along_before_the_tracker_wants_it() {
     let mut desk = Desk::with(|setup| {
         setup.settings.polling.jobs.candidates = Some(Duration::from_secs(100));
         setup.settings.polling.jobs.refresh = Some(Duration::from_secs(95));
-        setup.settings.codex.stall_timeout = None;
+        setup.settings.agent.common.stall_timeout = None;
     });
     desk.works_on([issue("MT-1")]);
     desk.asked();
@@ -584,7 +584,7 @@ fn refused_until_tomorrow() -> Failure {
 
 #[test]
 fn rule_12_6_claimed_issues_are_read_every_five_minutes_all_the_same() {
-    let mut desk = Desk::with(|setup| setup.settings.codex.stall_timeout = None);
+    let mut desk = Desk::with(|setup| setup.settings.agent.common.stall_timeout = None);
     desk.works_on([issue("MT-1")]);
     desk.advance(30_000);
     desk.answer_fails(&refused_until_tomorrow());
@@ -597,7 +597,7 @@ fn rule_12_6_claimed_issues_are_read_every_five_minutes_all_the_same() {
 
 #[test]
 fn rule_12_6_a_turn_is_not_kept_waiting_for_an_hour() {
-    let mut desk = Desk::with(|setup| setup.settings.codex.stall_timeout = None);
+    let mut desk = Desk::with(|setup| setup.settings.agent.common.stall_timeout = None);
     desk.works_on([issue("MT-1")]);
     desk.run("MT-1").turn_ends();
     desk.advance(50);
@@ -639,7 +639,7 @@ fn rule_4_7_a_manual_poll_within_the_gap_comes_when_it_is_over() {
 
 #[test]
 fn rule_10_1_a_limit_does_not_use_up_the_tries_of_a_turn() {
-    let mut desk = Desk::with(|setup| setup.settings.codex.stall_timeout = None);
+    let mut desk = Desk::with(|setup| setup.settings.agent.common.stall_timeout = None);
     desk.works_on([issue("MT-1")]);
     desk.run("MT-1").turn_ends();
     for _ in 0..10 {

@@ -11,7 +11,7 @@ const CHANGED: AgentUpdate = AgentUpdate::ToolEnded { changed_issue: true };
 const READ_ONLY: AgentUpdate = AgentUpdate::ToolEnded { changed_issue: false };
 
 fn working() -> Desk {
-    let mut desk = Desk::with(|setup| setup.settings.codex.stall_timeout = None);
+    let mut desk = Desk::with(|setup| setup.settings.agent.common.stall_timeout = None);
     desk.works_on([issue("MT-1")]);
     desk.notices();
     desk
@@ -111,7 +111,7 @@ fn rule_8_2_operator_stall_and_shutdown_ignore_the_grace() {
 
     let mut desk = moved_by_its_agent("Done");
     desk.reloads(|settings| {
-        settings.codex.stall_timeout = Some(std::time::Duration::from_secs(40));
+        settings.agent.common.stall_timeout = Some(std::time::Duration::from_secs(40));
     });
     desk.live(10_000);
     assert_eq!(desk.told(), ["stop MT-1: Stalled"]);

@@ -124,7 +124,7 @@ fn rule_4_3_jobs_due_within_a_tenth_of_their_interval_travel_together() {
 #[test]
 fn rule_4_4_stalls_come_before_the_poll() {
     let mut desk = Desk::with(|setup| {
-        setup.settings.codex.stall_timeout = Some(Duration::from_secs(30));
+        setup.settings.agent.common.stall_timeout = Some(Duration::from_secs(30));
     });
     desk.works_on([issue("MT-1")]);
     desk.wanted();

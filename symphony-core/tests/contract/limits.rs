@@ -21,7 +21,7 @@ fn rule_12_1_any_interval_is_an_interval() {
     let mut desk = Desk::with(|setup| {
         setup.settings.polling.interval = Duration::MAX;
         setup.settings.polling.jobs.sweep = Duration::MAX;
-        setup.settings.codex.stall_timeout = Some(Duration::MAX);
+        setup.settings.agent.common.stall_timeout = Some(Duration::MAX);
         setup.settings.agent.stop_grace = Duration::MAX;
         setup.settings.hooks.timeout = Duration::MAX;
         setup.settings.agent.max_retry_backoff = Duration::MAX;

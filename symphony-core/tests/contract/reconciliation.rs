@@ -31,7 +31,7 @@ fn rule_8_1_a_silent_agent_is_stopped_and_retried() {
 #[test]
 fn rule_8_1_by_deadline_and_not_by_poll() {
     let mut desk = Desk::with(|setup| {
-        setup.settings.codex.stall_timeout = Some(Duration::from_millis(1_234));
+        setup.settings.agent.common.stall_timeout = Some(Duration::from_millis(1_234));
     });
     desk.works_on([issue("MT-1")]);
     desk.advance(1_233);
@@ -128,7 +128,7 @@ fn rule_8_1_finishing_is_no_stall() {
 
 #[test]
 fn rule_8_1_it_can_be_off() {
-    let mut desk = Desk::with(|setup| setup.settings.codex.stall_timeout = None);
+    let mut desk = Desk::with(|setup| setup.settings.agent.common.stall_timeout = None);
     desk.works_on([issue("MT-1")]);
     desk.live(86_400_000);
     assert_eq!(desk.told(), NONE);

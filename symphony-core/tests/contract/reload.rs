@@ -208,14 +208,14 @@ fn rule_2_7_the_backoff_is_live() {
 fn rule_2_7_the_stall_timeout_is_live() {
     let mut desk = working();
     desk.advance(5_000);
-    desk.reloads(|settings| settings.codex.stall_timeout = Some(Duration::from_secs(20)));
+    desk.reloads(|settings| settings.agent.common.stall_timeout = Some(Duration::from_secs(20)));
     desk.advance(14_999);
     assert_eq!(desk.told(), NONE);
     desk.advance(1);
     assert_eq!(desk.told(), ["stop MT-1: Stalled"]);
 
     let mut desk = working();
-    desk.reloads(|settings| settings.codex.stall_timeout = None);
+    desk.reloads(|settings| settings.agent.common.stall_timeout = None);
     desk.live(3_600_000);
     assert_eq!(desk.told(), NONE);
 }

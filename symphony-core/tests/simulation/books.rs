@@ -628,7 +628,7 @@ impl Books {
 
     fn stopping(&mut self, run: RunId, why: StopReason) -> Check {
         let now = self.now.mono;
-        let timeout = self.settings().codex.stall_timeout;
+        let timeout = self.settings().agent.common.stall_timeout;
         let Some(book) = self.runs.get_mut(&run) else {
             ensure!(false, "a run is stopped only while it lives", "{run} is not live: {why:?}");
             return Ok(());

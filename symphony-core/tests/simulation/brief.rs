@@ -22,7 +22,7 @@ pub(crate) fn event(event: &Event) -> String {
                 settings.agent,
                 settings.tracker,
                 settings.polling,
-                settings.codex.stall_timeout,
+                settings.agent.common.stall_timeout,
                 settings.hosts,
                 settings.workspace.root.display(),
             )

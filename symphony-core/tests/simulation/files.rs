@@ -215,7 +215,7 @@ fn all_hosts(max_agents: u32) -> Vec<HostLimit> {
 }
 
 fn vary_stall(settings: &mut Settings, luck: &mut Luck) {
-    settings.codex.stall_timeout =
+    settings.agent.common.stall_timeout =
         luck.rng.pick(&[None, Some(45), Some(120), Some(300)]).map(Duration::from_secs);
 }
 

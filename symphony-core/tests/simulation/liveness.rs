@@ -27,7 +27,7 @@ impl Books {
             "{wakeup:?} at {now:?}"
         );
         let by = |at: Mono| wakeup.is_some_and(|wakeup| wakeup <= at);
-        let timeout = self.settings().codex.stall_timeout;
+        let timeout = self.settings().agent.common.stall_timeout;
         let reading = self.reads.values().any(|open| {
             matches!(open.purpose, Purpose::Turn(_)) && open.generation == self.config.generation
         });

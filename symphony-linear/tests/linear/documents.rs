@@ -8,6 +8,7 @@ use apollo_compiler::validation::Valid;
 use apollo_compiler::{ExecutableDocument, Schema};
 use serde_json::{Value, json};
 
+use symphony_core::settings::AgentProfile;
 use symphony_linear::LINEAR_GRAPHQL;
 use symphony_linear_fake::{Fake, FakeIssue, SCHEMA};
 
@@ -182,7 +183,9 @@ fn rule_11_6_the_manuals_workflow_files_can_be_used() {
     let files = blocks("yaml workflow");
     assert!(files.len() >= 3);
     for text in files {
-        let context = WorkflowContext::new(&env, "/work", "/tmp").factory(&factory).agent("codex");
+        let context = WorkflowContext::new(&env, "/work", "/tmp")
+            .factory(&factory)
+            .agent("codex", &AgentProfile::NONE);
         let workflow = Workflow::parse(&format!("---\n{text}---\n"), &context).unwrap();
         assert!(workflow.warnings.is_empty(), "{text}\n{:?}", workflow.warnings);
         let settings = &workflow.settings;

@@ -67,7 +67,7 @@ impl Live {
         settings.workspace.root = root.path().join("work");
         settings.agent.kind = "scripted".to_owned();
         settings.agent.max_concurrent_agents = agents;
-        settings.codex.stall_timeout = None;
+        settings.agent.common.stall_timeout = None;
         let service = Service::builder()
             .settings(settings, "Do {{ issue.title }}.")
             .tracker(factory(fake))

@@ -3,77 +3,29 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use symphony_core::settings::SettingShape as Shape;
 use symphony_core::settings::{
-    ActivitySettings, AgentSettings, BudgetSettings, CodexSettings, HookSettings, JobIntervals,
-    LoggingSettings, ObservabilitySettings, PollingSettings, ServerSettings, TrackerSettings,
+    ActivitySettings, AgentProfile, AgentSettings, BudgetSettings, HookSettings, JobIntervals,
+    LoggingSettings, ObservabilitySettings, PollingSettings, ServerSettings, SettingKey,
+    TrackerSettings,
 };
 
-/// One key (contract section 3).
-#[derive(Debug)]
-pub(super) struct Key {
-    /// Its YAML path.
-    pub(super) path: &'static str,
-    /// What it may be.
-    pub(super) shape: Shape,
-    /// What it is when absent, where that is one value: taken from the settings' own `Default`.
-    pub(super) default: Option<fn() -> Value>,
-    /// What it decides, for people.
-    pub(super) about: &'static str,
-}
-
-/// What a value may be.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Shape {
-    /// A whole number; a numeric text will do.
-    Integer { min: i64, max: i64 },
-    /// A number; a numeric text will do.
-    Number { min: f64, max: f64 },
-    /// True or false.
-    Flag,
-    /// A text that is not blank.
-    Text,
-    /// A text; a blank one counts as absent.
-    OptionalText,
-    /// A text that no message may show.
-    Secret,
-    /// A path; a blank one counts as absent.
-    Path,
-    /// A time of day.
-    Time,
-    /// What is logged.
-    Filter,
-    /// One of a few words.
-    Choice(&'static [&'static str]),
-    /// Only `off`, which YAML may write as false; the text says why.
-    OnlyOff(&'static str),
-    /// A list of texts.
-    Texts,
-    /// A map of limits by state.
-    Limits,
-    /// What is passed on as it is: a text or a map.
-    TextOrMap,
-    /// A map that someone else reads.
-    Map,
-    /// A tracker key at its older place, read by the adapter.
-    Older,
-    /// A section that cannot be set yet.
-    NotYet,
-}
-
-/// A hundred years in milliseconds: beyond any use, and no sum of times overflows.
-const LONG: i64 = 100 * 365 * 24 * 3600 * 1000;
+const MILLIS: Shape = Shape::MILLIS;
+const MILLIS_OR_NONE: Shape = Shape::MILLIS_OR_NONE;
+const COUNT: Shape = Shape::COUNT;
 const U32: i64 = u32::MAX as i64;
 
-const MILLIS: Shape = Shape::Integer { min: 1, max: LONG };
-const MILLIS_OR_NONE: Shape = Shape::Integer { min: 0, max: LONG };
-const COUNT: Shape = Shape::Integer { min: 1, max: U32 };
-
-const fn key(path: &'static str, shape: Shape, default: fn() -> Value, about: &'static str) -> Key {
-    Key { path, shape, default: Some(default), about }
+const fn key(
+    path: &'static str,
+    shape: Shape,
+    default: fn() -> Value,
+    about: &'static str,
+) -> SettingKey {
+    SettingKey::new(path, shape, default, about)
 }
 
-const fn optional(path: &'static str, shape: Shape, about: &'static str) -> Key {
-    Key { path, shape, default: None, about }
+const fn optional(path: &'static str, shape: Shape, about: &'static str) -> SettingKey {
+    SettingKey::optional(path, shape, about)
 }
 
 fn millis(time: Duration) -> Value {
@@ -82,7 +34,7 @@ fn millis(time: Duration) -> Value {
 
 /// The keys, by section.
 #[rustfmt::skip]
-pub(super) const KEYS: &[Key] = &[
+pub(super) const KEYS: &[SettingKey] = &[
     optional("tracker.kind", Shape::Text,
         "Which registered adapter reads the tracker. Required."),
     key("tracker.provider", Shape::Map, || json!(TrackerSettings::default().provider),
@@ -158,26 +110,15 @@ pub(super) const KEYS: &[Key] = &[
     key("agent.finish_grace_ms", MILLIS_OR_NONE, || millis(AgentSettings::default().finish_grace),
         "How long an agent that moved its own issue out of the active states has to end its turn."),
 
-    key("codex.command", Shape::Text, || json!(CodexSettings::default().command),
-        "What starts the agent. Run by `bash -lc`, which expands variables."),
-    key("codex.approval_policy", Shape::TextOrMap, || CodexSettings::default().approval_policy,
-        "Passed on to Codex."),
-    key("codex.thread_sandbox", Shape::TextOrMap, || CodexSettings::default().thread_sandbox,
-        "Passed on to Codex."),
-    optional("codex.turn_sandbox_policy", Shape::TextOrMap,
-        "Passed on to Codex. Writing in the workspace without network when absent."),
-    key("codex.approvals", Shape::Choice(&["accept", "decline", "block"]),
-        || json!(CodexSettings::default().approvals),
-        "What is answered when the agent asks for approval."),
-    key("codex.questions", Shape::OnlyOff("questions of an agent cannot be answered yet"),
-        || json!(CodexSettings::default().questions),
-        "Whether the agent is told that it may ask people. Only `off`, until questions can be answered."),
-    key("codex.turn_timeout_ms", MILLIS, || millis(CodexSettings::default().turn_timeout),
-        "How long a turn may be silent."),
-    key("codex.read_timeout_ms", MILLIS, || millis(CodexSettings::default().read_timeout),
-        "How long a response may take; ten times that while a session starts."),
-    key("codex.stall_timeout_ms", Shape::Integer { min: i64::MIN, max: LONG },
-        || millis(CodexSettings::default().stall_timeout.unwrap_or_default()),
+    optional("agent.command", Shape::Text,
+        "What starts the agent. Run by `bash -lc`, which expands variables. Counts only where `agent.kind` is set."),
+    optional("agent.model", Shape::Text,
+        "The model to use. Counts only where `agent.kind` is set."),
+    optional("agent.effort", Shape::Text, "How hard the model thinks, in the agent's own words."),
+    optional("agent.approvals", Shape::APPROVALS, "What is answered when the agent asks for approval."),
+    optional("agent.turn_timeout_ms", MILLIS, "How long a turn may be silent."),
+    optional("agent.read_timeout_ms", MILLIS, "How long a response may take."),
+    optional("agent.stall_timeout_ms", Shape::MILLIS_OR_OFF,
         "How long a run may be without a sign of life. Off when zero or less."),
 
     optional("prompt.engine", Shape::Choice(&["tera", "liquid"]),
@@ -223,28 +164,51 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("workspace", "Where agents work."),
     ("hooks", "Scripts around a workspace and its attempts."),
     ("agent", "How many agents work, and for how long."),
-    ("codex", "How the Codex agent is run."),
     ("prompt", "How the prompt is rendered."),
     ("server", "The HTTP server."),
     ("observability", "The terminal dashboard."),
     ("logging", "The log."),
 ];
 
-/// The row of a path.
-pub(super) fn find(path: &str) -> Option<&'static Key> {
-    KEYS.iter().find(|key| key.path == path)
+/// Every key that can be read: those of the table above, and those of the registered agents.
+#[derive(Clone, Debug, Default)]
+pub(super) struct KeyTable<'a> {
+    agents: Vec<&'a AgentProfile>,
 }
 
-/// Whether a path is a map of keys.
-pub(super) fn is_section(path: &str) -> bool {
-    SECTIONS.iter().any(|(section, _)| *section == path)
-}
+impl<'a> KeyTable<'a> {
+    /// The table with the sections of these agents.
+    pub(super) fn new(agents: impl IntoIterator<Item = &'a AgentProfile>) -> Self {
+        Self { agents: agents.into_iter().filter(|agent| !agent.section.is_empty()).collect() }
+    }
 
-/// The full paths of what a section holds; the empty path is the whole front matter.
-pub(super) fn members(section: &str) -> impl Iterator<Item = &'static str> {
-    let paths = KEYS.iter().map(|key| key.path);
-    let sections = SECTIONS.iter().map(|(section, _)| *section);
-    paths.chain(sections).filter(move |path| parent(path) == section)
+    /// All keys.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &'static SettingKey> {
+        KEYS.iter().chain(self.agents.iter().flat_map(|agent| agent.keys))
+    }
+
+    /// All sections, with what they are about.
+    pub(super) fn sections(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let agents = self.agents.iter().map(|agent| (agent.section, agent.about));
+        SECTIONS.iter().copied().chain(agents)
+    }
+
+    /// The row of a path.
+    pub(super) fn find(&self, path: &str) -> Option<&'static SettingKey> {
+        self.keys().find(|key| key.path == path)
+    }
+
+    /// Whether a path is a map of keys.
+    pub(super) fn is_section(&self, path: &str) -> bool {
+        self.sections().any(|(section, _)| section == path)
+    }
+
+    /// The full paths of what a section holds; the empty path is the whole front matter.
+    pub(super) fn members(&self, section: &str) -> impl Iterator<Item = &'static str> {
+        let paths = self.keys().map(|key| key.path);
+        let sections = self.sections().map(|(section, _)| section);
+        paths.chain(sections).filter(move |path| parent(path) == section)
+    }
 }
 
 /// The section that holds a path.
@@ -265,7 +229,7 @@ mod tests {
     fn every_key_stands_once_in_a_known_section() {
         for (index, key) in KEYS.iter().enumerate() {
             let section = parent(key.path);
-            assert!(section.is_empty() || is_section(section), "{}", key.path);
+            assert!(section.is_empty() || KeyTable::default().is_section(section), "{}", key.path);
             assert!(KEYS[..index].iter().all(|other| other.path != key.path), "{}", key.path);
         }
     }

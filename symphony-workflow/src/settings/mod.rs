@@ -1,6 +1,7 @@
 //! From front matter to [`Settings`](symphony_core::Settings): one table of keys for reading, for
 //! unknown keys and for the JSON Schema (contract section 3).
 
+mod agents;
 mod keys;
 mod other_agent;
 mod paths;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
-use super::keys::{self, SECTIONS};
-use super::shape;
+use super::keys::{self, KeyTable};
+use super::shape::{self, CheckShape as _};
 use crate::front_matter::{Entry, Map, Node};
 use symphony_core::problem::{Position, Problem, ProblemKind};
 
@@ -13,6 +13,7 @@ use symphony_core::problem::{Position, Problem, ProblemKind};
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
     root: &'a Map,
+    table: KeyTable<'a>,
     problems: Vec<Problem>,
     #[cfg(test)]
     asked: std::collections::BTreeSet<&'static str>,
@@ -20,14 +21,16 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// A reader that has looked at every section once.
-    pub(super) fn new(root: &'a Map) -> Self {
+    pub(super) fn new(root: &'a Map, table: KeyTable<'a>) -> Self {
         let mut reader = Self {
             root,
+            table,
             problems: Vec::new(),
             #[cfg(test)]
             asked: std::collections::BTreeSet::new(),
         };
-        for (section, _) in SECTIONS {
+        let sections: Vec<&str> = reader.table.sections().map(|(section, _)| section).collect();
+        for section in sections {
             if let Some(entry) = reader.entry(section)
                 && !matches!(entry.value, Node::Map(_))
             {
@@ -42,6 +45,11 @@ impl<'a> Reader<'a> {
     /// The whole front matter.
     pub(super) const fn root(&self) -> &'a Map {
         self.root
+    }
+
+    /// Every key that can be read.
+    pub(super) const fn table(&self) -> &KeyTable<'a> {
+        &self.table
     }
 
     /// What stands at a path; a null counts as absent.
@@ -72,7 +80,7 @@ impl<'a> Reader<'a> {
     pub(super) fn read<T: DeserializeOwned>(&mut self, path: &'static str) -> Option<T> {
         #[cfg(test)]
         self.asked.insert(path);
-        let key = keys::find(path);
+        let key = self.table.find(path);
         debug_assert!(key.is_some(), "{path} is not in the table of keys");
         let entry = self.entry(path)?;
         let shape = key?.shape;

@@ -3,31 +3,35 @@
 use schemars::{Schema, json_schema};
 use serde_json::{Value, json};
 
-use super::keys::{self, Key, SECTIONS, Shape};
+use symphony_core::settings::{AgentProfile, SettingKey, SettingShape};
 
-/// The JSON Schema of a workflow file's front matter: every key of contract section 3.
+use super::keys::{self, KeyTable};
+
+/// The JSON Schema of a workflow file's front matter: every key of contract section 3, and
+/// the sections of these agents.
 ///
 /// Keys that it does not name are allowed, as they are in the file.
 ///
 /// ```
-/// let schema = symphony_workflow::json_schema();
+/// let schema = symphony_workflow::json_schema([]);
 /// let max_turns = &schema["properties"]["agent"]["properties"]["max_turns"];
 /// assert_eq!(max_turns["default"], 20);
 /// ```
 #[must_use]
-pub fn json_schema() -> Value {
-    let mut schema = section("", "The front matter of a Symphony workflow file.");
+pub fn json_schema<'a>(agents: impl IntoIterator<Item = &'a AgentProfile>) -> Value {
+    let table = KeyTable::new(agents);
+    let mut schema = section(&table, "", "The front matter of a Symphony workflow file.");
     schema.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
     schema.insert("title".to_owned(), json!("WORKFLOW.md"));
     schema.to_value()
 }
 
-fn section(path: &str, about: &str) -> Schema {
+fn section(table: &KeyTable<'_>, path: &str, about: &str) -> Schema {
     let mut properties = serde_json::Map::new();
-    for member in keys::members(path) {
-        let schema = match (keys::find(member), SECTIONS.iter().find(|row| row.0 == member)) {
+    for member in table.members(path) {
+        let schema = match (table.find(member), table.sections().find(|row| row.0 == member)) {
             (Some(key), _) => property(key),
-            (None, Some((_, about))) => section(member, about),
+            (None, Some((_, about))) => section(table, member, about),
             (None, None) => continue,
         };
         properties.insert(keys::leaf(member).to_owned(), schema.to_value());
@@ -40,8 +44,8 @@ fn section(path: &str, about: &str) -> Schema {
     })
 }
 
-fn property(key: &Key) -> Schema {
-    let mut schema = key.shape.schema();
+fn property(key: &SettingKey) -> Schema {
+    let mut schema = shape_schema(key.shape);
     schema.insert("description".to_owned(), json!(key.about));
     if let Some(default) = key.default {
         schema.insert("default".to_owned(), default());
@@ -55,58 +59,60 @@ const FILTER: &str = concat!(
     r"(,([A-Za-z0-9_:-]+=)?(off|error|warn|info|debug|trace))*$",
 );
 
-impl Shape {
-    fn schema(self) -> Schema {
-        match self {
-            Self::Integer { min, max } => {
-                let mut schema = json_schema!({
-                    "type": ["integer", "string", "null"],
-                    "pattern": r"^\s*[+-]?[0-9]+\s*$",
-                    "maximum": max,
-                });
-                if min > i64::MIN {
-                    schema.insert("minimum".to_owned(), json!(min));
-                }
-                schema
-            }
-            Self::Number { min, max } => json_schema!({
-                "type": ["number", "string", "null"],
-                "minimum": min,
+fn shape_schema(shape: SettingShape) -> Schema {
+    match shape {
+        SettingShape::Integer { min, max } => {
+            let mut schema = json_schema!({
+                "type": ["integer", "string", "null"],
+                "pattern": r"^\s*[+-]?[0-9]+\s*$",
                 "maximum": max,
-            }),
-            Self::Flag => json_schema!({ "enum": [true, false, "true", "false", null] }),
-            Self::Text | Self::Secret => json_schema!({
-                "type": ["string", "null"],
-                "pattern": r"\S",
-            }),
-            Self::OptionalText | Self::Path => json_schema!({ "type": ["string", "null"] }),
-            Self::Time => json_schema!({
-                "type": ["string", "null"],
-                "pattern": r"^\s*([01]?[0-9]|2[0-3]):[0-5][0-9]\s*$",
-            }),
-            Self::Filter => json_schema!({
-                "type": ["string", "null"],
-                "pattern": FILTER,
-            }),
-            Self::Choice(words) => {
-                let mut words: Vec<Value> = words.iter().map(|word| json!(word)).collect();
-                words.push(Value::Null);
-                json_schema!({ "enum": words })
+            });
+            if min > i64::MIN {
+                schema.insert("minimum".to_owned(), json!(min));
             }
-            Self::OnlyOff(_) => json_schema!({ "enum": ["off", false, "false", null] }),
-            Self::Texts => json_schema!({
-                "type": ["array", "null"],
-                "items": { "type": ["string", "number"] },
-            }),
-            Self::Limits => json_schema!({
-                "type": ["object", "null"],
-                "additionalProperties": { "type": ["integer", "string", "null"], "minimum": 1 },
-            }),
-            Self::TextOrMap => json_schema!({ "type": ["string", "object", "null"] }),
-            Self::Map => json_schema!({ "type": ["object", "null"] }),
-            Self::Older => json_schema!({ "deprecated": true }),
-            Self::NotYet => json_schema!({ "type": ["object", "null"], "maxProperties": 0 }),
+            schema
         }
+        SettingShape::Number { min, max } => json_schema!({
+            "type": ["number", "string", "null"],
+            "minimum": min,
+            "maximum": max,
+        }),
+        SettingShape::Flag => json_schema!({ "enum": [true, false, "true", "false", null] }),
+        SettingShape::Text | SettingShape::Secret => json_schema!({
+            "type": ["string", "null"],
+            "pattern": r"\S",
+        }),
+        SettingShape::OptionalText | SettingShape::Path => {
+            json_schema!({ "type": ["string", "null"] })
+        }
+        SettingShape::Time => json_schema!({
+            "type": ["string", "null"],
+            "pattern": r"^\s*([01]?[0-9]|2[0-3]):[0-5][0-9]\s*$",
+        }),
+        SettingShape::Filter => json_schema!({
+            "type": ["string", "null"],
+            "pattern": FILTER,
+        }),
+        SettingShape::Choice(words) => {
+            let mut words: Vec<Value> = words.iter().map(|word| json!(word)).collect();
+            words.push(Value::Null);
+            json_schema!({ "enum": words })
+        }
+        SettingShape::OnlyOff(_) => json_schema!({ "enum": ["off", false, "false", null] }),
+        SettingShape::Texts => json_schema!({
+            "type": ["array", "null"],
+            "items": { "type": ["string", "number"] },
+        }),
+        SettingShape::Limits => json_schema!({
+            "type": ["object", "null"],
+            "additionalProperties": { "type": ["integer", "string", "null"], "minimum": 1 },
+        }),
+        SettingShape::TextOrMap => json_schema!({ "type": ["string", "object", "null"] }),
+        SettingShape::Map => json_schema!({ "type": ["object", "null"] }),
+        SettingShape::Older => json_schema!({ "deprecated": true }),
+        SettingShape::NotYet => json_schema!({ "type": ["object", "null"], "maxProperties": 0 }),
+        // A shape that this version does not know.
+        _ => json_schema!({}),
     }
 }
 
@@ -132,7 +138,7 @@ mod tests {
     #[test]
     fn rule_3_the_schema_names_every_key_of_the_table() {
         let mut found = BTreeSet::new();
-        leaves(&json_schema(), "", &mut found);
+        leaves(&json_schema([]), "", &mut found);
         let known: BTreeSet<String> = KEYS.iter().map(|key| key.path.to_owned()).collect();
         assert_eq!(found, known);
     }

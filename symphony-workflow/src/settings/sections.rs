@@ -1,25 +1,23 @@
 //! From front matter to [`Settings`]: one function for each section (contract section 3).
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use serde_json::{Map as Object, Value};
 
-use super::keys;
-use super::other_agent;
+use super::agents;
+use super::keys::{self, KeyTable};
 use super::paths::{Astray, Base};
 use super::read::Reader;
-use super::shape::{self, shown};
+use super::shape::shown;
 use super::unknown;
 use crate::WorkflowContext;
-use crate::front_matter::{Map, dotted};
-use symphony_core::issue::{Label, StateName};
+use crate::front_matter::Map;
+use symphony_core::issue::Label;
 use symphony_core::problem::{Problem, ProblemKind};
 use symphony_core::settings::{
-    ActivitySettings, AgentSettings, BudgetSettings, CodexSettings, HookSettings, JobIntervals,
-    LoggingSettings, ObservabilitySettings, PollingSettings, Provider, QuietHours, ServerSettings,
-    Settings, StateSet, TrackerSettings, env_reference,
+    ActivitySettings, BudgetSettings, HookSettings, JobIntervals, LoggingSettings,
+    ObservabilitySettings, PollingSettings, Provider, QuietHours, ServerSettings, Settings,
+    StateSet, TrackerSettings, env_reference,
 };
 use symphony_core::tracker::TrackerProfile;
 
@@ -32,7 +30,7 @@ const OLDER_PLACES: [&str; 4] =
 
 /// The settings of a file, with a default in the place of whatever is wrong, and every problem.
 pub(crate) fn read(root: &Map, cx: &WorkflowContext<'_>) -> (Settings, Vec<Problem>) {
-    let mut reader = Reader::new(root);
+    let mut reader = Reader::new(root, KeyTable::new(cx.agents.values().copied()));
     let settings = settings(&mut reader, cx);
     (settings, reader.into_problems())
 }
@@ -47,8 +45,7 @@ fn settings(r: &mut Reader<'_>, cx: &WorkflowContext<'_>) -> Settings {
     settings.tracker = tracker;
     settings.polling = polling(r, base);
     settings.hooks = hooks(r);
-    settings.agent = agent(r, cx);
-    settings.codex = codex(r);
+    settings.agent = agents::agent(r, cx);
     settings.prompt.engine = r.read("prompt.engine");
     settings.server = server(r);
     settings.observability = observability(r);
@@ -97,7 +94,7 @@ fn unsupported_kind(r: &mut Reader<'_>, kind: Option<&str>, cx: &WorkflowContext
     r.note(problem.path(path).at(r.place(path)));
 }
 
-fn listed<'k>(known: impl Iterator<Item = &'k &'k str>, what: &str) -> String {
+pub(super) fn listed<'k>(known: impl Iterator<Item = &'k &'k str>, what: &str) -> String {
     let known: Vec<&str> = known.copied().collect();
     if known.is_empty() {
         format!("must be a registered {what}, and none is registered")
@@ -117,7 +114,7 @@ fn provider(r: &mut Reader<'_>, profile: Option<&TrackerProfile>) -> Provider {
     }
     for name in profile.map_or(&[][..], |profile| &profile.provider_keys) {
         let path = format!("tracker.{name}");
-        if let (None, Some(entry)) = (keys::find(&path), r.entry(&path)) {
+        if let (None, Some(entry)) = (r.table().find(&path), r.entry(&path)) {
             raw.entry(*name).or_insert_with(|| entry.value.to_json());
         }
     }
@@ -228,86 +225,6 @@ fn hooks(r: &mut Reader<'_>) -> HookSettings {
     }
 }
 
-fn agent(r: &mut Reader<'_>, cx: &WorkflowContext<'_>) -> AgentSettings {
-    let default = AgentSettings::default();
-    AgentSettings {
-        kind: agent_kind(r, default.kind, cx),
-        max_concurrent_agents: r.or("agent.max_concurrent_agents", default.max_concurrent_agents),
-        max_concurrent_agents_by_state: limits(r, "agent.max_concurrent_agents_by_state"),
-        max_turns: r.or("agent.max_turns", default.max_turns),
-        max_retry_backoff: r.millis_or("agent.max_retry_backoff_ms", default.max_retry_backoff),
-        stop_grace: r.millis_or("agent.stop_grace_ms", default.stop_grace),
-        finish_grace: r.millis_or("agent.finish_grace_ms", default.finish_grace),
-    }
-}
-
-fn agent_kind(r: &mut Reader<'_>, default: String, cx: &WorkflowContext<'_>) -> String {
-    let path = "agent.kind";
-    let set: Option<String> = r.read(path);
-    let message = match (r.entry(path), &set) {
-        (Some(entry), Some(kind)) if !cx.agents.contains(kind.trim()) => {
-            format!("{}, got {}", listed(cx.agents.iter(), "agent"), shown(&entry.value))
-        }
-        (None, _) if !cx.agents.contains(&*default) => {
-            format!("{}; without it, it is {default}", listed(cx.agents.iter(), "agent"))
-        }
-        (None, _) => {
-            other_agent::refuse(r, &default);
-            return default;
-        }
-        _ => return set.map_or(default, |kind| kind.trim().to_owned()),
-    };
-    r.refuse(path, r.place(path), message);
-    default
-}
-
-/// Limits by state; a bad entry is ignored with a warning.
-fn limits(r: &mut Reader<'_>, path: &'static str) -> BTreeMap<StateName, u32> {
-    let mut limits = BTreeMap::new();
-    let _: Option<Value> = r.read(path);
-    for entry in r.map(path).map_or(&[][..], Map::entries) {
-        if entry.value.is_null() {
-            continue;
-        }
-        let state = StateName::from(entry.key.as_str());
-        let limit =
-            shape::integer(&entry.value).and_then(|n| u32::try_from(n).ok()).filter(|n| *n > 0);
-        let message = match limit {
-            None => format!("must be a positive integer, got {}", shown(&entry.value)),
-            Some(_) if state.is_blank() => "must have the name of a state".to_owned(),
-            Some(_) if limits.contains_key(&state) => "is the same state once more".to_owned(),
-            Some(limit) => {
-                limits.insert(state, limit);
-                continue;
-            }
-        };
-        let path = format!("{path}.{}", dotted(&[&entry.key]));
-        r.ignore(&path, Some(entry.at), message);
-    }
-    limits
-}
-
-fn codex(r: &mut Reader<'_>) -> CodexSettings {
-    let default = CodexSettings::default();
-    let stall: Option<i64> = r.read("codex.stall_timeout_ms");
-    CodexSettings {
-        command: r.or("codex.command", default.command),
-        approval_policy: r.or("codex.approval_policy", default.approval_policy),
-        thread_sandbox: r.or("codex.thread_sandbox", default.thread_sandbox),
-        turn_sandbox_policy: r.read("codex.turn_sandbox_policy"),
-        approvals: r.or("codex.approvals", default.approvals),
-        questions: r.or("codex.questions", default.questions),
-        turn_timeout: r.millis_or("codex.turn_timeout_ms", default.turn_timeout),
-        read_timeout: r.millis_or("codex.read_timeout_ms", default.read_timeout),
-        stall_timeout: match stall {
-            None => default.stall_timeout,
-            Some(millis) => {
-                u64::try_from(millis).ok().filter(|millis| *millis > 0).map(Duration::from_millis)
-            }
-        },
-    }
-}
-
 fn server(r: &mut Reader<'_>) -> ServerSettings {
     let default = ServerSettings::default();
     ServerSettings {
@@ -339,7 +256,7 @@ fn logging(r: &mut Reader<'_>) -> LoggingSettings {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
     use crate::settings::keys::KEYS;
@@ -349,7 +266,7 @@ mod tests {
         let env = BTreeMap::new();
         let cx = WorkflowContext::new(&env, "/code", "/tmp");
         let map = Map::default();
-        let mut reader = Reader::new(&map);
+        let mut reader = Reader::new(&map, KeyTable::default());
         settings(&mut reader, &cx);
         let known: BTreeSet<&str> = KEYS.iter().map(|key| key.path).collect();
         assert_eq!(*reader.asked(), known);

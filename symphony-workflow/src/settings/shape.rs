@@ -2,9 +2,8 @@
 
 use serde_json::{Number, Value};
 
-use super::keys::Shape;
 use crate::front_matter::Node;
-use symphony_core::settings::LogFilter;
+use symphony_core::settings::{LogFilter, SettingShape};
 
 /// The largest bound that a message names together with the smallest.
 const SMALL: i64 = u16::MAX as i64;
@@ -12,12 +11,20 @@ const SMALL: i64 = u16::MAX as i64;
 /// How much of a wrong text a message shows.
 const MAX_TEXT_SHOWN: usize = 40;
 
-impl Shape {
-    /// The value in one form, whatever form of it the file has; `None` where it counts as absent.
+/// How a value is checked against what it may be.
+pub(super) trait CheckShape: Copy {
+    /// Returns the value in one form, whatever form of it the file has; `None` where it counts as absent.
     ///
     /// # Errors
     /// What it must be instead, and what it is.
-    pub(super) fn check(self, node: &Node) -> Result<Option<Value>, String> {
+    fn check(self, node: &Node) -> Result<Option<Value>, String>;
+
+    /// Returns what to do about a value that is nearly right.
+    fn help(self, node: &Node) -> Option<&'static str>;
+}
+
+impl CheckShape for SettingShape {
+    fn check(self, node: &Node) -> Result<Option<Value>, String> {
         if node.is_null() {
             return Ok(None);
         }
@@ -62,12 +69,13 @@ impl Shape {
                 }
                 _ => None,
             },
+            // A shape that this version does not know.
+            _ => None,
         };
-        value.map(Some).ok_or_else(|| self.refusal(node))
+        value.map(Some).ok_or_else(|| refusal(self, node))
     }
 
-    /// What to do about a value that is nearly right.
-    pub(super) fn help(self, node: &Node) -> Option<&'static str> {
+    fn help(self, node: &Node) -> Option<&'static str> {
         match (self, node) {
             (Self::Texts, Node::Scalar(Value::String(_))) => Some("write a list, such as [a, b]"),
             (
@@ -77,57 +85,61 @@ impl Shape {
             _ => None,
         }
     }
+}
 
-    fn refusal(self, node: &Node) -> String {
-        match self {
-            Self::NotYet => {
-                "cannot be set until agents can run on other hosts; they run on this machine"
-                    .to_owned()
-            }
-            Self::Secret => format!("{}, got {}", self.must_be(), node.kind()),
-            // Where a space after a colon was forgotten, the text holds the value too.
-            Self::Map | Self::Limits | Self::Older => {
-                format!("{}, got {}", self.must_be(), shown_without_text(node))
-            }
-            Self::Text | Self::TextOrMap if text(node).is_some_and(is_blank) => {
-                "must not be blank".to_owned()
-            }
-            Self::Integer { max, .. } if max > SMALL && integer(node) > Some(max.into()) => {
-                format!("must be at most {max}, got {}", shown(node))
-            }
-            Self::Texts => match wrong_item(node) {
-                Some(item) => format!("{}, got a list with {} in it", self.must_be(), item.kind()),
-                None => format!("{}, got {}", self.must_be(), shown(node)),
-            },
-            _ => format!("{}, got {}", self.must_be(), shown(node)),
+fn refusal(shape: SettingShape, node: &Node) -> String {
+    match shape {
+        SettingShape::NotYet => {
+            "cannot be set until agents can run on other hosts; they run on this machine".to_owned()
         }
+        SettingShape::Secret => format!("{}, got {}", must_be(shape), node.kind()),
+        // Where a space after a colon was forgotten, the text holds the value too.
+        SettingShape::Map | SettingShape::Limits | SettingShape::Older => {
+            format!("{}, got {}", must_be(shape), shown_without_text(node))
+        }
+        SettingShape::Text | SettingShape::TextOrMap if text(node).is_some_and(is_blank) => {
+            "must not be blank".to_owned()
+        }
+        SettingShape::Integer { max, .. } if max > SMALL && integer(node) > Some(max.into()) => {
+            format!("must be at most {max}, got {}", shown(node))
+        }
+        SettingShape::Texts => match wrong_item(node) {
+            Some(item) => format!("{}, got a list with {} in it", must_be(shape), item.kind()),
+            None => format!("{}, got {}", must_be(shape), shown(node)),
+        },
+        _ => format!("{}, got {}", must_be(shape), shown(node)),
     }
+}
 
-    fn must_be(self) -> String {
-        match self {
-            Self::Integer { min: 1, .. } => "must be a positive integer".to_owned(),
-            Self::Integer { min: i64::MIN, .. } => "must be an integer".to_owned(),
-            Self::Integer { min, max } if max <= SMALL => {
-                format!("must be an integer from {min} to {max}")
-            }
-            Self::Integer { min, .. } => format!("must be an integer of {min} or more"),
-            Self::Number { min, max } => format!("must be a number from {min} to {max}"),
-            Self::Flag => "must be true or false".to_owned(),
-            Self::Text | Self::OptionalText | Self::Secret | Self::Path => {
-                "must be text".to_owned()
-            }
-            Self::Time => "must be a time of day such as \"22:30\"".to_owned(),
-            Self::Filter => {
-                "must be a level (off, error, warn, info, debug, trace) or a list such \
-                             as info,symphony_linear=debug"
-                    .to_owned()
-            }
-            Self::Choice(words) => format!("must be one of {}", words.join(", ")),
-            Self::OnlyOff(why) => format!("must be off ({why})"),
-            Self::Texts => "must be a list of texts".to_owned(),
-            Self::TextOrMap => "must be text or a map".to_owned(),
-            Self::Map | Self::Limits | Self::Older | Self::NotYet => "must be a map".to_owned(),
+fn must_be(shape: SettingShape) -> String {
+    match shape {
+        SettingShape::Integer { min: 1, .. } => "must be a positive integer".to_owned(),
+        SettingShape::Integer { min: i64::MIN, .. } => "must be an integer".to_owned(),
+        SettingShape::Integer { min, max } if max <= SMALL => {
+            format!("must be an integer from {min} to {max}")
         }
+        SettingShape::Integer { min, .. } => format!("must be an integer of {min} or more"),
+        SettingShape::Number { min, max } => format!("must be a number from {min} to {max}"),
+        SettingShape::Flag => "must be true or false".to_owned(),
+        SettingShape::Text
+        | SettingShape::OptionalText
+        | SettingShape::Secret
+        | SettingShape::Path => "must be text".to_owned(),
+        SettingShape::Time => "must be a time of day such as \"22:30\"".to_owned(),
+        SettingShape::Filter => {
+            "must be a level (off, error, warn, info, debug, trace) or a list such \
+                             as info,symphony_linear=debug"
+                .to_owned()
+        }
+        SettingShape::Choice(words) => format!("must be one of {}", words.join(", ")),
+        SettingShape::OnlyOff(why) => format!("must be off ({why})"),
+        SettingShape::Texts => "must be a list of texts".to_owned(),
+        SettingShape::TextOrMap => "must be text or a map".to_owned(),
+        SettingShape::Map | SettingShape::Limits | SettingShape::Older | SettingShape::NotYet => {
+            "must be a map".to_owned()
+        }
+        // A shape that this version does not know accepts nothing.
+        _ => "cannot be set".to_owned(),
     }
 }
 

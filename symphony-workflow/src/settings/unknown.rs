@@ -1,6 +1,6 @@
 //! Keys that nothing reads: kept, ignored, and listed with what was probably meant (contract 2.3).
 
-use super::keys::{self, KEYS};
+use super::keys::{self, KeyTable};
 use super::read::Reader;
 use crate::front_matter::{Entry, Map, Node, dotted};
 use symphony_core::problem::{Problem, ProblemKind};
@@ -16,7 +16,8 @@ const ALIKE: f64 = 0.7;
 /// Warns about each unknown key.
 pub(super) fn warn(r: &mut Reader<'_>, profile: Option<&TrackerProfile>) {
     let provider_keys = profile.map_or(&[][..], |profile| &profile.provider_keys);
-    let mut found = Unknown { provider_keys, warnings: Vec::new(), more: 0 };
+    let table = r.table().clone();
+    let mut found = Unknown { table: &table, provider_keys, warnings: Vec::new(), more: 0 };
     found.section(r.root(), "");
     if !provider_keys.is_empty()
         && let Some(map) = r.map("tracker.provider")
@@ -32,6 +33,7 @@ pub(super) fn warn(r: &mut Reader<'_>, profile: Option<&TrackerProfile>) {
 }
 
 struct Unknown<'a> {
+    table: &'a KeyTable<'a>,
     provider_keys: &'a [&'static str],
     warnings: Vec<Problem>,
     more: usize,
@@ -41,12 +43,14 @@ impl Unknown<'_> {
     fn section(&mut self, map: &Map, section: &str) {
         for entry in map.entries() {
             let path = joined(section, &entry.key);
-            if keys::is_section(&path) {
+            if self.table.is_section(&path) {
                 if let Node::Map(map) = &entry.value {
                     self.section(map, &path);
                 }
-            } else if keys::find(&path).is_none() && !self.is_older_place(section, &entry.key) {
-                self.add(section, entry, |key| meant(section, key));
+            } else if self.table.find(&path).is_none() && !self.is_older_place(section, &entry.key)
+            {
+                let table = self.table;
+                self.add(section, entry, |key| meant(table, section, key));
             }
         }
     }
@@ -97,14 +101,14 @@ fn joined(section: &str, key: &str) -> String {
 
 /// The path that was probably meant: the same key in other letters, the same key of another
 /// section, or one much like it.
-fn meant(section: &str, key: &str) -> Option<String> {
-    let siblings = || keys::members(section).map(keys::leaf);
+fn meant(table: &KeyTable<'_>, section: &str, key: &str) -> Option<String> {
+    let siblings = || table.members(section).map(keys::leaf);
     let here = |leaf: &str| joined(section, leaf);
     let same = snake_case(key);
     if let Some(leaf) = siblings().find(|leaf| *leaf == same) {
         return Some(here(leaf));
     }
-    let mut elsewhere = KEYS.iter().filter(|row| keys::leaf(row.path) == same);
+    let mut elsewhere = table.keys().filter(|row| keys::leaf(row.path) == same);
     if let (Some(only), None) = (elsewhere.next(), elsewhere.next()) {
         return Some(only.path.to_owned());
     }
@@ -141,11 +145,12 @@ mod tests {
 
     #[test]
     fn what_was_meant_is_found_by_spelling_by_section_and_by_likeness() {
-        let meant = |section, key| meant(section, key).unwrap_or_default();
+        let table = KeyTable::default();
+        let meant = |section, key| meant(&table, section, key).unwrap_or_default();
         assert_eq!(meant("agent", "maxTurns"), "agent.max_turns");
         assert_eq!(meant("agent", "Max-Turns"), "agent.max_turns");
         assert_eq!(meant("agent", "max_turn"), "agent.max_turns");
-        assert_eq!(meant("agent", "stall_timeout_ms"), "codex.stall_timeout_ms");
+        assert_eq!(meant("workspace", "stall_timeout_ms"), "agent.stall_timeout_ms");
         assert_eq!(meant("workspace", "timeout_ms"), "");
         assert_eq!(meant("", "pooling"), "polling");
         assert_eq!(meant("polling", "budgets"), "polling.budget");

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use symphony_core::problem::Problem;
-use symphony_core::settings::StateSet;
+use symphony_core::settings::{AgentProfile, StateSet};
 use symphony_core::tracker::TrackerProfile;
 use symphony_workflow::{Workflow, WorkflowContext};
 
@@ -62,7 +62,9 @@ impl Files {
             cx = cx.tracker(kind, profile);
         }
         for kind in &self.agents {
-            cx = cx.agent(kind);
+            let profile =
+                if *kind == "codex" { &symphony_codex::PROFILE } else { &AgentProfile::NONE };
+            cx = cx.agent(kind, profile);
         }
         Workflow::parse(text, &cx)
     }

@@ -166,7 +166,7 @@ fn rule_2_2_a_settings_error_names_its_path_line_and_column() {
 #[test]
 fn rule_2_3_unknown_keys_are_ignored_and_listed_with_what_was_meant() {
     let workflow = Files::new().parse(
-        "---\ntracker: {kind: memory, titel: x}\nagent:\n  maxTurns: 3\n  max_turn: 3\n  stall_timeout_ms: 5\n  colour: red\nAgent: {}\n\"a\\eb\": 1\n? [x]\n: 1\n---\n",
+        "---\ntracker: {kind: memory, titel: x}\nagent:\n  maxTurns: 3\n  max_turn: 3\n  stall_timeout: 5\n  colour: red\nAgent: {}\n\"a\\eb\": 1\n? [x]\n: 1\n---\n",
     );
     let unknown = |path: &str, line, column, meant: &str| {
         let problem = Problem::new(ProblemKind::UnknownKey, "is unknown and ignored")
@@ -183,7 +183,7 @@ fn rule_2_3_unknown_keys_are_ignored_and_listed_with_what_was_meant() {
             unknown("tracker.titel", 2, 25, ""),
             unknown("agent.maxTurns", 4, 3, "agent.max_turns"),
             unknown("agent.max_turn", 5, 3, "agent.max_turns"),
-            unknown("agent.stall_timeout_ms", 6, 3, "codex.stall_timeout_ms"),
+            unknown("agent.stall_timeout", 6, 3, "agent.stall_timeout_ms"),
             unknown("agent.colour", 7, 3, ""),
             unknown("Agent", 8, 1, "agent"),
             unknown(r#""a\u{1b}b""#, 9, 1, ""),
@@ -298,7 +298,7 @@ fn rule_2_4_commands_are_never_rewritten() {
         "{MEMORY}codex: {{command: $HOME}}\nhooks: {{before_run: \"~/setup $HOME\"}}\nserver: {{token: $TOKEN}}\n---\n"
     ));
     let settings = &workflow.settings;
-    assert_eq!(settings.codex.command, "$HOME");
+    assert_eq!(settings.agent.common.command.as_deref(), Some("$HOME"));
     assert_eq!(settings.hooks.before_run.as_deref(), Some("~/setup $HOME"));
     assert_eq!(settings.server.token.as_deref(), Some("$TOKEN"));
 }
@@ -434,7 +434,9 @@ fn rule_13_1_a_secret_in_the_wrong_place_is_not_repeated_by_the_problem() {
         secret_keys: vec!["api_key"],
         ..TrackerProfile::default()
     };
-    let cx = WorkflowContext::new(&env, "/code", "/tmp").tracker("linear", &profile).agent("codex");
+    let cx = WorkflowContext::new(&env, "/code", "/tmp")
+        .tracker("linear", &profile)
+        .agent("codex", &symphony_codex::PROFILE);
     let leaks: Vec<String> = [
         "tracker:\n  kind: linear\n  provider:\n    api_key:lin_api_0123456789",
         "tracker:\n  kind: linear\n  provider: {api_key:lin_api_0123456789}",

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use symphony_core::settings::{
-    ActivitySettings, Approvals, LogFilter, LogFormat, PromptEngine, Provider, QuietHours,
-    Settings, StateSet,
+    ActivitySettings, AgentSection, Approvals, LogFilter, LogFormat, PromptEngine, Provider,
+    QuietHours, Settings, StateSet,
 };
 use symphony_core::{Label, StateName};
 use symphony_workflow::json_schema;
@@ -91,7 +91,7 @@ const ROWS: &[Row] = &[
     row("hooks.timeout_ms", "7", |s| s.hooks.timeout = ms(7), "-1", "must be a positive integer, got -1"),
     row("hooks.env", "[A]", |s| s.hooks.env = vec!["A".into()], "[~]", "must be a list of texts, got a list with null in it"),
 
-    row("agent.kind", "other", |s| s.agent.kind = "other".into(),
+    row("agent.kind", "other", |s| { s.agent.kind = "other".into(); s.agent.common.command = None; },
         "claude", "must be a registered agent (codex, other), got \"claude\""),
     row("agent.max_concurrent_agents", "7", |s| s.agent.max_concurrent_agents = 7, "0", "must be a positive integer, got 0"),
     row("agent.max_concurrent_agents_by_state", "{Todo: 1}",
@@ -103,22 +103,31 @@ const ROWS: &[Row] = &[
     row("agent.finish_grace_ms", "0", |s| s.agent.finish_grace = ms(0), "-1", "must be an integer of 0 or more, got -1"),
     row("agent.stop_grace_ms", "0", |s| s.agent.stop_grace = ms(0), "-1", "must be an integer of 0 or more, got -1"),
 
-    row("codex.command", "FOO=1 codex app-server", |s| s.codex.command = "FOO=1 codex app-server".into(),
+    row("agent.effort", "high", |s| s.agent.common.effort = Some("high".into()), "' '", "must not be blank"),
+    row("agent.approvals", "accept", |s| s.agent.common.approvals = Approvals::Accept,
+        "maybe", "must be one of accept, decline, block, got \"maybe\""),
+    row("agent.turn_timeout_ms", "8", |s| s.agent.common.turn_timeout = ms(8), "0", "must be a positive integer, got 0"),
+    row("agent.read_timeout_ms", "8", |s| s.agent.common.read_timeout = ms(8), "0", "must be a positive integer, got 0"),
+    row("agent.stall_timeout_ms", "-1", |s| s.agent.common.stall_timeout = None, "off", "must be an integer, got \"off\""),
+
+    row("codex.model", "m-1", |s| s.agent.common.model = Some("m-1".into()), "[]", "must be text, got a list"),
+    row("codex.effort", "low", |s| s.agent.common.effort = Some("low".into()), "7", "must be text, got 7"),
+    row("codex.command", "FOO=1 codex app-server", |s| s.agent.common.command = Some("FOO=1 codex app-server".into()),
         "' '", "must not be blank"),
-    row("codex.approval_policy", "{reject: {rules: true}}", |s| s.codex.approval_policy = json!({"reject": {"rules": true}}),
+    row("codex.approval_policy", "{reject: {rules: true}}", |s| s.agent.section.set("approval_policy", json!({"reject": {"rules": true}})),
         "7", "must be text or a map, got 7"),
-    row("codex.thread_sandbox", "read-only", |s| s.codex.thread_sandbox = json!("read-only"),
+    row("codex.thread_sandbox", "read-only", |s| s.agent.section.set("thread_sandbox", "read-only"),
         "''", "must not be blank"),
     row("codex.turn_sandbox_policy", "{type: dangerFullAccess}",
-        |s| s.codex.turn_sandbox_policy = Some(json!({"type": "dangerFullAccess"})),
+        |s| s.agent.section.set("turn_sandbox_policy", json!({"type": "dangerFullAccess"})),
         "[]", "must be text or a map, got a list"),
-    row("codex.approvals", "block", |s| s.codex.approvals = Approvals::Block,
+    row("codex.approvals", "block", |s| s.agent.common.approvals = Approvals::Block,
         "maybe", "must be one of accept, decline, block, got \"maybe\""),
-    row("codex.questions", "off", |_| {},
+    row("codex.questions", "off", |s| s.agent.section.set("questions", "off"),
         "ask", "must be off (questions of an agent cannot be answered yet), got \"ask\""),
-    row("codex.turn_timeout_ms", "7", |s| s.codex.turn_timeout = ms(7), "0", "must be a positive integer, got 0"),
-    row("codex.read_timeout_ms", "7", |s| s.codex.read_timeout = ms(7), "0", "must be a positive integer, got 0"),
-    row("codex.stall_timeout_ms", "0", |s| s.codex.stall_timeout = None, "off", "must be an integer, got \"off\""),
+    row("codex.turn_timeout_ms", "7", |s| s.agent.common.turn_timeout = ms(7), "0", "must be a positive integer, got 0"),
+    row("codex.read_timeout_ms", "7", |s| s.agent.common.read_timeout = ms(7), "0", "must be a positive integer, got 0"),
+    row("codex.stall_timeout_ms", "0", |s| s.agent.common.stall_timeout = None, "off", "must be an integer, got \"off\""),
 
     row("prompt.engine", "tera", |s| s.prompt.engine = Some(PromptEngine::Tera), "jinja", "must be one of tera, liquid, got \"jinja\""),
 
@@ -143,6 +152,8 @@ const ROWS: &[Row] = &[
 /// Keys that do not stand alone; each has a test of its own below.
 const APART: &[&str] = &[
     "tracker.kind",
+    "agent.command",
+    "agent.model",
     "polling.quiet_hours.from",
     "polling.quiet_hours.to",
     "polling.quiet_hours.timezone",
@@ -171,12 +182,13 @@ fn defaults() -> Settings {
 
 #[test]
 fn rule_3_every_default_is_that_of_the_table() {
-    let expected = Settings::new(
+    let mut expected = Settings::new(
         "memory",
         StateSet::new(["Todo", "In Progress"]),
         StateSet::new(["Closed", "Cancelled", "Canceled", "Duplicate", "Done"]),
         PathBuf::from("/tmp/symphony_workspaces"),
     );
+    expected.agent.common.command = Some("codex app-server".to_owned()); // Codex's own default
     assert_eq!(defaults(), expected);
     let shown = serde_json::to_value(&expected).unwrap();
     let secs = |secs: u64| json!({"secs": secs, "nanos": 0});
@@ -204,12 +216,11 @@ fn rule_3_every_default_is_that_of_the_table() {
             "agent": {
                 "kind": "codex", "max_concurrent_agents": 10, "max_concurrent_agents_by_state": {},
                 "max_turns": 20, "max_retry_backoff": secs(300), "stop_grace": secs(5), "finish_grace": secs(60),
-            },
-            "codex": {
-                "command": "codex app-server", "approval_policy": "never",
-                "thread_sandbox": "workspace-write", "turn_sandbox_policy": null,
-                "approvals": "decline", "questions": "off", "turn_timeout": secs(3600), "read_timeout": secs(5),
-                "stall_timeout": secs(300),
+                "common": {
+                    "command": "codex app-server", "model": null, "effort": null, "approvals": "decline",
+                    "turn_timeout": secs(3600), "read_timeout": secs(5), "stall_timeout": secs(300),
+                },
+                "section": {},
             },
             "prompt": {"engine": null},
             "server": {"port": null, "host": "127.0.0.1", "allowed_hosts": []},
@@ -230,8 +241,7 @@ fn rule_3_a_right_value_changes_its_setting_and_nothing_else() {
         let workflow = files().parse(&text);
         let mut expected = defaults();
         (row.sets)(&mut expected);
-        let has_one_value = row.path == "codex.questions";
-        assert_eq!(expected == defaults(), has_one_value, "{}", row.path);
+        assert_ne!(expected, defaults(), "{}", row.path);
         assert_eq!(*workflow.settings, expected, "{text}");
         assert_eq!(workflow.warnings, [], "{text}");
     }
@@ -241,7 +251,7 @@ fn rule_3_a_right_value_changes_its_setting_and_nothing_else() {
 fn rule_3_questions_are_off_however_yaml_spells_it_and_nothing_else() {
     for off in ["off", "Off", "'off'", "false", "~"] {
         let workflow = files().parse(&file("codex.questions", off));
-        assert_eq!(*workflow.settings, defaults(), "{off}");
+        assert_eq!(workflow.settings.agent.common, defaults().agent.common, "{off}");
         assert_eq!(workflow.warnings, [], "{off}");
     }
     for on in ["ask", "true", "on", "block", "1", "[off]"] {
@@ -276,7 +286,7 @@ fn rule_3_a_section_must_be_a_map() {
 #[test]
 fn rule_3_the_rows_here_are_the_keys_of_the_schema() {
     let mut keys = BTreeMap::new();
-    collect(&json_schema(), "", &mut keys);
+    collect(&json_schema([&symphony_codex::PROFILE]), "", &mut keys);
     let tested = ROWS.iter().map(|row| row.path).chain(APART.iter().copied());
     let tested: BTreeSet<&str> = tested.collect();
     assert_eq!(keys.keys().map(String::as_str).collect::<BTreeSet<_>>(), tested);
@@ -285,7 +295,7 @@ fn rule_3_the_rows_here_are_the_keys_of_the_schema() {
 #[test]
 fn rule_3_the_defaults_of_the_schema_are_those_of_the_settings() {
     let mut keys = BTreeMap::new();
-    collect(&json_schema(), "", &mut keys);
+    collect(&json_schema([&symphony_codex::PROFILE]), "", &mut keys);
     // The section being there is what turns activity on.
     let with_default = |(path, schema): &(String, Value)| {
         schema.get("default").is_some() && !path.starts_with("polling.activity.")
@@ -293,7 +303,9 @@ fn rule_3_the_defaults_of_the_schema_are_those_of_the_settings() {
     let mut checked = 0;
     for (path, schema) in keys.into_iter().filter(with_default) {
         let workflow = files().parse(&file(&path, &schema["default"].to_string()));
-        assert_eq!(*workflow.settings, defaults(), "{path}");
+        let mut settings = (*workflow.settings).clone();
+        settings.agent.section = AgentSection::default(); // it has what the file says
+        assert_eq!(settings, defaults(), "{path}");
         checked += 1;
     }
     assert_eq!(checked, 32);
@@ -304,7 +316,7 @@ fn rule_3_activity_is_on_when_its_section_is_there() {
     let settings = files().parse(&file("polling.activity", "{}")).settings;
     assert_eq!(settings.polling.activity, Some(ActivitySettings::default()));
     let mut keys = BTreeMap::new();
-    collect(&json_schema(), "", &mut keys);
+    collect(&json_schema([&symphony_codex::PROFILE]), "", &mut keys);
     let schema =
         |key: &str| ms(keys[&format!("polling.activity.{key}")]["default"].as_u64().unwrap());
     let expected = ActivitySettings {
@@ -405,7 +417,7 @@ fn rule_3_a_bad_limit_of_a_state_is_ignored_with_a_warning() {
 fn rule_3_a_stall_timeout_of_zero_or_less_is_off() {
     for (value, expected) in [("-5", None), ("0", None), ("'0'", None), ("1", Some(ms(1)))] {
         let settings = files().parse(&file("codex.stall_timeout_ms", value)).settings;
-        assert_eq!(settings.codex.stall_timeout, expected);
+        assert_eq!(settings.agent.common.stall_timeout, expected);
     }
 }
 
@@ -455,4 +467,77 @@ fn collect(schema: &Value, path: &str, keys: &mut BTreeMap<String, Value>) {
             }
         }
     }
+}
+
+#[test]
+fn rule_3_an_agents_own_section_wins_over_what_every_agent_has() {
+    let settings = files()
+        .parse(
+            "---\ntracker: {kind: memory}\nagent:\n  kind: codex\n  command: a codex app-server\n  model: a\n  \
+             effort: low\n  turn_timeout_ms: 1\n  read_timeout_ms: 2\n  stall_timeout_ms: 3\n  approvals: accept\n\
+             codex:\n  command: b codex app-server\n  turn_timeout_ms: 10\n  stall_timeout_ms: 0\n  approvals: block\n---\n",
+        )
+        .settings;
+    let common = &settings.agent.common;
+    assert_eq!(common.command.as_deref(), Some("b codex app-server"));
+    assert_eq!((common.model.as_deref(), common.effort.as_deref()), (Some("a"), Some("low")));
+    assert_eq!(
+        (common.turn_timeout, common.read_timeout, common.stall_timeout),
+        (ms(10), ms(2), None)
+    );
+    assert_eq!(common.approvals, Approvals::Block);
+}
+
+#[test]
+fn rule_3_a_command_and_a_model_count_only_where_the_kind_is_set() {
+    let text = |kind: &str| {
+        format!(
+            "---\ntracker: {{kind: memory}}\nagent:\n  {kind}command: my codex app-server\n  model: m-1\n---\n"
+        )
+    };
+    let set = files().parse(&text("kind: codex\n  "));
+    let common = &set.settings.agent.common;
+    assert_eq!(common.command.as_deref(), Some("my codex app-server"));
+    assert_eq!(common.model.as_deref(), Some("m-1"));
+    assert!(set.warnings.is_empty(), "{:?}", set.warnings);
+    let unset = files().parse(&text(""));
+    assert_eq!(unset.settings.agent.common, defaults().agent.common);
+    assert_eq!(
+        texts(&unset.warnings),
+        [
+            "line 4: agent.command: counts only where agent.kind is set, and is ignored",
+            "line 5: agent.model: counts only where agent.kind is set, and is ignored",
+        ]
+    );
+}
+
+#[test]
+fn rule_3_codex_without_its_app_server_is_refused_with_what_to_write() {
+    let message = "starts Codex without `app-server`, the part of it that Symphony talks to";
+    for command in ["codex", "/opt/bin/codex --yolo", "FOO=1 codex exec", "'codex'"] {
+        let text = file("codex.command", &format!("\"{command}\""));
+        assert_eq!(
+            files().refused(&text),
+            [format!("line 5: codex.command: {message}")],
+            "{command}"
+        );
+    }
+    let common = "---\ntracker: {kind: memory}\nagent:\n  kind: codex\n  command: codex\n---\n";
+    assert_eq!(files().refused(common), [format!("line 5: agent.command: {message}")]);
+    for command in ["codex app-server", "codex -c a=b app-server --x", "./run-codex.sh", "$CODEX"] {
+        files().parse(&file("codex.command", &format!("\"{command}\"")));
+    }
+}
+
+#[test]
+fn rule_3_the_section_of_an_agent_that_is_not_in_force_is_checked_and_not_taken() {
+    let text = "---\ntracker: {kind: memory}\nagent: {kind: other}\ncodex:\n  approvals: accept\n  thread_sandbox: read-only\n---\n";
+    let settings = files().parse(text).settings;
+    assert_eq!(settings.agent.section, AgentSection::default());
+    assert_eq!(settings.agent.common.approvals, Approvals::Decline);
+    let wrong = text.replace("read-only", "7");
+    assert_eq!(
+        files().refused(&wrong),
+        ["line 6: codex.thread_sandbox: must be text or a map, got 7"]
+    );
 }
