@@ -79,7 +79,7 @@ pub(crate) struct LoggingArgs {
     pub(crate) logs_root: Option<PathBuf>,
     /// How log lines look. Wins over `logging.format` of the file, which is `text` unless set
     #[arg(long, value_enum)]
-    pub(crate) log_format: Option<LogFormat>,
+    pub(crate) log_format: Option<LogFormatArg>,
     /// What is logged: a level, or filters such as `info,symphony_runtime=debug`. Wins over
     /// `logging.level` of the file, which is `info` unless set
     #[arg(long, env = "SYMPHONY_LOG", value_name = "FILTER")]
@@ -87,18 +87,18 @@ pub(crate) struct LoggingArgs {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum LogFormat {
+pub(crate) enum LogFormatArg {
     /// Lines for people
     Text,
     /// One JSON object per line
     Json,
 }
 
-impl From<LogFormat> for settings::LogFormat {
-    fn from(format: LogFormat) -> Self {
+impl From<LogFormatArg> for settings::LogFormat {
+    fn from(format: LogFormatArg) -> Self {
         match format {
-            LogFormat::Text => Self::Text,
-            LogFormat::Json => Self::Json,
+            LogFormatArg::Text => Self::Text,
+            LogFormatArg::Json => Self::Json,
         }
     }
 }

@@ -10,7 +10,7 @@ use symphony_core::snapshot::Snapshot;
 use symphony_core::time::Wall;
 use symphony_core::{Identifier, IssueId};
 use symphony_runtime::{Handle, Unavailable};
-use symphony_tui::{Command, Link, Refused, Seen, Source};
+use symphony_tui::{Link, SourceCommand, SourceRefusal, SourceView, StatusSource};
 use tokio::sync::{Mutex as AsyncMutex, watch};
 
 /// What time it is.
@@ -47,28 +47,28 @@ impl Local {
         }
     }
 
-    fn find(&self, identifier: &str) -> Result<IssueId, Refused> {
+    fn find(&self, identifier: &str) -> Result<IssueId, SourceRefusal> {
         let found = self.handle.find(&Identifier::from(identifier));
         found.ok_or_else(|| unknown(identifier))
     }
 }
 
-fn unknown(identifier: &str) -> Refused {
-    Refused::new(&format!("no issue {identifier} is known"))
+fn unknown(identifier: &str) -> SourceRefusal {
+    SourceRefusal::new(&format!("no issue {identifier} is known"))
 }
 
-fn ended(why: Unavailable) -> Refused {
-    Refused::new(&why.to_string())
+fn ended(why: Unavailable) -> SourceRefusal {
+    SourceRefusal::new(&why.to_string())
 }
 
 #[async_trait]
-impl Source for Local {
-    fn latest(&self) -> Seen {
+impl StatusSource for Local {
+    fn latest(&self) -> SourceView {
         let (snapshot, link) = match self.handle.snapshot() {
             Ok(snapshot) => (snapshot, Link::Live),
             Err(Unavailable) => (self.handle.last_snapshot(), Link::Ended),
         };
-        Seen { status: Some(self.status(&snapshot)), link, clock: wall_now() }
+        SourceView { status: Some(self.status(&snapshot)), link, clock: wall_now() }
     }
 
     async fn changed(&self) {
@@ -79,7 +79,7 @@ impl Source for Local {
         }
     }
 
-    async fn issue(&self, identifier: &str) -> Result<IssueStatus, Refused> {
+    async fn issue(&self, identifier: &str) -> Result<IssueStatus, SourceRefusal> {
         let name = Identifier::from(identifier);
         if let Some(status) = self.handle.issue(&name) {
             return Ok(status);
@@ -89,13 +89,13 @@ impl Source for Local {
         row.map(|row| self.handle.candidate(row)).ok_or_else(|| unknown(identifier))
     }
 
-    async fn command(&self, command: &Command) -> Result<(), Refused> {
+    async fn command(&self, command: &SourceCommand) -> Result<(), SourceRefusal> {
         let done = match command {
-            Command::PollNow => self.handle.poll_now(),
-            Command::Pause => self.handle.pause(),
-            Command::Resume => self.handle.resume(),
-            Command::Stop(identifier) => self.handle.stop(self.find(identifier)?),
-            Command::Retry(identifier) => self.handle.retry(self.find(identifier)?),
+            SourceCommand::PollNow => self.handle.poll_now(),
+            SourceCommand::Pause => self.handle.pause(),
+            SourceCommand::Resume => self.handle.resume(),
+            SourceCommand::Stop(identifier) => self.handle.stop(self.find(identifier)?),
+            SourceCommand::Retry(identifier) => self.handle.retry(self.find(identifier)?),
         };
         done.map_err(ended)
     }

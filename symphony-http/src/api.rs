@@ -22,7 +22,7 @@ use symphony_runtime::{Handle, NotReceived};
 
 use crate::error::Error;
 use crate::peers::Peer;
-use crate::routes::App;
+use crate::routes::HttpState;
 use crate::serialized::{SerializedState, to_string};
 
 /// How long a written state is good while something runs: its sums go on.
@@ -91,7 +91,7 @@ impl Cache {
 
 /// `GET /api/v1/state`
 pub(crate) async fn state(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<HttpState>>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let snapshot = app.handle.snapshot()?;
@@ -133,7 +133,7 @@ fn find(handle: &Handle, identifier: &Identifier) -> Result<IssueId, Error> {
 
 /// `GET /api/v1/<identifier>`
 pub(crate) async fn issue(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<HttpState>>,
     Named(identifier): Named,
 ) -> Result<Response, Error> {
     Ok(json(StatusCode::OK, &look_up(&app.handle, &identifier).await?))
@@ -162,7 +162,7 @@ fn queued(operations: &[&str], coalesced: bool) -> Response {
 }
 
 /// `POST /api/v1/refresh`
-pub(crate) async fn refresh(State(app): State<Arc<App>>) -> Result<Response, Error> {
+pub(crate) async fn refresh(State(app): State<Arc<HttpState>>) -> Result<Response, Error> {
     // One that is being read now, or was asked for since the last snapshot, is not asked for twice.
     let snapshot = app.handle.snapshot()?;
     let last =
@@ -173,21 +173,21 @@ pub(crate) async fn refresh(State(app): State<Arc<App>>) -> Result<Response, Err
 }
 
 /// `POST /api/v1/pause`
-pub(crate) async fn pause(State(app): State<Arc<App>>) -> Result<Response, Error> {
+pub(crate) async fn pause(State(app): State<Arc<HttpState>>) -> Result<Response, Error> {
     let coalesced = app.handle.snapshot()?.paused;
     app.handle.pause()?;
     Ok(queued(&["pause"], coalesced))
 }
 
 /// `POST /api/v1/resume`
-pub(crate) async fn resume(State(app): State<Arc<App>>) -> Result<Response, Error> {
+pub(crate) async fn resume(State(app): State<Arc<HttpState>>) -> Result<Response, Error> {
     let coalesced = !app.handle.snapshot()?.paused;
     app.handle.resume()?;
     Ok(queued(&["resume"], coalesced))
 }
 
 /// `POST /api/v1/clear-holds`
-pub(crate) async fn clear_holds(State(app): State<Arc<App>>) -> Result<Response, Error> {
+pub(crate) async fn clear_holds(State(app): State<Arc<HttpState>>) -> Result<Response, Error> {
     let coalesced = app.handle.snapshot()?.holds.is_empty();
     app.handle.clear_holds()?;
     Ok(queued(&["clear_holds"], coalesced))
@@ -195,7 +195,7 @@ pub(crate) async fn clear_holds(State(app): State<Arc<App>>) -> Result<Response,
 
 /// `POST /api/v1/<identifier>/stop`
 pub(crate) async fn stop(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<HttpState>>,
     Named(identifier): Named,
 ) -> Result<Response, Error> {
     let id = find(&app.handle, &identifier)?;
@@ -213,7 +213,7 @@ pub(crate) async fn stop(
 
 /// `POST /api/v1/<identifier>/retry`
 pub(crate) async fn retry(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<HttpState>>,
     Named(identifier): Named,
 ) -> Result<Response, Error> {
     let id = find(&app.handle, &identifier)?;
@@ -227,7 +227,7 @@ pub(crate) async fn retry(
 }
 
 /// `GET /api/v1/explain`
-pub(crate) async fn explain(State(app): State<Arc<App>>) -> Result<Response, Error> {
+pub(crate) async fn explain(State(app): State<Arc<HttpState>>) -> Result<Response, Error> {
     let explanation = app.handle.explain().await?;
     let now = app.handle.last_snapshot().now;
     Ok(json(StatusCode::OK, &ExplanationStatus::new(&explanation, now)))
@@ -235,7 +235,7 @@ pub(crate) async fn explain(State(app): State<Arc<App>>) -> Result<Response, Err
 
 /// `GET /api/v1/explain/<identifier>`
 pub(crate) async fn explain_issue(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<HttpState>>,
     Named(identifier): Named,
 ) -> Result<Response, Error> {
     let explanation = app.handle.explain().await?;
@@ -248,7 +248,7 @@ pub(crate) async fn explain_issue(
 
 /// `GET /api/v1/events`
 pub(crate) async fn events(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<HttpState>>,
     peer: Peer,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
@@ -276,7 +276,7 @@ where
 
 /// `POST /webhooks/<tracker>`
 pub(crate) async fn webhook(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<HttpState>>,
     Named(kind): Named,
     headers: HeaderMap,
     body: Bytes,
@@ -312,13 +312,13 @@ fn refused_delivery(why: Refused) -> Error {
 }
 
 /// `GET /healthz`
-pub(crate) async fn health(State(app): State<Arc<App>>) -> Result<&'static str, Error> {
+pub(crate) async fn health(State(app): State<Arc<HttpState>>) -> Result<&'static str, Error> {
     app.handle.snapshot()?;
     Ok("ok\n")
 }
 
 /// `GET /readyz`
-pub(crate) async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, Error> {
+pub(crate) async fn ready(State(app): State<Arc<HttpState>>) -> Result<&'static str, Error> {
     let snapshot = app.handle.snapshot()?;
     if snapshot.shutting_down {
         let message = "the service ends";

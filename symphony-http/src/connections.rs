@@ -26,12 +26,12 @@ const TENURE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(crate) struct Connections {
     limit: usize,
-    inner: Mutex<Inner>,
+    inner: Mutex<ConnectionTable>,
     evicted: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct ConnectionTable {
     /// The number of the next idle connection.
     next: u64,
     /// How many are idle, and by peer in the order in which they became idle.
@@ -50,7 +50,7 @@ struct Idle {
 impl Connections {
     pub(crate) fn new(limit: usize) -> Arc<Self> {
         let answered = Shares::new(most_of(limit));
-        let inner = Inner { next: 0, idle: 0, by_peer: BTreeMap::new(), answered };
+        let inner = ConnectionTable { next: 0, idle: 0, by_peer: BTreeMap::new(), answered };
         Arc::new(Self { limit, inner: Mutex::new(inner), evicted: AtomicU64::new(0) })
     }
 
@@ -73,12 +73,12 @@ impl Connections {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, ConnectionTable> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Inner {
+impl ConnectionTable {
     const fn count(&self) -> usize {
         self.idle + self.answered.taken()
     }

@@ -10,7 +10,7 @@ use symphony_core::IssueId;
 use symphony_core::orchestrator::Notice;
 use symphony_core::snapshot::Snapshot;
 
-use crate::hub::{Event, Feed};
+use crate::hub::{Feed, HubEvent};
 use crate::serialized::{SerializedRow, SerializedState, to_string};
 
 /// What was told of the state.
@@ -21,8 +21,8 @@ pub(crate) struct StateFeed {
 }
 
 impl Feed for StateFeed {
-    fn changes(&mut self, snapshot: &Arc<Snapshot>, notices: &[Arc<Notice>]) -> Vec<Event> {
-        let mut events: Vec<Event> = notices
+    fn changes(&mut self, snapshot: &Arc<Snapshot>, notices: &[Arc<Notice>]) -> Vec<HubEvent> {
+        let mut events: Vec<HubEvent> = notices
             .iter()
             .map(|notice| event(StreamEventKind::Notice, &NoticeEvent::from(&**notice)))
             .collect();
@@ -46,11 +46,11 @@ impl Feed for StateFeed {
         events
     }
 
-    fn whole(&self) -> Vec<Event> {
+    fn whole(&self) -> Vec<HubEvent> {
         let Some(told) = &self.told else { return Vec::new() };
         let body: Bytes = told.body(told.snapshot.now.wall);
         let data = String::from_utf8(body.into()).unwrap_or_default();
-        vec![Event { name: StreamEventKind::State.as_str(), data }]
+        vec![HubEvent { name: StreamEventKind::State.as_str(), data }]
     }
 
     fn reset(&mut self) {
@@ -58,8 +58,8 @@ impl Feed for StateFeed {
     }
 }
 
-fn event(kind: StreamEventKind, data: &impl Serialize) -> Event {
-    Event { name: kind.as_str(), data: to_string(data) }
+fn event(kind: StreamEventKind, data: &impl Serialize) -> HubEvent {
+    HubEvent { name: kind.as_str(), data: to_string(data) }
 }
 
 /// Whether two summaries differ in nothing but the time.
@@ -78,7 +78,7 @@ fn differences(
     list: RowList,
     before: &[SerializedRow],
     now: &[SerializedRow],
-    events: &mut Vec<Event>,
+    events: &mut Vec<HubEvent>,
 ) {
     let mut tell = |id: &IssueId, row: Option<&RawValue>| {
         let change = StateChange { list, issue_id: id.as_str().into(), row };

@@ -45,10 +45,10 @@ const NOTICES: usize = 256;
 /// What a stream tells.
 pub(crate) trait Feed: Send + 'static {
     /// What is other than it was at the last call. All of it, at the first.
-    fn changes(&mut self, snapshot: &Arc<Snapshot>, notices: &[Arc<Notice>]) -> Vec<Event>;
+    fn changes(&mut self, snapshot: &Arc<Snapshot>, notices: &[Arc<Notice>]) -> Vec<HubEvent>;
 
     /// Everything, as it was told by the last call.
-    fn whole(&self) -> Vec<Event>;
+    fn whole(&self) -> Vec<HubEvent>;
 
     /// Forgets what was told.
     fn reset(&mut self);
@@ -56,7 +56,7 @@ pub(crate) trait Feed: Send + 'static {
 
 /// One event.
 #[derive(Clone, Debug)]
-pub(crate) struct Event {
+pub(crate) struct HubEvent {
     pub(crate) name: &'static str,
     /// On one line.
     pub(crate) data: String,
@@ -73,7 +73,7 @@ struct Frame {
 /// A stream and its listeners.
 #[derive(Debug)]
 pub(crate) struct Hub<F> {
-    inner: Mutex<Inner<F>>,
+    inner: Mutex<HubState<F>>,
     frames: broadcast::Sender<Frame>,
     listeners: Mutex<Shares>,
     joined: Notify,
@@ -83,7 +83,7 @@ pub(crate) struct Hub<F> {
 }
 
 #[derive(Debug)]
-struct Inner<F> {
+struct HubState<F> {
     feed: F,
     /// The number of the last event.
     last: u64,
@@ -101,7 +101,7 @@ impl<F: Feed> Hub<F> {
     /// A hub, and the task that feeds it.
     pub(crate) fn start(feed: F, handle: Handle, life: u64) -> Arc<Self> {
         let (frames, _) = broadcast::channel(LAG);
-        let inner = Inner {
+        let inner = HubState {
             feed,
             last: 0,
             is_awake: false,
@@ -131,7 +131,7 @@ impl<F: Feed> Hub<F> {
         hub
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner<F>> {
+    fn lock(&self) -> MutexGuard<'_, HubState<F>> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -208,7 +208,7 @@ impl<F: Feed> Hub<F> {
         last_seen: Option<&str>,
         peer: Peer,
     ) -> Option<impl Stream<Item = Result<Bytes, std::convert::Infallible>> + Send + use<F>> {
-        let place = Place::take(self, peer)?;
+        let place = StreamPosition::take(self, peer)?;
         let (first, receiver) = {
             let mut inner = self.lock();
             if !inner.is_awake {
@@ -244,7 +244,7 @@ async fn hear(notices: &mut Option<NoticeStream>) -> Option<NoticeItem> {
     }
 }
 
-impl<F: Feed> Inner<F> {
+impl<F: Feed> HubState<F> {
     fn keep(&mut self, frame: Frame) {
         self.kept_bytes += frame.bytes.len();
         self.kept.push_back(frame);
@@ -291,7 +291,7 @@ impl<F: Feed> Inner<F> {
     }
 }
 
-fn write_event(text: &mut String, life: u64, number: u64, event: &Event) {
+fn write_event(text: &mut String, life: u64, number: u64, event: &HubEvent) {
     use std::fmt::Write as _;
     debug_assert!(!event.data.contains(['\n', '\r']), "one line");
     let (name, data) = (event.name, &event.data);
@@ -308,7 +308,7 @@ fn parse_id(text: &str, life: u64) -> Option<u64> {
 struct Listener<F: Feed> {
     first: VecDeque<Bytes>,
     receiver: broadcast::Receiver<Frame>,
-    _place: Place<F>,
+    _place: StreamPosition<F>,
 }
 
 impl<F: Feed> Listener<F> {
@@ -325,19 +325,19 @@ impl<F: Feed> Listener<F> {
 }
 
 /// A place among the listeners, given back when it is dropped.
-struct Place<F: Feed> {
+struct StreamPosition<F: Feed> {
     hub: Arc<Hub<F>>,
     peer: Peer,
 }
 
-impl<F: Feed> Place<F> {
+impl<F: Feed> StreamPosition<F> {
     fn take(hub: &Arc<Hub<F>>, peer: Peer) -> Option<Self> {
         let is_taken = hub.listeners().take(peer);
         is_taken.then(|| Self { hub: Arc::clone(hub), peer })
     }
 }
 
-impl<F: Feed> Drop for Place<F> {
+impl<F: Feed> Drop for StreamPosition<F> {
     fn drop(&mut self) {
         self.hub.listeners().give_back(self.peer);
     }

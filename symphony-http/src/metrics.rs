@@ -11,10 +11,10 @@ use symphony_core::snapshot::{Mode, Snapshot};
 
 use crate::api::with_type;
 use crate::error::Error;
-use crate::routes::App;
+use crate::routes::HttpState;
 
 /// `GET /metrics`
-pub(crate) async fn serve(State(app): State<Arc<App>>) -> Result<Response, Error> {
+pub(crate) async fn serve(State(app): State<Arc<HttpState>>) -> Result<Response, Error> {
     let snapshot = app.handle.snapshot()?;
     let mut text = render(&snapshot);
     text.push_str(&refused(&app));
@@ -23,7 +23,7 @@ pub(crate) async fn serve(State(app): State<Arc<App>>) -> Result<Response, Error
 
 /// A snapshot as metrics.
 fn render(snapshot: &Snapshot) -> String {
-    let mut out = Text::default();
+    let mut out = MetricsText::default();
     let n = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     out.gauge("symphony_issues", "Issues by where they stand.");
     for (stage, count) in [
@@ -79,8 +79,8 @@ fn render(snapshot: &Snapshot) -> String {
 }
 
 /// What a snapshot does not know: refused deliveries and requests.
-fn refused(app: &App) -> String {
-    let mut out = Text::default();
+fn refused(app: &HttpState) -> String {
+    let mut out = MetricsText::default();
     out.counter("symphony_webhook_refused_total", "Webhook deliveries that were refused.");
     out.value(&[], app.handle.refused_deliveries());
     let (wrong, unseen) = app.guesses.counts();
@@ -96,7 +96,7 @@ fn refused(app: &App) -> String {
     out.text
 }
 
-fn polling(out: &mut Text, snapshot: &Snapshot) {
+fn polling(out: &mut MetricsText, snapshot: &Snapshot) {
     let polling = &snapshot.polling;
     out.gauge("symphony_polling_mode", "The pace of polling: one of them is 1.");
     for mode in [Mode::Active, Mode::Idle, Mode::Dormant] {
@@ -143,7 +143,7 @@ fn polling(out: &mut Text, snapshot: &Snapshot) {
     }
 }
 
-fn limits(out: &mut Text, snapshot: &Snapshot) {
+fn limits(out: &mut MetricsText, snapshot: &Snapshot) {
     out.gauge("symphony_agent_limit_used_ratio", "How much of the agent's limits is used.");
     for window in snapshot.rate_limits.iter().flat_map(|limits| &limits.windows) {
         out.number(&[("window", &window.name)], window.used_percent / 100.0);
@@ -156,12 +156,12 @@ fn limits(out: &mut Text, snapshot: &Snapshot) {
 
 /// Metrics, one below the other.
 #[derive(Default)]
-struct Text {
+struct MetricsText {
     text: String,
     name: &'static str,
 }
 
-impl Text {
+impl MetricsText {
     fn gauge(&mut self, name: &'static str, help: &str) {
         self.head(name, help, "gauge");
     }
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn labels_are_escaped() {
-        let mut out = Text::default();
+        let mut out = MetricsText::default();
         out.gauge("m", "Help.");
         out.value(&[("a", "x\"y\\z\n"), ("b", "c")], 1);
         out.value(&[], 2);

@@ -16,7 +16,7 @@ use symphony_runtime::Handle;
 
 use crate::api::{self, Cache};
 use crate::connections::{Connection, Connections};
-use crate::dashboard::{self, Chart, PageFeed};
+use crate::dashboard::{self, PageFeed, RunsChart};
 use crate::error::Error;
 use crate::feed::StateFeed;
 use crate::guard::{self, Guard};
@@ -38,12 +38,12 @@ const LARGEST_BODY: usize = 16 * 1024;
 const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// What every answer is made from.
-pub(crate) struct App {
+pub(crate) struct HttpState {
     pub(crate) handle: Handle,
     pub(crate) cache: Cache,
     pub(crate) events: Arc<Hub<StateFeed>>,
     pub(crate) pages: Arc<Hub<PageFeed>>,
-    pub(crate) chart: Arc<Chart>,
+    pub(crate) chart: Arc<RunsChart>,
     /// The snapshot at the last wish for a poll.
     pub(crate) last_refresh: AtomicU64,
     pub(crate) connections: Arc<Connections>,
@@ -61,7 +61,7 @@ pub(crate) struct Route {
     pub(crate) answer: Answer,
     /// The errors of its own.
     pub(crate) errors: &'static [u16],
-    handler: MethodRouter<Arc<App>>,
+    handler: MethodRouter<Arc<HttpState>>,
 }
 
 /// Every route of the API. Each path has one method.
@@ -165,8 +165,8 @@ pub(crate) fn api() -> Vec<Route> {
 /// Everything, behind its gate.
 pub(crate) fn router(handle: Handle, guard: Guard, connections: Arc<Connections>) -> Router {
     let life = u64::try_from(api::wall_now().as_unix_millis()).unwrap_or_default();
-    let chart = Chart::start(handle.clone());
-    let app = App {
+    let chart = RunsChart::start(handle.clone());
+    let app = HttpState {
         cache: Cache::default(),
         events: Hub::start(StateFeed::default(), handle.clone(), life),
         pages: Hub::start(PageFeed::new(Arc::clone(&chart)), handle.clone(), life),

@@ -33,7 +33,7 @@ pub(crate) enum ToolMode {
 
 /// Everything that a tracker is built from.
 #[derive(Clone, Debug)]
-pub(crate) struct Config {
+pub(crate) struct LinearConfig {
     pub(crate) endpoint: Url,
     pub(crate) key: ApiKey,
     /// Variables that hold secrets.
@@ -48,9 +48,9 @@ pub(crate) struct Config {
     pub(crate) budget: BudgetSettings,
 }
 
-impl Config {
+impl LinearConfig {
     pub(crate) fn read(cx: &TrackerContext<'_>) -> Result<Self, TrackerError> {
-        let keys = Keys { raw: cx.tracker.provider.raw(), env: cx.env };
+        let keys = ProviderKeys { raw: cx.tracker.provider.raw(), env: cx.env };
         let board = Board { project: keys.text("project_slug")?, team: keys.text("team_key")? };
         if board.project.is_none() && board.team.is_none() {
             return Err(refused(
@@ -83,12 +83,12 @@ impl Config {
     }
 }
 
-struct Keys<'a> {
+struct ProviderKeys<'a> {
     raw: &'a Map<String, Value>,
     env: &'a dyn Env,
 }
 
-impl Keys<'_> {
+impl ProviderKeys<'_> {
     /// A text, from the environment where it is a whole `$NAME` (contract 2.4). Blank is absent.
     fn text(&self, key: &str) -> Result<Option<String>, TrackerError> {
         let text = match self.raw.get(key) {

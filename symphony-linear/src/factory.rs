@@ -9,7 +9,7 @@ use symphony_core::tracker::{Built, TrackerContext, TrackerError, TrackerFactory
 use symphony_core::{Scope, StateSet};
 
 use crate::client::Client;
-use crate::config::{Config, ENDPOINT, KEYS};
+use crate::config::{ENDPOINT, KEYS, LinearConfig};
 use crate::key::ApiKey;
 use crate::tracker::LinearTracker;
 use crate::transport::{Http, Transport};
@@ -58,11 +58,11 @@ type Connect = dyn Fn(&Url, &ApiKey) -> Result<Arc<dyn Transport>, TrackerError>
 pub struct LinearFactory {
     profile: TrackerProfile,
     connect: Box<Connect>,
-    clients: Mutex<Vec<Known>>,
+    clients: Mutex<Vec<KnownClient>>,
 }
 
 /// A connection that is there already.
-struct Known {
+struct KnownClient {
     endpoint: Url,
     key: ApiKey,
     client: Arc<Client>,
@@ -95,7 +95,7 @@ impl LinearFactory {
     }
 
     /// The connection of this key: the one of an earlier build, if there was one.
-    fn client(&self, config: &Config) -> Result<Arc<Client>, TrackerError> {
+    fn client(&self, config: &LinearConfig) -> Result<Arc<Client>, TrackerError> {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let known = clients
             .iter()
@@ -106,7 +106,7 @@ impl LinearFactory {
         }
         let transport = (self.connect)(&config.endpoint, &config.key)?;
         let client = Arc::new(Client::new(transport, config.key.redactor(), config.budget.clone()));
-        clients.push(Known {
+        clients.push(KnownClient {
             endpoint: config.endpoint.clone(),
             key: config.key.clone(),
             client: Arc::clone(&client),
@@ -125,7 +125,7 @@ impl TrackerFactory for LinearFactory {
     }
 
     fn build(&self, cx: &TrackerContext<'_>) -> Result<Built, TrackerError> {
-        let config = Config::read(cx)?;
+        let config = LinearConfig::read(cx)?;
         let client = self.client(&config)?;
         let place = match config.endpoint.as_str() {
             ENDPOINT => String::new(),

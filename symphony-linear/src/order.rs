@@ -13,11 +13,11 @@ use crate::queries::{CreatedAtSort, Issue, IssueSortInput, PaginationSortOrder, 
 const NONE: u8 = 5;
 
 /// What the order of dispatch looks at, as far as the server sorts by it.
-type Place = (u8, bool, Option<Wall>);
+type SortKey = (u8, bool, Option<Wall>);
 
 /// The direction to ask for, and whether it is known to be right.
 #[derive(Debug)]
-pub(crate) struct Order(Mutex<Learned>);
+pub(crate) struct SortOrder(Mutex<Learned>);
 
 #[derive(Debug)]
 struct Learned {
@@ -25,13 +25,13 @@ struct Learned {
     proven: bool,
 }
 
-impl Default for Order {
+impl Default for SortOrder {
     fn default() -> Self {
         Self(Mutex::new(Learned { direction: PaginationSortOrder::Ascending, proven: false }))
     }
 }
 
-impl Order {
+impl SortOrder {
     /// The direction to ask a list for, from its first page to its last.
     pub(crate) fn direction(&self) -> PaginationSortOrder {
         self.learned().direction
@@ -54,7 +54,7 @@ impl Order {
     /// How many of these, the first of a longer list that was asked for in this direction, are
     /// sure to come before all that follow.
     pub(crate) fn settled(&self, asked: PaginationSortOrder, issues: &[Issue]) -> usize {
-        let places: Vec<Place> = issues.iter().map(place).collect();
+        let places: Vec<SortKey> = issues.iter().map(place).collect();
         let mut learned = self.learned();
         // No priority comes last in either direction, and so tells nothing of it.
         let ranks = || {
@@ -89,7 +89,7 @@ const fn other(direction: PaginationSortOrder) -> PaginationSortOrder {
     }
 }
 
-fn place(issue: &Issue) -> Place {
+fn place(issue: &Issue) -> SortKey {
     let rank = (1..=4_u8).find(|rank| issue.priority == Some(f64::from(*rank))).unwrap_or(NONE);
     let created = issue.created_at.as_ref().and_then(|at| Wall::parse(&at.0));
     (rank, created.is_none(), created)

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::complexity;
 use crate::error::LinearError;
 use crate::normal::{self, Flaw};
-use crate::order::Order;
+use crate::order::SortOrder;
 use crate::queries::{
     self, IssueFilter, IssuePage, PageInfo, PaginationSortOrder, PollVariables, Rest, RestIssue,
     RestVariables,
@@ -103,7 +103,7 @@ impl<'t> Reading<'t> {
             variables.candidates = board.filter(&query.states);
             variables.candidates_first = self.tracker.page_size();
             variables.after = ask.after.map(str::to_owned);
-            variables.sort = Some(Order::sort(self.direction));
+            variables.sort = Some(SortOrder::sort(self.direction));
         }
         if !ask.ids.is_empty() {
             variables.ask_claimed = true;

@@ -18,12 +18,12 @@ use tracing::warn;
 
 use crate::client::Client;
 use crate::complexity::CANDIDATES;
-use crate::config::{Config, ToolMode};
+use crate::config::{LinearConfig, ToolMode};
 use crate::error::LinearError;
 use crate::examine::examine;
 use crate::factory::default_states;
 use crate::normal::Flaw;
-use crate::order::Order;
+use crate::order::SortOrder;
 use crate::queries;
 use crate::reading::Reading;
 use crate::scope::Surroundings;
@@ -45,27 +45,27 @@ const LONGEST: usize = 500;
 #[derive(Debug)]
 pub struct LinearTracker {
     pub(crate) client: Arc<Client>,
-    pub(crate) config: Arc<Config>,
-    pub(crate) order: Order,
+    pub(crate) config: Arc<LinearConfig>,
+    pub(crate) order: SortOrder,
     page: AtomicI32,
-    scope: Mutex<Scope>,
+    scope: Mutex<ScopeFacts>,
     told: Mutex<BTreeSet<String>>,
 }
 
 /// What is known of the surroundings.
 #[derive(Debug, Default)]
-struct Scope {
+struct ScopeFacts {
     seen: Option<Mono>,
     found: Surroundings,
     problem: Option<LinearError>,
 }
 
 impl LinearTracker {
-    pub(crate) fn new(client: Arc<Client>, config: Arc<Config>) -> Self {
+    pub(crate) fn new(client: Arc<Client>, config: Arc<LinearConfig>) -> Self {
         Self {
             client,
             config,
-            order: Order::default(),
+            order: SortOrder::default(),
             page: AtomicI32::new(CANDIDATES),
             scope: Mutex::default(),
             told: Mutex::default(),
@@ -113,11 +113,11 @@ impl LinearTracker {
                         warn!(state, known, "no workflow state in Linear has this name");
                     }
                 }
-                *self.scope() = Scope { seen, found, problem: None };
+                *self.scope() = ScopeFacts { seen, found, problem: None };
             }
             Err(problem) => {
                 *self.scope() =
-                    Scope { seen, found: Surroundings::default(), problem: Some(problem) };
+                    ScopeFacts { seen, found: Surroundings::default(), problem: Some(problem) };
             }
         }
     }
@@ -147,7 +147,7 @@ impl LinearTracker {
         told.len() < TOLD && told.insert(what.to_owned())
     }
 
-    fn scope(&self) -> MutexGuard<'_, Scope> {
+    fn scope(&self) -> MutexGuard<'_, ScopeFacts> {
         self.scope.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

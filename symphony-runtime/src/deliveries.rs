@@ -63,7 +63,7 @@ impl Receiver {
 #[derive(Debug)]
 pub(crate) struct Deliveries {
     receiver: watch::Receiver<Receiver>,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenDeliveries>,
     refused: AtomicU64,
     told: Mutex<Option<(Instant, u64)>>,
 }
@@ -120,12 +120,12 @@ impl Deliveries {
 
 /// The last deliveries, by their digest.
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenDeliveries {
     known: BTreeSet<[u8; 32]>,
     order: VecDeque<[u8; 32]>,
 }
 
-impl Seen {
+impl SeenDeliveries {
     /// Whether this one is new.
     fn add(&mut self, body: &[u8]) -> bool {
         let digest: [u8; 32] = Sha256::digest(body).into();
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn rule_12_8_what_is_remembered_of_deliveries_is_bounded() {
-        let mut seen = Seen::default();
+        let mut seen = SeenDeliveries::default();
         for number in 0..10_000_u32 {
             assert!(seen.add(&number.to_be_bytes()));
             assert!(!seen.add(&number.to_be_bytes()));

@@ -28,7 +28,7 @@ use tracing::warn;
 
 use crate::clock::Clock;
 use crate::deliveries::Receiver;
-use crate::disk::{Disk, Place};
+use crate::disk::{Disk, WorkspacePlace};
 use crate::home::Home;
 use crate::loader::Loaded;
 use crate::news;
@@ -61,7 +61,7 @@ const CATCH_UP: Duration = Duration::from_secs(1);
 /// What reaches the driver.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are events, and boxing them costs more")]
-pub(crate) enum Message {
+pub(crate) enum DriverMessage {
     /// Something happened.
     Event(Event),
     /// A version of the workflow is to be put in force.
@@ -73,21 +73,21 @@ pub(crate) enum Message {
 /// Where messages go. Unbounded: a bounded queue would let a flood of events block the answer that
 /// ends it. It stays small because sessions fold floods where they arise.
 #[derive(Clone, Debug)]
-pub(crate) struct Inbox(mpsc::UnboundedSender<Message>);
+pub(crate) struct Inbox(mpsc::UnboundedSender<DriverMessage>);
 
 impl Inbox {
-    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<Message>) {
+    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<DriverMessage>) {
         let (sender, receiver) = mpsc::unbounded_channel();
         (Self(sender), receiver)
     }
 
     /// Sends an event. After the service has ended nobody listens, and that is fine.
     pub(crate) fn send(&self, event: Event) {
-        self.pass(Message::Event(event));
+        self.pass(DriverMessage::Event(event));
     }
 
     /// Passes a message on, and says whether there was anybody to take it.
-    pub(crate) fn pass(&self, message: Message) -> bool {
+    pub(crate) fn pass(&self, message: DriverMessage) -> bool {
         self.0.send(message).is_ok()
     }
 }
@@ -123,7 +123,7 @@ pub(crate) struct Outlets {
 pub(crate) struct Driver {
     orchestrator: Orchestrator,
     inbox: Inbox,
-    queue: mpsc::UnboundedReceiver<Message>,
+    queue: mpsc::UnboundedReceiver<DriverMessage>,
     loaded: Loaded,
     tools: Tools,
     outlets: Outlets,
@@ -149,7 +149,7 @@ impl Driver {
     pub(crate) fn new(
         orchestrator: Orchestrator,
         inbox: Inbox,
-        queue: mpsc::UnboundedReceiver<Message>,
+        queue: mpsc::UnboundedReceiver<DriverMessage>,
         loaded: Loaded,
         tools: Tools,
         outlets: Outlets,
@@ -179,9 +179,9 @@ impl Driver {
         self.publish();
         while !self.is_over() {
             match self.next().await {
-                Message::Event(event) => self.handle(event),
-                Message::Loaded(loaded) => self.reload(*loaded),
-                Message::Explain(reply) => self.asked.push(reply),
+                DriverMessage::Event(event) => self.handle(event),
+                DriverMessage::Loaded(loaded) => self.reload(*loaded),
+                DriverMessage::Explain(reply) => self.asked.push(reply),
             }
             if self.explain_at().is_some_and(|at| at <= Instant::now()) {
                 self.explain();
@@ -201,7 +201,7 @@ impl Driver {
     }
 
     /// The queue first; then the next deadline, or the next snapshot that is due.
-    async fn next(&mut self) -> Message {
+    async fn next(&mut self) -> DriverMessage {
         let asleep = Instant::now();
         let wake = self.orchestrator.next_wakeup().map(|at| self.tools.clock.instant(at));
         let publish = self.changed.then_some(self.published + PUBLISH_GAP);
@@ -217,7 +217,7 @@ impl Driver {
             tokio::select! {
                 biased;
                 Some(message) = self.queue.recv() => break message,
-                () = &mut sleep => break Message::Event(Event::Wake),
+                () = &mut sleep => break DriverMessage::Event(Event::Wake),
                 // They have told what they had to tell; this only lets go of them.
                 Some(_) = self.tasks.join_next() => {}
             }
@@ -414,7 +414,9 @@ impl Clearing {
         let failure = |message: String| Failure::new(FailureKind::Workspace, message);
         let place = match &self.workspace {
             Removal::Recorded(record) => self.disk.place(record),
-            Removal::Stray(key) => Ok(Place::new(Arc::clone(&self.loaded.root), key.clone())),
+            Removal::Stray(key) => {
+                Ok(WorkspacePlace::new(Arc::clone(&self.loaded.root), key.clone()))
+            }
         };
         let place = place.map_err(|error| failure(error.to_string()))?;
         let folder = place.folder().await.map_err(|error| failure(error.to_string()))?;

@@ -12,7 +12,7 @@ use symphony_core::{Identifier, IssueId, Settings};
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::deliveries::{Deliveries, NotReceived, Received};
-use crate::driver::{Inbox, Message};
+use crate::driver::{DriverMessage, Inbox};
 use crate::notices::NoticeStream;
 use crate::recent::Recent;
 use crate::transcript::Transcripts;
@@ -148,7 +148,7 @@ impl Handle {
     /// # Errors
     /// When the service has ended.
     pub fn activity(&self) -> Result<(), Unavailable> {
-        self.pass(Message::Event(Event::Activity))
+        self.pass(DriverMessage::Event(Event::Activity))
     }
 
     /// Takes what says that it comes from a tracker of this kind. If it does, and has not been here
@@ -160,7 +160,7 @@ impl Handle {
         let issues = self.deliveries.check(kind, delivery)?;
         let is_duplicate = issues.is_none();
         if let Some(issues) = issues {
-            self.pass(Message::Event(Event::Delivered { issues }))?;
+            self.pass(DriverMessage::Event(Event::Delivered { issues }))?;
         }
         Ok(Received { is_duplicate })
     }
@@ -187,7 +187,7 @@ impl Handle {
     /// When the service has ended.
     pub async fn explain(&self) -> Result<Arc<Explanation>, Unavailable> {
         let (reply, answer) = oneshot::channel();
-        self.pass(Message::Explain(reply))?;
+        self.pass(DriverMessage::Explain(reply))?;
         answer.await.map_err(|_| Unavailable)
     }
 
@@ -225,10 +225,10 @@ impl Handle {
     }
 
     fn command(&self, command: Command) -> Result<(), Unavailable> {
-        self.pass(Message::Event(Event::Command(command)))
+        self.pass(DriverMessage::Event(Event::Command(command)))
     }
 
-    fn pass(&self, message: Message) -> Result<(), Unavailable> {
+    fn pass(&self, message: DriverMessage) -> Result<(), Unavailable> {
         if self.inbox.pass(message) { Ok(()) } else { Err(Unavailable) }
     }
 }

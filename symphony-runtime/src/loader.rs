@@ -54,7 +54,7 @@ impl Loaded {
 
 /// Where the workflow comes from.
 #[derive(Clone, Debug)]
-pub(crate) enum Source {
+pub(crate) enum WorkflowSource {
     /// A file, watched.
     File(PathBuf),
     /// Made in code.
@@ -80,7 +80,7 @@ impl LoadError {
 
 /// Loads workflows.
 pub(crate) struct Loader {
-    pub(crate) source: Source,
+    pub(crate) source: WorkflowSource,
     pub(crate) registry: Registry,
     pub(crate) env: Arc<dyn Env + Send + Sync>,
     pub(crate) disk: Arc<Disk>,
@@ -90,8 +90,8 @@ impl Loader {
     /// What the source says now; for one made in code, nothing that could change.
     pub(crate) fn text(&self) -> Result<String, Problem> {
         match &self.source {
-            Source::File(path) => read(path),
-            Source::Code { .. } => Ok(String::new()),
+            WorkflowSource::File(path) => read(path),
+            WorkflowSource::Code { .. } => Ok(String::new()),
         }
     }
 
@@ -111,7 +111,7 @@ impl Loader {
         let mut problems = Vec::new();
         problems.extend(unknown_zone(&settings));
         let tracker = match before.filter(|before| reads_the_same(before.settings(), &settings)) {
-            Some(before) => Some(Reads::of(before)),
+            Some(before) => Some(TrackerParts::of(before)),
             None => self.tracker(&settings, generation).map_err(|error| problems.push(error)).ok(),
         };
         let backend = backend(&settings, &self.registry, self.env.as_ref())
@@ -147,12 +147,12 @@ impl Loader {
 
     fn parse(&self, text: &str) -> Result<Parsed, Vec<Problem>> {
         match &self.source {
-            Source::Code { settings, prompt } => {
+            WorkflowSource::Code { settings, prompt } => {
                 let prompt = Prompt::compile(prompt, 1, settings.prompt.engine)?;
                 let settings = Arc::new(settings.as_ref().clone());
                 Ok(Parsed { settings, prompt, warnings: Vec::new() })
             }
-            Source::File(path) => {
+            WorkflowSource::File(path) => {
                 let workflow = parse(text, path, &self.registry, self.env.as_ref())?;
                 let Workflow { settings, prompt, warnings, .. } = workflow;
                 Ok(Parsed { settings, prompt, warnings })
@@ -160,13 +160,17 @@ impl Loader {
         }
     }
 
-    fn tracker(&self, settings: &Settings, generation: Generation) -> Result<Reads, Problem> {
+    fn tracker(
+        &self,
+        settings: &Settings,
+        generation: Generation,
+    ) -> Result<TrackerParts, Problem> {
         let path = match &self.source {
-            Source::File(path) => Some(path.as_path()),
-            Source::Code { .. } => None,
+            WorkflowSource::File(path) => Some(path.as_path()),
+            WorkflowSource::Code { .. } => None,
         };
         let (factory, built) = tracker(settings, path, &self.registry, self.env.as_ref())?;
-        Ok(Reads {
+        Ok(TrackerParts {
             tracker: built.tracker,
             generation,
             scope: built.scope,
@@ -202,7 +206,7 @@ struct Parsed {
 }
 
 /// A tracker and what is known of it.
-struct Reads {
+struct TrackerParts {
     tracker: Arc<dyn Tracker>,
     generation: Generation,
     scope: Scope,
@@ -210,7 +214,7 @@ struct Reads {
     hidden_env: Arc<[String]>,
 }
 
-impl Reads {
+impl TrackerParts {
     fn of(loaded: &Loaded) -> Self {
         let configuration = &loaded.configuration;
         Self {
@@ -356,7 +360,7 @@ pub(crate) fn parse(
     Workflow::parse(text, &context)
 }
 
-/// Reads the file. Whatever stands in its place, this does not hang.
+/// TrackerParts the file. Whatever stands in its place, this does not hang.
 pub(crate) fn read(path: &Path) -> Result<String, Problem> {
     let missing = |why: String| {
         let message = format!("cannot read {}: {why}", path.display());

@@ -24,10 +24,10 @@ use tracing::{info, warn};
 use crate::clock::{Clock, wall_now};
 use crate::deliveries::{Deliveries, Receiver};
 use crate::disk::{Disk, DiskError};
-use crate::driver::{Driver, Inbox, JobTask, Message, Outlets, Tools};
+use crate::driver::{Driver, DriverMessage, Inbox, JobTask, Outlets, Tools};
 use crate::handle::Handle;
 use crate::home::{Home, LeftoverError};
-use crate::loader::{LoadError, Loaded, Loader, ProcessEnv, Source};
+use crate::loader::{LoadError, Loaded, Loader, ProcessEnv, WorkflowSource};
 use crate::recent::Recent;
 use crate::registry::Registry;
 use crate::run_hooks::Hooks;
@@ -83,7 +83,7 @@ pub enum Ended {
 /// Collects what a service is made of.
 #[must_use]
 pub struct ServiceBuilder {
-    source: Source,
+    source: WorkflowSource,
     registry: Registry,
     hooks: Option<Arc<dyn WorkspaceHooks>>,
     host: Option<Arc<dyn Host>>,
@@ -105,13 +105,13 @@ impl ServiceBuilder {
     /// Reads this workflow file, and watches it; `WORKFLOW.md` in the current folder unless said
     /// otherwise.
     pub fn workflow(mut self, path: impl Into<PathBuf>) -> Self {
-        self.source = Source::File(path.into());
+        self.source = WorkflowSource::File(path.into());
         self
     }
 
     /// Uses settings and a prompt made in code instead of a file.
     pub fn settings(mut self, settings: Settings, prompt: impl Into<String>) -> Self {
-        self.source = Source::Code { settings: Box::new(settings), prompt: prompt.into() };
+        self.source = WorkflowSource::Code { settings: Box::new(settings), prompt: prompt.into() };
         self
     }
 
@@ -255,7 +255,7 @@ pub struct Service {
     hooks: Hooks,
     state: State,
     inbox: Inbox,
-    queue: mpsc::UnboundedReceiver<Message>,
+    queue: mpsc::UnboundedReceiver<DriverMessage>,
     snapshots: watch::Sender<Arc<Snapshot>>,
     notices: broadcast::Sender<Arc<Notice>>,
     settings: watch::Sender<Arc<Settings>>,
@@ -276,7 +276,7 @@ impl Service {
     /// Begins to put a service together.
     pub fn builder() -> ServiceBuilder {
         ServiceBuilder {
-            source: Source::File(PathBuf::from("WORKFLOW.md")),
+            source: WorkflowSource::File(PathBuf::from("WORKFLOW.md")),
             registry: Registry::default(),
             hooks: None,
             host: None,

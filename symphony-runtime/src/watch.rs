@@ -18,9 +18,9 @@ use symphony_host::Host;
 use tokio::sync::Notify;
 
 use crate::disk::{DiskError, Root, blocking};
-use crate::driver::{Inbox, Message};
+use crate::driver::{DriverMessage, Inbox};
 use crate::home::Home;
-use crate::loader::{Loaded, Loader, Source};
+use crate::loader::{Loaded, Loader, WorkflowSource};
 use crate::panics::isolated;
 
 /// A file is read when it has not changed for this long: the last of a burst wins, and a file that
@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_secs(10);
 const LINKS: usize = 40;
 
 /// What stands in the file's place.
-type Found = Result<String, Problem>;
+type FileState = Result<String, Problem>;
 
 /// Watches the file of a service.
 pub(crate) struct Watch {
@@ -52,10 +52,10 @@ impl Watch {
     /// Looks, loads and hands over until the driver is gone.
     pub(crate) async fn run(mut self) {
         let mut eyes = match self.loader.source.clone() {
-            Source::File(path) => Some(Eyes::new(path, &self.recheck)),
-            Source::Code { .. } => None,
+            WorkflowSource::File(path) => Some(Eyes::new(path, &self.recheck)),
+            WorkflowSource::Code { .. } => None,
         };
-        let mut seen: Found = Ok(self.text.clone());
+        let mut seen: FileState = Ok(self.text.clone());
         let mut is_good = true;
         loop {
             eyes.iter_mut().for_each(Eyes::aim);
@@ -66,8 +66,10 @@ impl Watch {
             seen = found;
             is_good = outcome.is_ok();
             let sent = match outcome {
-                Ok(loaded) => self.inbox.pass(Message::Loaded(Box::new(loaded))),
-                Err(problems) => self.inbox.pass(Message::Event(Event::ReloadFailed { problems })),
+                Ok(loaded) => self.inbox.pass(DriverMessage::Loaded(Box::new(loaded))),
+                Err(problems) => {
+                    self.inbox.pass(DriverMessage::Event(Event::ReloadFailed { problems }))
+                }
             };
             if !sent {
                 return;
@@ -77,7 +79,7 @@ impl Watch {
 
     /// What stands there, once it stands still; `None` if that is nothing new. What could not be
     /// used is tried again: the cause may lie elsewhere, such as in a lock.
-    async fn settled(&self, seen: &Found, is_good: bool) -> Option<Found> {
+    async fn settled(&self, seen: &FileState, is_good: bool) -> Option<FileState> {
         let mut found = self.look().await;
         loop {
             if found == *seen {
@@ -92,7 +94,7 @@ impl Watch {
         }
     }
 
-    async fn look(&self) -> Found {
+    async fn look(&self) -> FileState {
         let loader = Arc::clone(&self.loader);
         match tokio::task::spawn_blocking(move || loader.text()).await {
             Ok(found) => found,
@@ -114,7 +116,7 @@ impl Watch {
     /// what was wrong meanwhile. A root that is not held any more helps nobody.
     async fn load(
         &mut self,
-        found: &Found,
+        found: &FileState,
         held: Result<(), Problem>,
     ) -> Result<Loaded, Vec<Problem>> {
         let text = found.clone().map_err(|problem| vec![problem])?;

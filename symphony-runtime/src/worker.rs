@@ -25,7 +25,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, warn};
 
 use crate::clock::wall_now;
-use crate::disk::{Disk, DiskError, Made, Opened, Place};
+use crate::disk::{Disk, DiskError, Made, Opened, WorkspacePlace};
 use crate::driver::Inbox;
 use crate::home::Home;
 use crate::loader::Loaded;
@@ -54,14 +54,14 @@ pub(crate) struct Attempt {
 /// What the driver holds of a live run. Dropped, it ends the run at once.
 #[derive(Debug)]
 pub(crate) struct Reins {
-    orders: mpsc::UnboundedSender<Order>,
+    orders: mpsc::UnboundedSender<WorkerOrder>,
     stop: CancellationToken,
     _task: AbortOnDropHandle<()>,
 }
 
 /// What follows a turn.
 #[derive(Debug)]
-enum Order {
+enum WorkerOrder {
     NextTurn { turn: u32 },
     Finish,
 }
@@ -69,11 +69,11 @@ enum Order {
 impl Reins {
     pub(crate) fn next_turn(&self, turn: u32) {
         // A run that is ending does not listen any more; its end is already on the way.
-        let _ = self.orders.send(Order::NextTurn { turn });
+        let _ = self.orders.send(WorkerOrder::NextTurn { turn });
     }
 
     pub(crate) fn finish(&self) {
-        let _ = self.orders.send(Order::Finish);
+        let _ = self.orders.send(WorkerOrder::Finish);
     }
 
     pub(crate) fn stop(&self) {
@@ -106,7 +106,7 @@ pub(crate) fn spawn(attempt: Attempt) -> Reins {
 
 /// A workspace with everything around it.
 struct Site {
-    place: Place,
+    place: WorkspacePlace,
     opened: Opened,
     record: WorkspaceRecord,
     hooks: RunHooks,
@@ -126,7 +126,7 @@ impl Attempt {
     async fn run(
         &self,
         stop: &CancellationToken,
-        mut orders: mpsc::UnboundedReceiver<Order>,
+        mut orders: mpsc::UnboundedReceiver<WorkerOrder>,
     ) -> RunEnd {
         self.enter(Phase::PreparingWorkspace);
         let site = match self.open().await {
@@ -213,7 +213,7 @@ impl Attempt {
         &self,
         site: &Site,
         stop: &CancellationToken,
-        orders: &mut mpsc::UnboundedReceiver<Order>,
+        orders: &mut mpsc::UnboundedReceiver<WorkerOrder>,
     ) -> RunEnd {
         let prepared = tokio::select! {
             biased;
@@ -360,7 +360,7 @@ impl Attempt {
         &self,
         session: &mut dyn AgentSession,
         first: String,
-        orders: &mut mpsc::UnboundedReceiver<Order>,
+        orders: &mut mpsc::UnboundedReceiver<WorkerOrder>,
     ) -> RunEnd {
         let mut turn = Turn { number: 1, prompt: first };
         loop {
@@ -380,11 +380,11 @@ impl Attempt {
                 Err(error) => return RunEnd::Failed(error.to_failure(wall_now())),
             }
             match orders.recv().await {
-                Some(Order::NextTurn { turn: number }) => {
+                Some(WorkerOrder::NextTurn { turn: number }) => {
                     let prompt = prompt::continuation(number, self.start.max_turns);
                     turn = Turn { number, prompt };
                 }
-                Some(Order::Finish) => return RunEnd::Succeeded,
+                Some(WorkerOrder::Finish) => return RunEnd::Succeeded,
                 None => return RunEnd::Cancelled,
             }
         }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::app::Owner;
-use crate::draw::Look;
-use crate::lines::Lines;
+use crate::draw::Palette;
+use crate::lines::LogTail;
 use crate::run::run;
-use crate::source::Source;
+use crate::source::StatusSource;
 use crate::terminal::{self, THREAD, Taken, read_keys};
 
 /// How many keys may wait.
@@ -26,13 +26,13 @@ pub struct Options {
     /// What leaving means.
     pub owner: Owner,
     /// Colours.
-    pub look: Look,
+    pub look: Palette,
     /// How often news is read.
     pub refresh: Duration,
     /// How often it may be drawn.
     pub render_interval: Duration,
     /// What is shown in the log's place.
-    pub lines: Lines,
+    pub lines: LogTail,
     /// Who hears of Ctrl-C; without anybody, it leaves.
     pub interrupts: Option<mpsc::UnboundedSender<()>>,
 }
@@ -64,7 +64,7 @@ impl Dashboard {
     ///
     /// # Errors
     /// When there is no terminal that could be taken.
-    pub fn show(source: Arc<dyn Source>, options: Options) -> io::Result<Self> {
+    pub fn show(source: Arc<dyn StatusSource>, options: Options) -> io::Result<Self> {
         terminal::restore_on_panic(options.owner);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (keys, typed) = mpsc::channel(KEYS);

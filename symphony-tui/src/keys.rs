@@ -1,4 +1,4 @@
-//! Keys, from the bytes that a terminal sends.
+//! KeyDecoder, from the bytes that a terminal sends.
 //!
 //! By hand, because the end of a terminal must be seen as such: the reader that comes with the
 //! backend spins on it for ever.
@@ -36,7 +36,7 @@ const LONGEST: usize = 32;
 
 /// Bytes on their way to becoming keys.
 #[derive(Debug, Default)]
-pub struct Keys {
+pub struct KeyDecoder {
     waiting: Vec<u8>,
     /// Whether the bytes are being pasted: they are no keys, and may hold any text.
     pasting: bool,
@@ -46,7 +46,7 @@ pub struct Keys {
 const PASTE_BEGINS: &[u8] = b"\x1b[200~";
 const PASTE_ENDS: &[u8] = b"\x1b[201~";
 
-impl Keys {
+impl KeyDecoder {
     /// The keys that are complete with these bytes.
     pub fn feed(&mut self, bytes: &[u8]) -> Vec<Key> {
         self.waiting.extend_from_slice(bytes);
@@ -164,9 +164,9 @@ mod tests {
     fn rule_13_4_what_is_pasted_is_no_command() {
         let text = [b"j" as &[u8], PASTE_BEGINS, b"sy\x03\x1b[A", PASTE_ENDS, b"k"].concat();
         let expected = [Key::Char('j'), Key::Char('k')];
-        assert_eq!(Keys::default().feed(&text), expected);
+        assert_eq!(KeyDecoder::default().feed(&text), expected);
         for cut in 0..text.len() {
-            let mut keys = Keys::default();
+            let mut keys = KeyDecoder::default();
             let mut all = keys.feed(&text[..cut]);
             all.extend(keys.feed(&text[cut..]));
             assert_eq!(all, expected, "cut at {cut}");
@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn all(bytes: &[u8]) -> Vec<Key> {
-        let mut keys = Keys::default();
+        let mut keys = KeyDecoder::default();
         let mut all = keys.feed(bytes);
         all.extend(keys.pause());
         all
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(all(b"\x1b"), [Key::Escape]);
         assert_eq!(all(b"\x1b\x1b"), [Key::Escape, Key::Escape]);
         assert_eq!(all(b"\x1bq"), [Key::Escape, Key::Char('q')]);
-        let mut keys = Keys::default();
+        let mut keys = KeyDecoder::default();
         assert_eq!(keys.feed(b"\x1b"), []);
         assert!(keys.is_partial());
         assert_eq!(keys.feed(b"["), []);
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn any_bytes_are_taken_and_nothing_is_kept_for_ever() {
-        let mut keys = Keys::default();
+        let mut keys = KeyDecoder::default();
         for byte in (0..=255).cycle().take(10_000) {
             keys.feed(&[byte, 0xff, ESC, b'[', b'1']);
             assert!(keys.waiting.len() <= 2 * LONGEST, "{:?}", keys.waiting);

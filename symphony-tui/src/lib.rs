@@ -1,7 +1,7 @@
 //! Symphony's dashboard in a terminal (contract 13.4).
 //!
 //! It draws the shapes of the API, [`Status`](symphony_api::Status) and
-//! [`IssueStatus`](symphony_api::IssueStatus), and speaks to a [`Source`]: a service in
+//! [`IssueStatus`](symphony_api::IssueStatus), and speaks to a [`StatusSource`]: a service in
 //! this process, or one far away. Nobody waits for it: [`Dashboard`] has a thread of its own, and
 //! a terminal that stands still or goes away is its problem alone.
 
@@ -15,10 +15,10 @@ mod source;
 mod terminal;
 pub mod text;
 
-pub use app::{App, List, Owner, Wish};
+pub use app::{App, AppAction, List, Owner};
 pub use dashboard::{Dashboard, Left, Options};
-pub use draw::{Look, draw, phase, problems};
-pub use keys::{Key, Keys};
-pub use lines::Lines;
-pub use source::{Command, Link, Refused, Seen, Source};
+pub use draw::{Palette, draw, phase, problems};
+pub use keys::{Key, KeyDecoder};
+pub use lines::LogTail;
+pub use source::{Link, SourceCommand, SourceRefusal, SourceView, StatusSource};
 pub use terminal::is_for_people;

@@ -13,9 +13,9 @@ const LONGEST: usize = 2_000;
 
 /// The last lines. Cheap to clone; all clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Lines(Arc<Mutex<VecDeque<String>>>);
+pub struct LogTail(Arc<Mutex<VecDeque<String>>>);
 
-impl Lines {
+impl LogTail {
     fn lock(&self) -> MutexGuard<'_, VecDeque<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn rule_13_1_lines_are_bounded_and_steer_nothing() {
-        let lines = Lines::default();
+        let lines = LogTail::default();
         (0..KEPT + 2).for_each(|number| lines.push(&format!("line {number}\u{1b}[2J\n")));
         assert_eq!(lines.last(usize::MAX).len(), KEPT);
         assert_eq!(lines.last(1), [format!("line {}\\u{{1b}}[2J", KEPT + 1)]);

@@ -9,9 +9,9 @@ use symphony_core::time::Wall;
 
 /// A service, here or elsewhere.
 #[async_trait]
-pub trait Source: fmt::Debug + Send + Sync {
+pub trait StatusSource: fmt::Debug + Send + Sync {
     /// What is known now.
-    fn latest(&self) -> Seen;
+    fn latest(&self) -> SourceView;
 
     /// Returns when [`latest`](Self::latest) may say something else than it did.
     ///
@@ -22,18 +22,18 @@ pub trait Source: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// When nothing is, or nobody answers.
-    async fn issue(&self, identifier: &str) -> Result<IssueStatus, Refused>;
+    async fn issue(&self, identifier: &str) -> Result<IssueStatus, SourceRefusal>;
 
     /// Passes on what a person wants. Taken, it is not yet done.
     ///
     /// # Errors
     /// When it cannot be done, or nobody answers.
-    async fn command(&self, command: &Command) -> Result<(), Refused>;
+    async fn command(&self, command: &SourceCommand) -> Result<(), SourceRefusal>;
 }
 
 /// What is known of a service.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Seen {
+pub struct SourceView {
     /// Its state, once there was one.
     pub status: Option<Arc<Status>>,
     /// Whether that is still so.
@@ -57,7 +57,7 @@ pub enum Link {
 
 /// What a person can want (contract 4.7).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum SourceCommand {
     /// Poll the tracker now.
     PollNow,
     /// Start nothing until resumed.
@@ -70,7 +70,7 @@ pub enum Command {
     Retry(String),
 }
 
-impl fmt::Display for Command {
+impl fmt::Display for SourceCommand {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plain = |name| symphony_core::plain(name, 60);
         match self {
@@ -85,9 +85,9 @@ impl fmt::Display for Command {
 
 /// Why something was not done: one plain line for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused(String);
+pub struct SourceRefusal(String);
 
-impl Refused {
+impl SourceRefusal {
     /// Takes a message of any origin.
     #[must_use]
     pub fn new(message: &str) -> Self {
@@ -95,10 +95,10 @@ impl Refused {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for SourceRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for SourceRefusal {}

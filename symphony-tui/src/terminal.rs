@@ -24,8 +24,8 @@ use rustix::termios::{tcgetpgrp, tcgetwinsize};
 use tokio::sync::mpsc::Sender;
 
 use crate::app::{App, Owner};
-use crate::draw::{Look, draw};
-use crate::keys::{Key, Keys};
+use crate::draw::{Palette, draw};
+use crate::keys::{Key, KeyDecoder};
 
 /// The name of the thread that draws.
 pub(crate) const THREAD: &str = "dashboard";
@@ -94,9 +94,9 @@ pub(crate) fn restore_on_panic(owner: Owner) {
 }
 
 /// Something to draw on.
-pub(crate) trait Screen {
+pub(crate) trait TerminalScreen {
     /// Draws all of it.
-    fn draw(&mut self, app: &mut App, log: &[String], look: Look) -> io::Result<()>;
+    fn draw(&mut self, app: &mut App, log: &[String], look: Palette) -> io::Result<()>;
 
     /// Forgets what it has drawn, because something else may have been.
     fn forget(&mut self) -> io::Result<()>;
@@ -135,8 +135,8 @@ impl Drop for Taken {
     }
 }
 
-impl Screen for Taken {
-    fn draw(&mut self, app: &mut App, log: &[String], look: Look) -> io::Result<()> {
+impl TerminalScreen for Taken {
+    fn draw(&mut self, app: &mut App, log: &[String], look: Palette) -> io::Result<()> {
         let area = size()?;
         if area != self.area {
             self.area = area;
@@ -178,7 +178,7 @@ impl Write for Tty {
 
 /// Passes keys on until nobody wants them, or until the terminal is gone.
 pub(crate) fn read_keys(to: &Sender<Key>) {
-    let mut keys = Keys::default();
+    let mut keys = KeyDecoder::default();
     let mut bytes = [0; 1024];
     while !to.is_closed() {
         let patience = if keys.is_partial() { REST_OF_KEY } else { LOOK };

@@ -8,26 +8,29 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use symphony_api::IssueStatus;
 use symphony_core::time::Wall;
-use symphony_tui::{Dashboard, Left, Lines, Link, Look, Options, Owner, Refused, Seen, Source};
+use symphony_tui::{
+    Dashboard, Left, Link, LogTail, Options, Owner, Palette, SourceRefusal, SourceView,
+    StatusSource,
+};
 
 /// Shows something once, and then is broken.
 #[derive(Debug, Default)]
 struct Broken(AtomicBool);
 
 #[async_trait]
-impl Source for Broken {
-    fn latest(&self) -> Seen {
+impl StatusSource for Broken {
+    fn latest(&self) -> SourceView {
         assert!(!self.0.swap(true, Ordering::SeqCst), "something is broken");
-        Seen { status: None, link: Link::Connecting, clock: Wall::default() }
+        SourceView { status: None, link: Link::Connecting, clock: Wall::default() }
     }
 
     async fn changed(&self) {}
 
-    async fn issue(&self, _: &str) -> Result<IssueStatus, Refused> {
+    async fn issue(&self, _: &str) -> Result<IssueStatus, SourceRefusal> {
         std::future::pending().await
     }
 
-    async fn command(&self, _: &symphony_tui::Command) -> Result<(), Refused> {
+    async fn command(&self, _: &symphony_tui::SourceCommand) -> Result<(), SourceRefusal> {
         Ok(())
     }
 }
@@ -40,10 +43,10 @@ fn in_a_terminal() {
     }
     let options = Options {
         owner: Owner::Service,
-        look: Look { colours: true },
+        look: Palette { colours: true },
         refresh: Duration::from_millis(300),
         render_interval: Duration::from_millis(10),
-        lines: Lines::default(),
+        lines: LogTail::default(),
         interrupts: None,
     };
     let mut shown = Dashboard::show(Arc::new(Broken::default()), options).unwrap();

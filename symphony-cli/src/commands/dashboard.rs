@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use symphony_core::settings::ObservabilitySettings;
 use symphony_runtime::Handle;
-use symphony_tui::{Dashboard, Left, Lines, Look, Options, Owner, is_for_people};
+use symphony_tui::{Dashboard, Left, LogTail, Options, Owner, Palette, is_for_people};
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::{error, info, warn};
 
@@ -20,8 +20,8 @@ pub(super) fn is_able() -> bool {
 }
 
 /// With colours, unless they are not wanted.
-pub(super) fn look() -> Look {
-    Look { colours: std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty()) }
+pub(super) fn look() -> Palette {
+    Palette { colours: std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty()) }
 }
 
 /// A dashboard, and the log in it.
@@ -38,7 +38,7 @@ pub(super) fn show(
     settings: &ObservabilitySettings,
     interrupts: UnboundedSender<()>,
 ) -> Option<Shown> {
-    let lines = Lines::default();
+    let lines = LogTail::default();
     // Whoever has sent the log elsewhere has it there.
     let log = std::io::stderr().is_terminal().then(|| divert(&lines));
     let options = Options {

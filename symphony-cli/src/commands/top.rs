@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use symphony_api::client::ApiClient;
 use symphony_core::settings::ObservabilitySettings;
-use symphony_tui::{Dashboard, Left, Lines, Options, Owner};
+use symphony_tui::{Dashboard, Left, LogTail, Options, Owner};
 
 use super::dashboard;
 use super::signals::Signals;
@@ -30,7 +30,7 @@ async fn look(client: ApiClient) -> anyhow::Result<ExitCode> {
     client.get(&["state"]).await.map_err(remote::with_advice)?;
     let mut signals = Signals::new()?;
     let pace = ObservabilitySettings::default();
-    let lines = Lines::default();
+    let lines = LogTail::default();
     let source = Arc::new(Remote::new(client, lines.clone()));
     let options = Options {
         owner: Owner::Visitor,

@@ -54,9 +54,9 @@ pub(super) struct Lines {
 
 /// The fields of a span or an event, in order.
 #[derive(Debug, Default)]
-struct Fields(Vec<(&'static str, Value)>);
+struct LogFields(Vec<(&'static str, Value)>);
 
-impl Fields {
+impl LogFields {
     fn set(&mut self, field: &Field, value: Value) {
         self.put(field.name(), value);
     }
@@ -75,7 +75,7 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for LogFields {
     fn record_f64(&mut self, field: &Field, value: f64) {
         self.set(field, value.into());
     }
@@ -103,7 +103,7 @@ impl Visit for Fields {
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let mut fields = Fields::default();
+        let mut fields = LogFields::default();
         attributes.record(&mut fields);
         if let Some(span) = context.span(id) {
             span.extensions_mut().replace(fields);
@@ -112,19 +112,19 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         if let Some(span) = context.span(id)
-            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+            && let Some(fields) = span.extensions_mut().get_mut::<LogFields>()
         {
             values.record(fields);
         }
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let mut fields = Fields::default();
+        let mut fields = LogFields::default();
         event.record(&mut fields);
         // The nearest first: what an event says of itself outweighs what is around it.
         for span in context.event_scope(event).into_iter().flatten() {
             let extensions = span.extensions();
-            for (name, value) in extensions.get::<Fields>().iter().flat_map(|fields| &fields.0) {
+            for (name, value) in extensions.get::<LogFields>().iter().flat_map(|fields| &fields.0) {
                 if fields.0.iter().all(|(known, _)| known != name) {
                     fields.0.push((name, value.clone()));
                 }
@@ -137,16 +137,16 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
             if self.look.is_json() { told.json() } else { told.text(place, colours) }
         };
         // A writer that cannot take a line loses it, and counts.
-        let _ = (&self.screen).write(line(Place::Screen, self.colours).as_bytes());
+        let _ = (&self.screen).write(line(FieldPlace::Screen, self.colours).as_bytes());
         if let Some(mut file) = self.file.as_ref() {
-            let _ = file.write(line(Place::File, false).as_bytes());
+            let _ = file.write(line(FieldPlace::File, false).as_bytes());
         }
     }
 }
 
 /// Where a line for people is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum FieldPlace {
     Screen,
     File,
 }
@@ -156,17 +156,17 @@ struct Told<'a> {
     at: String,
     event: &'a Event<'a>,
     message: &'a str,
-    fields: &'a Fields,
+    fields: &'a LogFields,
 }
 
 impl Told<'_> {
     /// For people: when, how bad, what, and the fields.
-    fn text(&self, place: Place, colours: bool) -> String {
+    fn text(&self, place: FieldPlace, colours: bool) -> String {
         let style = |style: Style| if colours { style } else { Style::new() };
         let (dim, level) = (style(Style::new().dimmed()), *self.event.metadata().level());
         let loud = style(AnsiColor::on_default(colour(level)));
         let mut line = format!("{dim}{}{dim:#} {loud}{level:>5}{loud:#} ", self.at);
-        if place == Place::File {
+        if place == FieldPlace::File {
             let _ = write!(line, "{}: ", self.event.metadata().target());
         }
         line.push_str(&plain(self.message, LONGEST));

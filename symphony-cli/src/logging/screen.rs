@@ -7,10 +7,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anstream::adapter::strip_str;
-use symphony_tui::Lines;
+use symphony_tui::LogTail;
 
 /// Who has the terminal. One per process, as there is one log.
-static DASHBOARD: Mutex<Option<Lines>> = Mutex::new(None);
+static DASHBOARD: Mutex<Option<LogTail>> = Mutex::new(None);
 
 /// How long the lines of a dashboard may take on their way to standard error.
 const LAST_LINES: Duration = Duration::from_secs(1);
@@ -18,7 +18,7 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// How many of them are worth repeating.
 const REPEATED: usize = 100;
 
-fn dashboard() -> MutexGuard<'static, Option<Lines>> {
+fn dashboard() -> MutexGuard<'static, Option<LogTail>> {
     DASHBOARD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -43,13 +43,13 @@ impl Write for Screen {
     }
 }
 
-/// Lines go to a dashboard until this is dropped. Then those that it had are told again where
+/// LogTail go to a dashboard until this is dropped. Then those that it had are told again where
 /// they would have gone: its picture is gone.
 #[derive(Debug)]
-pub(crate) struct Diverted(Lines);
+pub(crate) struct Diverted(LogTail);
 
 /// Sends lines to a dashboard.
-pub(crate) fn divert(lines: &Lines) -> Diverted {
+pub(crate) fn divert(lines: &LogTail) -> Diverted {
     *dashboard() = Some(lines.clone());
     Diverted(lines.clone())
 }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn rule_13_1_a_dashboard_gets_the_lines_without_their_colours_while_it_has_the_terminal() {
-        let lines = Lines::default();
+        let lines = LogTail::default();
         let diverted = divert(&lines);
         Screen.write_all(b"\x1b[32m INFO\x1b[0m run started\n").unwrap();
         drop(diverted);

@@ -8,7 +8,7 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use symphony_api::IssueStatus;
 use symphony_api::client::{ApiClient, ApiError, Applied, MergedState};
 use symphony_core::time::Wall;
-use symphony_tui::{Command, Lines, Link, Refused, Seen, Source};
+use symphony_tui::{Link, LogTail, SourceCommand, SourceRefusal, SourceView, StatusSource};
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -32,7 +32,7 @@ pub(crate) struct Remote {
 struct Shared {
     known: Mutex<Known>,
     changed: Notify,
-    lines: Lines,
+    lines: LogTail,
 }
 
 #[derive(Debug)]
@@ -45,7 +45,7 @@ struct Known {
 
 impl Remote {
     /// Begins to listen; what happens there goes into these lines.
-    pub(crate) fn new(client: ApiClient, lines: Lines) -> Self {
+    pub(crate) fn new(client: ApiClient, lines: LogTail) -> Self {
         let known = Known { state: MergedState::default(), link: Link::Connecting, ahead_ms: 0 };
         let shared = Arc::new(Shared { known: Mutex::new(known), changed: Notify::new(), lines });
         let feed = tokio::spawn(listen(client.clone(), Arc::clone(&shared)));
@@ -128,16 +128,16 @@ fn ahead(date: &str) -> Option<i64> {
     Some(if ahead.abs() < SAME_CLOCK_MS { 0 } else { ahead })
 }
 
-fn refused(error: &ApiError) -> Refused {
-    Refused::new(&error.to_string())
+fn refused(error: &ApiError) -> SourceRefusal {
+    SourceRefusal::new(&error.to_string())
 }
 
 #[async_trait]
-impl Source for Remote {
-    fn latest(&self) -> Seen {
+impl StatusSource for Remote {
+    fn latest(&self) -> SourceView {
         let known = self.shared.lock();
         let clock = wall_now().as_unix_millis().saturating_add(known.ahead_ms);
-        Seen {
+        SourceView {
             status: known.state.status().cloned(),
             link: known.link.clone(),
             clock: Wall::from_unix_millis(clock),
@@ -148,17 +148,17 @@ impl Source for Remote {
         self.shared.changed.notified().await;
     }
 
-    async fn issue(&self, identifier: &str) -> Result<IssueStatus, Refused> {
+    async fn issue(&self, identifier: &str) -> Result<IssueStatus, SourceRefusal> {
         self.client.issue(identifier).await.map_err(|error| refused(&error))
     }
 
-    async fn command(&self, command: &Command) -> Result<(), Refused> {
+    async fn command(&self, command: &SourceCommand) -> Result<(), SourceRefusal> {
         let done = match command {
-            Command::PollNow => self.client.post(&["refresh"]).await,
-            Command::Pause => self.client.post(&["pause"]).await,
-            Command::Resume => self.client.post(&["resume"]).await,
-            Command::Stop(issue) => self.client.post(&[issue, "stop"]).await,
-            Command::Retry(issue) => self.client.post(&[issue, "retry"]).await,
+            SourceCommand::PollNow => self.client.post(&["refresh"]).await,
+            SourceCommand::Pause => self.client.post(&["pause"]).await,
+            SourceCommand::Resume => self.client.post(&["resume"]).await,
+            SourceCommand::Stop(issue) => self.client.post(&[issue, "stop"]).await,
+            SourceCommand::Retry(issue) => self.client.post(&[issue, "retry"]).await,
         };
         done.map_err(|error| refused(&error))
     }

@@ -14,9 +14,9 @@ const BARS: usize = 60;
 
 /// What was used lately, bar by bar.
 #[derive(Debug, Default)]
-pub(crate) struct Chart(Mutex<VecDeque<u64>>);
+pub(crate) struct RunsChart(Mutex<VecDeque<u64>>);
 
-impl Chart {
+impl RunsChart {
     /// A chart, and the task that looks at the counts for as long as there is one.
     pub(crate) fn start(handle: Handle) -> Arc<Self> {
         let chart = Arc::new(Self::default());
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_chart_shows_the_last_bars_beside_the_highest() {
-        let chart = Chart::default();
+        let chart = RunsChart::default();
         assert_eq!(chart.bars(), (vec![], 0));
         [0, 1, 1_000, 500].into_iter().for_each(|tokens| chart.add(tokens));
         let heights = vec![(56, 0), (57, 3), (58, 100), (59, 50)];

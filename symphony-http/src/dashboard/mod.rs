@@ -21,16 +21,16 @@ use symphony_core::snapshot::Snapshot;
 
 use crate::api::{self, Named, last_seen, wall_now, with_type};
 use crate::error::Error;
-use crate::hub::{Event, Feed};
+use crate::hub::{Feed, HubEvent};
 use crate::peers::Peer;
-use crate::routes::App;
+use crate::routes::HttpState;
 use crate::serialized::to_string;
 
-pub(crate) use chart::Chart;
-use pieces::{Clock, Pieces, grouped, name_of, path_of, words};
+pub(crate) use chart::RunsChart;
+use pieces::{PageClock, Pieces, grouped, name_of, path_of, words};
 
 /// The dashboard's routes.
-pub(crate) fn routes() -> Router<Arc<App>> {
+pub(crate) fn routes() -> Router<Arc<HttpState>> {
     Router::new()
         .route("/", get(overview))
         .route("/issues/{identifier}", get(issue))
@@ -65,11 +65,11 @@ struct Overview<'a> {
 
 #[derive(Template)]
 #[template(path = "issue.html")]
-struct Issue<'a> {
+struct IssuePage<'a> {
     issue: &'a IssueStatus,
     name: String,
     path: String,
-    clock: Clock,
+    clock: PageClock,
     version: &'static str,
 }
 
@@ -84,7 +84,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// `GET /`
 async fn overview(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<HttpState>>,
     search: Result<Query<Search>, QueryRejection>,
 ) -> Response {
     let q = search.map(|Query(search)| search.q).unwrap_or_default();
@@ -92,23 +92,23 @@ async fn overview(
         Ok(snapshot) => snapshot,
         Err(error) => return trouble(&error.into()),
     };
-    let clock = Clock { now: wall_now(), live: false };
+    let clock = PageClock { now: wall_now(), live: false };
     let pieces = Pieces::render(&snapshot, &app.chart, clock, q.trim());
     page(StatusCode::OK, &Overview { pieces: &pieces, q: &q, version: VERSION })
 }
 
 /// `GET /issues/<identifier>`
-async fn issue(State(app): State<Arc<App>>, named: Result<Named, Error>) -> Response {
+async fn issue(State(app): State<Arc<HttpState>>, named: Result<Named, Error>) -> Response {
     let found = match named {
         Ok(Named(identifier)) => api::look_up(&app.handle, &identifier).await,
         Err(error) => Err(error),
     };
     match found {
         Ok(issue) => {
-            let clock = Clock { now: wall_now(), live: false };
+            let clock = PageClock { now: wall_now(), live: false };
             let name = name_of(&issue.issue_identifier);
             let path = path_of(&issue.issue_identifier);
-            page(StatusCode::OK, &Issue { issue: &issue, name, path, clock, version: VERSION })
+            page(StatusCode::OK, &IssuePage { issue: &issue, name, path, clock, version: VERSION })
         }
         Err(error) => trouble(&error),
     }
@@ -116,7 +116,7 @@ async fn issue(State(app): State<Arc<App>>, named: Result<Named, Error>) -> Resp
 
 /// `GET /live`: the pieces of the overview that change.
 async fn live(
-    State(app): State<Arc<App>>,
+    State(app): State<Arc<HttpState>>,
     peer: Peer,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
@@ -141,19 +141,19 @@ fn trouble(error: &Error) -> Response {
 /// The event stream of the overview: each piece of it, whenever it is another one.
 #[derive(Debug)]
 pub(crate) struct PageFeed {
-    chart: Arc<Chart>,
+    chart: Arc<RunsChart>,
     told: Option<Pieces>,
 }
 
 impl PageFeed {
-    pub(crate) const fn new(chart: Arc<Chart>) -> Self {
+    pub(crate) const fn new(chart: Arc<RunsChart>) -> Self {
         Self { chart, told: None }
     }
 }
 
 impl Feed for PageFeed {
-    fn changes(&mut self, snapshot: &Arc<Snapshot>, _: &[Arc<Notice>]) -> Vec<Event> {
-        let clock = Clock { now: wall_now(), live: true };
+    fn changes(&mut self, snapshot: &Arc<Snapshot>, _: &[Arc<Notice>]) -> Vec<HubEvent> {
+        let clock = PageClock { now: wall_now(), live: true };
         let now = Pieces::render(snapshot, &self.chart, clock, "");
         let before = self.told.as_ref().map(Pieces::all);
         let changed = now.all().into_iter().filter(|(name, html)| {
@@ -165,7 +165,7 @@ impl Feed for PageFeed {
         events
     }
 
-    fn whole(&self) -> Vec<Event> {
+    fn whole(&self) -> Vec<HubEvent> {
         let pieces = self.told.iter().flat_map(Pieces::all);
         pieces.map(|(name, html)| piece(name, html)).collect()
     }
@@ -175,6 +175,6 @@ impl Feed for PageFeed {
     }
 }
 
-fn piece(name: &str, html: &str) -> Event {
-    Event { name: "piece", data: to_string(&serde_json::json!({"name": name, "html": html})) }
+fn piece(name: &str, html: &str) -> HubEvent {
+    HubEvent { name: "piece", data: to_string(&serde_json::json!({"name": name, "html": html})) }
 }

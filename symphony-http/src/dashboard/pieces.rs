@@ -10,19 +10,19 @@ use symphony_core::plain;
 use symphony_core::snapshot::Snapshot;
 use symphony_core::time::Wall;
 
-use super::Chart;
+use super::RunsChart;
 
 /// How many rows of a list are shown; a search finds the others.
 const SHOWN: usize = 200;
 
 /// What time it is, and whether a script will fill in what depends on it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(super) struct PageClock {
     pub(super) now: Wall,
     pub(super) live: bool,
 }
 
-impl Clock {
+impl PageClock {
     /// How long ago that was, for people.
     pub(super) fn ago(self, at: &Wall) -> String {
         if self.live {
@@ -124,7 +124,7 @@ pub(super) struct Pieces {
 struct Alerts<'a> {
     summary: &'a Summary,
     overdue: Vec<String>,
-    clock: Clock,
+    clock: PageClock,
 }
 
 #[derive(Template)]
@@ -134,7 +134,7 @@ struct Head<'a> {
     runs_failed: u64,
     bars: Vec<(usize, u64)>,
     per_minute: u64,
-    clock: Clock,
+    clock: PageClock,
 }
 
 #[derive(Template)]
@@ -142,7 +142,7 @@ struct Head<'a> {
 struct Running {
     rows: Vec<RunningStatus>,
     more: usize,
-    clock: Clock,
+    clock: PageClock,
 }
 
 #[derive(Template)]
@@ -150,7 +150,7 @@ struct Running {
 struct Retrying {
     rows: Vec<RetryStatus>,
     more: usize,
-    clock: Clock,
+    clock: PageClock,
 }
 
 #[derive(Template)]
@@ -158,7 +158,7 @@ struct Retrying {
 struct Blocked {
     rows: Vec<BlockedStatus>,
     more: usize,
-    clock: Clock,
+    clock: PageClock,
 }
 
 #[derive(Template)]
@@ -166,18 +166,23 @@ struct Blocked {
 struct Candidates<'a> {
     summary: &'a Summary,
     rows: Vec<&'a UnstartedStatus>,
-    clock: Clock,
+    clock: PageClock,
 }
 
 #[derive(Template)]
 #[template(path = "polling.html")]
 struct PollingPiece<'a> {
     summary: &'a Summary,
-    clock: Clock,
+    clock: PageClock,
 }
 
 impl Pieces {
-    pub(super) fn render(snapshot: &Snapshot, chart: &Chart, clock: Clock, q: &str) -> Self {
+    pub(super) fn render(
+        snapshot: &Snapshot,
+        chart: &RunsChart,
+        clock: PageClock,
+        q: &str,
+    ) -> Self {
         let summary = Summary::from(snapshot);
         let overdue = snapshot.running.iter().filter(|row| row.stop_overdue);
         let (bars, per_minute) = chart.bars();

@@ -23,7 +23,7 @@ pub(super) struct ServiceId {
 
 /// What stands in the file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum FoundId {
     /// The name of this root.
     Ours(ServiceId),
     /// The name of another root, or nothing that can be read.
@@ -32,16 +32,16 @@ pub(super) enum Found {
 }
 
 impl ServiceId {
-    pub(super) fn read(own: &OwnedFd, root: &OwnedFd) -> Result<Found, Errno> {
+    pub(super) fn read(own: &OwnedFd, root: &OwnedFd) -> Result<FoundId, Errno> {
         let text = match file::read(own, FILE) {
             Ok(text) => text,
-            Err(Errno::NOENT) => return Ok(Found::Nothing),
-            Err(_) => return Ok(Found::Foreign),
+            Err(Errno::NOENT) => return Ok(FoundId::Nothing),
+            Err(_) => return Ok(FoundId::Foreign),
         };
         let is_name = |id: &str| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
         let known = serde_json::from_slice(&text).ok().filter(|known: &Self| is_name(&known.id));
         let place = place(root)?;
-        Ok(known.filter(|known| known.root == place).map_or(Found::Foreign, Found::Ours))
+        Ok(known.filter(|known| known.root == place).map_or(FoundId::Foreign, FoundId::Ours))
     }
 
     pub(super) fn new(root: &OwnedFd) -> Result<Self, Errno> {

@@ -182,10 +182,10 @@ impl Disk {
     }
 
     /// Where a recorded workspace is, also after the root has changed (contract 9.6).
-    pub(crate) fn place(&self, record: &WorkspaceRecord) -> Result<Place, DiskError> {
+    pub(crate) fn place(&self, record: &WorkspaceRecord) -> Result<WorkspacePlace, DiskError> {
         let root = record.path.parent().and_then(|parent| self.held(parent));
         let root = root.ok_or_else(|| DiskError::Foreign { path: record.path.clone() })?;
-        let place = Place::new(root, record.key.clone());
+        let place = WorkspacePlace::new(root, record.key.clone());
         if place.path() == record.path {
             Ok(place)
         } else {
@@ -196,7 +196,7 @@ impl Disk {
 
 /// A workspace's place: one component under a root.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct WorkspacePlace {
     root: Arc<Root>,
     key: WorkspaceKey,
 }
@@ -218,7 +218,7 @@ pub(crate) struct Opened {
     pub(crate) is_new: bool,
 }
 
-impl Place {
+impl WorkspacePlace {
     pub(crate) const fn new(root: Arc<Root>, key: WorkspaceKey) -> Self {
         Self { root, key }
     }

@@ -400,10 +400,10 @@ fn service_of(
     path: &Path,
 ) -> Result<(ServiceId, Option<String>), DiskError> {
     let found = ServiceId::read(own, root).map_err(DiskError::io("cannot look at", path))?;
-    let is_older = found == id::Found::Nothing && file_type(own, crate::state::FILE).is_some();
+    let is_older = found == id::FoundId::Nothing && file_type(own, crate::state::FILE).is_some();
     let service = match found {
-        id::Found::Ours(service) => service,
-        id::Found::Foreign | id::Found::Nothing => {
+        id::FoundId::Ours(service) => service,
+        id::FoundId::Foreign | id::FoundId::Nothing => {
             ServiceId::new(root).map_err(DiskError::io("cannot name the service of", path))?
         }
     };

@@ -22,7 +22,7 @@ use symphony_core::{WorkspaceKey, plain_json};
 use tokio::sync::oneshot;
 use tracing::warn;
 
-use super::{Gauge, LONGEST_LINE, OVERHEAD, Said, lock};
+use super::{Gauge, LONGEST_LINE, OVERHEAD, SaidLine, lock};
 use crate::clock::wall_now;
 
 /// The files of so many runs are kept.
@@ -39,19 +39,19 @@ const EARLIER: &str = ".earlier.jsonl";
 
 /// What reaches the thread.
 #[derive(Debug)]
-pub(super) enum Message {
+pub(super) enum KeeperMessage {
     Begin { run: RunId, key: WorkspaceKey, longest: u64, secrets: Arc<Redactor>, gauge: Arc<Gauge> },
-    Line { run: RunId, said: Said },
+    Line { run: RunId, said: SaidLine },
     End { run: RunId },
     Flush(oneshot::Sender<()>),
 }
 
 /// The files there are.
 #[derive(Debug, Default)]
-pub(super) struct Index(BTreeMap<RunId, Entry>);
+pub(super) struct Index(BTreeMap<RunId, KeptFile>);
 
 #[derive(Debug)]
-struct Entry {
+struct KeptFile {
     key: WorkspaceKey,
     path: PathBuf,
     /// Of both files; unknown while they are written.
@@ -79,7 +79,7 @@ impl Index {
                 if let Some(run) = name.to_str().and_then(run_of) {
                     let (key, path) = (key.clone(), file.path());
                     let bytes = Some(length(&path) + length(&earlier(&path)));
-                    index.0.insert(run, Entry { key, path, bytes });
+                    index.0.insert(run, KeptFile { key, path, bytes });
                 }
             }
         }
@@ -125,7 +125,7 @@ impl Keeper {
     }
 
     /// Writes until nobody is left who could say anything.
-    pub(super) fn run(mut self, messages: &Receiver<Message>) {
+    pub(super) fn run(mut self, messages: &Receiver<KeeperMessage>) {
         // A folder that is not there yet holds nothing.
         if let Ok(index) = Index::read(&self.folder) {
             *lock(&self.index) = index;
@@ -146,14 +146,14 @@ impl Keeper {
         self.flush();
     }
 
-    fn take(&mut self, message: Message) {
+    fn take(&mut self, message: KeeperMessage) {
         match message {
-            Message::Begin { run, key, longest, secrets, gauge } => {
+            KeeperMessage::Begin { run, key, longest, secrets, gauge } => {
                 self.make_room(longest);
                 let path = self.folder.join(key.as_str()).join(format!("{run}{ENDING}"));
                 match Run::begin(path.clone(), longest, secrets, Arc::clone(&gauge)) {
                     Ok(begun) => {
-                        lock(&self.index).0.insert(run, Entry { key, path, bytes: None });
+                        lock(&self.index).0.insert(run, KeptFile { key, path, bytes: None });
                         self.runs.insert(run, begun);
                     }
                     Err(error) => {
@@ -163,14 +163,14 @@ impl Keeper {
                     }
                 }
             }
-            Message::Line { run, said } => {
+            KeeperMessage::Line { run, said } => {
                 if let Some(run) = self.runs.get_mut(&run) {
                     run.line(&said);
                 } else if let Some(gauge) = self.unkept.get(&run) {
                     gauge.empty(said.text.len() + OVERHEAD);
                 }
             }
-            Message::End { run: id } => {
+            KeeperMessage::End { run: id } => {
                 self.unkept.remove(&id);
                 if let Some(mut run) = self.runs.remove(&id) {
                     run.tell_of_lost(run.gauge.lost.swap(0, Ordering::Relaxed));
@@ -180,7 +180,7 @@ impl Keeper {
                     }
                 }
             }
-            Message::Flush(written) => {
+            KeeperMessage::Flush(written) => {
                 self.flush();
                 let _ = written.send(());
             }
@@ -250,7 +250,7 @@ impl Run {
         })
     }
 
-    fn line(&mut self, said: &Said) {
+    fn line(&mut self, said: &SaidLine) {
         self.gauge.empty(said.text.len() + OVERHEAD);
         self.tell_of_lost(said.lost);
         let line = written(said, &self.secrets);
@@ -341,7 +341,7 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// A line of the file: the line that was said, as JSON where it is JSON.
-fn written(said: &Said, secrets: &Redactor) -> String {
+fn written(said: &SaidLine, secrets: &Redactor) -> String {
     let text = secrets.redact(&String::from_utf8_lossy(&said.text));
     let is_cut = said.length > LONGEST_LINE;
     let is_json = !is_cut && serde_json::from_str::<IgnoredAny>(&text).is_ok();

@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use tracing::warn;
 
 use crate::clock::wall_now;
-use keeper::{Index, Keeper, Message};
+use keeper::{Index, Keeper, KeeperMessage};
 
 /// So much of a line is kept.
 const LONGEST_LINE: usize = 64 * 1024;
@@ -45,7 +45,7 @@ pub(crate) struct Transcripts(Option<Arc<Kept>>);
 
 #[derive(Debug)]
 struct Kept {
-    keeper: Sender<Message>,
+    keeper: Sender<KeeperMessage>,
     index: Arc<Mutex<Index>>,
     waiting: Arc<AtomicUsize>,
 }
@@ -83,7 +83,7 @@ impl Transcripts {
         });
         let (begun, secrets) = (Arc::clone(&gauge), Arc::clone(secrets));
         // Nobody listens if the thread has panicked. Then nothing is kept, and all goes on.
-        let _ = kept.keeper.send(Message::Begin { run, key, longest, secrets, gauge: begun });
+        let _ = kept.keeper.send(KeeperMessage::Begin { run, key, longest, secrets, gauge: begun });
         let session = Session { run, gauge, keeper: kept.keeper.clone() };
         Transcript::new(move |direction, line| session.line(direction, line))
     }
@@ -101,7 +101,7 @@ impl Transcripts {
     pub(crate) async fn finish(&self) {
         let Some(kept) = &self.0 else { return };
         let (written, done) = oneshot::channel();
-        let _ = kept.keeper.send(Message::Flush(written));
+        let _ = kept.keeper.send(KeeperMessage::Flush(written));
         let _ = tokio::time::timeout(LAST_LINES, done).await;
     }
 }
@@ -143,7 +143,7 @@ impl Gauge {
 struct Session {
     run: RunId,
     gauge: Arc<Gauge>,
-    keeper: Sender<Message>,
+    keeper: Sender<KeeperMessage>,
 }
 
 impl Session {
@@ -156,20 +156,20 @@ impl Session {
         self.gauge.fill(text.len() + OVERHEAD);
         let (text, length) = (text.to_owned(), line.len());
         let lost = self.gauge.lost.swap(0, Ordering::Relaxed);
-        let said = Said { at: wall_now(), direction, text, length, lost };
-        let _ = self.keeper.send(Message::Line { run: self.run, said });
+        let said = SaidLine { at: wall_now(), direction, text, length, lost };
+        let _ = self.keeper.send(KeeperMessage::Line { run: self.run, said });
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let _ = self.keeper.send(Message::End { run: self.run });
+        let _ = self.keeper.send(KeeperMessage::End { run: self.run });
     }
 }
 
 /// One line, as it was said.
 #[derive(Debug)]
-struct Said {
+struct SaidLine {
     at: Wall,
     direction: Direction,
     /// Its beginning, where it is long.

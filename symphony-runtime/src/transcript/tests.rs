@@ -26,7 +26,7 @@ fn say(kept: &Transcripts, number: u64, longest: u64, lines: &[(Direction, &[u8]
 
 async fn all_written(kept: &Transcripts) {
     let (written, done) = oneshot::channel();
-    kept.0.as_ref().unwrap().keeper.send(Message::Flush(written)).unwrap();
+    kept.0.as_ref().unwrap().keeper.send(KeeperMessage::Flush(written)).unwrap();
     done.await.unwrap();
 }
 

@@ -10,7 +10,7 @@ use symphony_core::plain;
 use symphony_core::time::Wall;
 
 use crate::keys::Key;
-use crate::source::{Command, Link, Refused, Seen};
+use crate::source::{Link, SourceCommand, SourceRefusal, SourceView};
 
 pub(crate) use chart::Chart;
 use lists::Cursor;
@@ -30,7 +30,7 @@ pub struct App {
     pub(crate) chart: Chart,
     pub(crate) list: List,
     pub(crate) filter: String,
-    pub(crate) view: View,
+    pub(crate) view: AppView,
     pub(crate) asking: Asking,
     pub(crate) owner: Owner,
     cursors: [Cursor; 4],
@@ -42,7 +42,7 @@ pub struct App {
 
 /// What fills the screen.
 #[derive(Debug)]
-pub(crate) enum View {
+pub(crate) enum AppView {
     /// The lists.
     Lists,
     /// One issue.
@@ -55,7 +55,7 @@ pub(crate) enum View {
 #[derive(Debug)]
 pub(crate) struct IssueView {
     pub(crate) identifier: String,
-    pub(crate) status: Option<Result<IssueStatus, Refused>>,
+    pub(crate) status: Option<Result<IssueStatus, SourceRefusal>>,
     pub(crate) scroll: usize,
 }
 
@@ -66,7 +66,7 @@ pub(crate) enum Asking {
     /// The filter is typed.
     Filter,
     /// Whether this is really wanted.
-    Really(Command),
+    Really(SourceCommand),
 }
 
 /// What leaving the dashboard means.
@@ -80,7 +80,7 @@ pub enum Owner {
 
 /// What a key asks of the outside.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum AppAction {
     /// Leave the dashboard.
     Leave,
     /// What Ctrl-C does.
@@ -88,7 +88,7 @@ pub enum Wish {
     /// Draw everything anew.
     Redraw,
     /// Tell the service.
-    Tell(Command),
+    Tell(SourceCommand),
     /// Ask for everything that is known of an issue.
     Look(String),
 }
@@ -103,7 +103,7 @@ impl App {
             chart: Chart::default(),
             list: List::default(),
             filter: String::new(),
-            view: View::Lists,
+            view: AppView::Lists,
             asking: Asking::Nothing,
             owner,
             cursors: Default::default(),
@@ -114,7 +114,7 @@ impl App {
     }
 
     /// Takes in what is known now.
-    pub fn see(&mut self, seen: Seen) {
+    pub fn see(&mut self, seen: SourceView) {
         self.clock = seen.clock;
         self.link = seen.link;
         if let Some(status) = seen.status {
@@ -134,7 +134,7 @@ impl App {
     }
 
     /// Takes in what a command came to.
-    pub fn told(&mut self, command: &Command, outcome: &Result<(), Refused>) {
+    pub fn told(&mut self, command: &SourceCommand, outcome: &Result<(), SourceRefusal>) {
         let text = match outcome {
             Ok(()) => format!("{command}: asked for"),
             Err(why) => format!("{command}: {why}"),
@@ -143,8 +143,8 @@ impl App {
     }
 
     /// Takes in what is known of an issue, if it is still looked at.
-    pub fn issue(&mut self, identifier: &str, status: Result<IssueStatus, Refused>) {
-        if let View::Issue(view) = &mut self.view
+    pub fn issue(&mut self, identifier: &str, status: Result<IssueStatus, SourceRefusal>) {
+        if let AppView::Issue(view) = &mut self.view
             && view.identifier == identifier
         {
             view.status = Some(status);
@@ -155,8 +155,8 @@ impl App {
     #[must_use]
     pub fn looked_at(&self) -> Option<&str> {
         match &self.view {
-            View::Issue(view) => Some(&view.identifier),
-            View::Lists | View::Help => None,
+            AppView::Issue(view) => Some(&view.identifier),
+            AppView::Lists | AppView::Help => None,
         }
     }
 
@@ -177,10 +177,10 @@ impl App {
     }
 
     /// What a key does, and what it asks of the outside.
-    pub fn key(&mut self, key: Key) -> Option<Wish> {
+    pub fn key(&mut self, key: Key) -> Option<AppAction> {
         match key {
-            Key::Interrupt => return Some(Wish::Interrupt),
-            Key::Redraw => return Some(Wish::Redraw),
+            Key::Interrupt => return Some(AppAction::Interrupt),
+            Key::Redraw => return Some(AppAction::Redraw),
             _ => {}
         }
         match std::mem::replace(&mut self.asking, Asking::Nothing) {
@@ -190,37 +190,41 @@ impl App {
                 None
             }
             Asking::Really(command) => {
-                matches!(key, Key::Char('y' | 'Y')).then_some(Wish::Tell(command))
+                matches!(key, Key::Char('y' | 'Y')).then_some(AppAction::Tell(command))
             }
         }
     }
 
-    fn plain_key(&mut self, key: Key) -> Option<Wish> {
+    fn plain_key(&mut self, key: Key) -> Option<AppAction> {
         match key {
-            Key::Char('q') => return Some(Wish::Leave),
+            Key::Char('q') => return Some(AppAction::Leave),
             Key::Char('?') => {
                 self.view = match self.view {
-                    View::Help => View::Lists,
-                    View::Lists | View::Issue(_) => View::Help,
+                    AppView::Help => AppView::Lists,
+                    AppView::Lists | AppView::Issue(_) => AppView::Help,
                 };
             }
             Key::Char('p') => {
                 let paused = self.status.as_ref().is_some_and(|status| status.summary.paused);
-                return Some(Wish::Tell(if paused { Command::Resume } else { Command::Pause }));
+                return Some(AppAction::Tell(if paused {
+                    SourceCommand::Resume
+                } else {
+                    SourceCommand::Pause
+                }));
             }
-            Key::Char('r') => return Some(Wish::Tell(Command::PollNow)),
+            Key::Char('r') => return Some(AppAction::Tell(SourceCommand::PollNow)),
             Key::Char('s') => return self.stop(),
             Key::Char('t') => return self.retry(),
             _ => match &mut self.view {
-                View::Lists => return self.list_key(key),
-                View::Issue(_) => self.issue_key(key),
-                View::Help => self.view = View::Lists,
+                AppView::Lists => return self.list_key(key),
+                AppView::Issue(_) => self.issue_key(key),
+                AppView::Help => self.view = AppView::Lists,
             },
         }
         None
     }
 
-    fn list_key(&mut self, key: Key) -> Option<Wish> {
+    fn list_key(&mut self, key: Key) -> Option<AppAction> {
         match key {
             Key::Tab | Key::Right => self.list = self.list.next(),
             Key::BackTab | Key::Left => self.list = self.list.previous(),
@@ -235,8 +239,8 @@ impl App {
             Key::Enter => {
                 let identifier = self.chosen()?;
                 let view = IssueView { identifier: identifier.clone(), status: None, scroll: 0 };
-                self.view = View::Issue(Box::new(view));
-                return Some(Wish::Look(identifier));
+                self.view = AppView::Issue(Box::new(view));
+                return Some(AppAction::Look(identifier));
             }
             _ => {}
         }
@@ -245,10 +249,10 @@ impl App {
 
     fn issue_key(&mut self, key: Key) {
         let page = self.page;
-        let View::Issue(view) = &mut self.view else { return };
+        let AppView::Issue(view) = &mut self.view else { return };
         let scroll = &mut view.scroll;
         match key {
-            Key::Escape | Key::Backspace | Key::Left | Key::Enter => self.view = View::Lists,
+            Key::Escape | Key::Backspace | Key::Left | Key::Enter => self.view = AppView::Lists,
             Key::Up | Key::Char('k') => *scroll = scroll.saturating_sub(1),
             Key::Down | Key::Char('j') => *scroll = scroll.saturating_add(1),
             Key::PageUp => *scroll = scroll.saturating_sub(page),
@@ -289,7 +293,7 @@ impl App {
 
     /// The human key of the issue that keys are about.
     fn chosen(&self) -> Option<String> {
-        if let View::Issue(view) = &self.view {
+        if let AppView::Issue(view) = &self.view {
             return Some(view.identifier.clone());
         }
         let (rows, place) = self.rows(self.list);
@@ -299,7 +303,7 @@ impl App {
 
     /// Where the issue that keys are about stands.
     fn stage(&self) -> Option<IssueStage> {
-        if let View::Issue(view) = &self.view {
+        if let AppView::Issue(view) = &self.view {
             return view.status.as_ref()?.as_ref().ok().map(|issue| issue.status);
         }
         Some(match self.list {
@@ -310,22 +314,22 @@ impl App {
         })
     }
 
-    fn stop(&mut self) -> Option<Wish> {
+    fn stop(&mut self) -> Option<AppAction> {
         let identifier = self.chosen()?;
         match self.stage()? {
             IssueStage::Running | IssueStage::Retrying | IssueStage::Checking => {
-                self.asking = Asking::Really(Command::Stop(identifier));
+                self.asking = Asking::Really(SourceCommand::Stop(identifier));
             }
             _ => self.say(&identifier, "neither runs nor waits, so there is nothing to stop"),
         }
         None
     }
 
-    fn retry(&mut self) -> Option<Wish> {
+    fn retry(&mut self) -> Option<AppAction> {
         let identifier = self.chosen()?;
         match self.stage()? {
             IssueStage::Retrying | IssueStage::Blocked => {
-                return Some(Wish::Tell(Command::Retry(identifier)));
+                return Some(AppAction::Tell(SourceCommand::Retry(identifier)));
             }
             _ => self.say(&identifier, "neither waits nor is blocked: nothing to try again"),
         }

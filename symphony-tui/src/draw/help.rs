@@ -4,7 +4,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 
-use super::look::Look;
+use super::look::Palette;
 use super::{rule, write};
 use crate::app::Owner;
 
@@ -26,7 +26,7 @@ const KEYS: [(&str, &str); 14] = [
 ];
 
 pub(super) fn draw(frame: &mut Frame<'_>, owner: Owner, area: Rect) {
-    rule(frame, "Keys", true, area);
+    rule(frame, "KeyDecoder", true, area);
     for ((keys, what), y) in KEYS.into_iter().zip(2..) {
         let what = match (keys, owner) {
             ("q", Owner::Service) => "leave the dashboard; the service goes on, with plain logs",
@@ -34,7 +34,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, owner: Owner, area: Rect) {
             ("Ctrl-C", Owner::Service) => "end the service and its agents; a second time: at once",
             _ => what,
         };
-        let keys = Span::styled(format!("  {keys:<16}"), Look::strong());
+        let keys = Span::styled(format!("  {keys:<16}"), Palette::strong());
         write(frame, Line::from(vec![keys, Span::raw(what)]), area, y);
     }
 }

@@ -9,16 +9,16 @@ use symphony_core::plain;
 use symphony_core::time::Wall;
 
 use super::lists::phase;
-use super::look::Look;
+use super::look::Palette;
 use super::{rule, write};
-use crate::app::{App, View};
+use crate::app::{App, AppView};
 use crate::text::{count, fit, since, time_of_day, until, wrap};
 
 /// Draws the issue that is looked at, and keeps its scroll within what there is.
-pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, area: Rect, look: Look) {
+pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, area: Rect, look: Palette) {
     let now = app.clock();
     let page = usize::from(area.height.saturating_sub(1));
-    let View::Issue(view) = &mut app.view else { return };
+    let AppView::Issue(view) = &mut app.view else { return };
     let name = plain(&view.identifier, 60);
     let lines = match &view.status {
         None => vec![Line::raw("being asked for")],
@@ -40,18 +40,18 @@ pub(super) fn draw(frame: &mut Frame<'_>, app: &mut App, area: Rect, look: Look)
     app.page = page.max(1);
 }
 
-fn lines(issue: &IssueStatus, now: Wall, cells: usize, look: Look) -> Vec<Line<'static>> {
+fn lines(issue: &IssueStatus, now: Wall, cells: usize, look: Palette) -> Vec<Line<'static>> {
     let mut out = Vec::new();
     let mut say = |word: &str, text: &str, style: Style| {
         for (at, part) in wrap(text, cells.saturating_sub(12)).into_iter().enumerate() {
             let word = if at == 0 { word } else { "" };
-            let word = Span::styled(format!("{word:<11} "), Look::dim());
+            let word = Span::styled(format!("{word:<11} "), Palette::dim());
             out.push(Line::from(vec![word, Span::styled(part, style)]));
         }
     };
     let plainly = Style::new();
     if let Some(title) = &issue.title {
-        say("Title", title, Look::strong());
+        say("Title", title, Palette::strong());
     }
     say("Stands", &standing(issue), plainly);
     if let Some(row) = &issue.running {
@@ -121,7 +121,7 @@ fn runs(runs: &[RunStatus], now: Wall) -> Vec<Line<'static>> {
     if runs.is_empty() {
         return Vec::new();
     }
-    let mut lines = vec![Line::raw(""), Line::styled("Runs, newest first", Look::dim())];
+    let mut lines = vec![Line::raw(""), Line::styled("Runs, newest first", Palette::dim())];
     lines.extend(runs.iter().rev().map(|run| {
         let took = since(run.ended_at.unwrap_or(now), run.started_at);
         let outcome = run.outcome.as_deref().unwrap_or("lives");
@@ -134,11 +134,11 @@ fn runs(runs: &[RunStatus], now: Wall) -> Vec<Line<'static>> {
 }
 
 fn timeline(events: &[TimelineEntry]) -> Vec<Line<'static>> {
-    let mut lines = vec![Line::raw(""), Line::styled("Timeline, newest first", Look::dim())];
+    let mut lines = vec![Line::raw(""), Line::styled("Timeline, newest first", Palette::dim())];
     lines.extend(events.iter().rev().map(|entry| {
         let event = fit(&plain(&entry.event, 60), 20);
         let spans = vec![
-            Span::styled(format!("{}  ", time_of_day(entry.at)), Look::dim()),
+            Span::styled(format!("{}  ", time_of_day(entry.at)), Palette::dim()),
             Span::raw(format!("{event} {}", plain(&entry.message, 500))),
         ];
         Line::from(spans)

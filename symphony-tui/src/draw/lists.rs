@@ -9,7 +9,7 @@ use symphony_core::orchestrator::Phase;
 use symphony_core::plain;
 use symphony_core::time::Wall;
 
-use super::look::Look;
+use super::look::Palette;
 use super::{rule, write};
 use crate::app::{App, List};
 use crate::text::{count, fit, fit_right, since, until};
@@ -105,7 +105,7 @@ pub(super) fn draw(
     rows: &Rows,
     list: List,
     area: Rect,
-    look: Look,
+    look: Palette,
 ) {
     let Some(status) = app.status.as_deref() else { return };
     let (rows, chosen) = rows.in_list(list);
@@ -120,14 +120,14 @@ pub(super) fn draw(
     let widths = widths(&columns, area.width);
     let names = columns.iter().map(|column| column.name.to_owned()).collect::<Vec<_>>();
     let names = line(" ", &names, &columns, &widths);
-    write(frame, Line::styled(names, Look::dim()), body, 0);
+    write(frame, Line::styled(names, Palette::dim()), body, 0);
     let space = usize::from(body.height.saturating_sub(1));
     let first = first_shown(chosen, rows.len(), space);
     for (at, row) in rows.iter().enumerate().skip(first).take(space) {
         let (cells, style) = cells(list, status, *row, app.clock(), look);
         let is_chosen = is_focus && at == chosen;
         let mark = if is_chosen { "▶" } else { " " };
-        let style = if is_chosen { style.patch(Look::chosen()) } else { style };
+        let style = if is_chosen { style.patch(Palette::chosen()) } else { style };
         let text = line(mark, &cells, &columns, &widths);
         let y = u16::try_from(at - first + 1).unwrap_or(u16::MAX);
         write(frame, Line::from(Span::styled(text, style)), body, y);
@@ -192,7 +192,7 @@ fn line(mark: &str, cells: &[String], columns: &[Column], widths: &[usize]) -> S
     text
 }
 
-fn cells(list: List, status: &Status, at: usize, now: Wall, look: Look) -> (Vec<String>, Style) {
+fn cells(list: List, status: &Status, at: usize, now: Wall, look: Palette) -> (Vec<String>, Style) {
     let row = match list {
         List::Running => status.running.get(at).map(|row| running(row, now, look)),
         List::Waiting => status.retrying.get(at).map(|row| waiting(row, now)),
@@ -207,7 +207,7 @@ fn name(identifier: &str) -> String {
     plain(identifier, 60)
 }
 
-fn running(row: &RunningStatus, now: Wall, look: Look) -> (Vec<String>, Style) {
+fn running(row: &RunningStatus, now: Wall, look: Palette) -> (Vec<String>, Style) {
     let last = match (&row.last_event, row.last_message.is_empty()) {
         (Some(event), true) => event.clone(),
         (_, _) => row.last_message.clone(),
@@ -262,7 +262,7 @@ fn waiting(row: &RetryStatus, now: Wall) -> (Vec<String>, Style) {
     )
 }
 
-fn blocked(row: &BlockedStatus, now: Wall, look: Look) -> (Vec<String>, Style) {
+fn blocked(row: &BlockedStatus, now: Wall, look: Palette) -> (Vec<String>, Style) {
     let needs = match &row.question {
         Some(question) => format!("asks: {question}"),
         None => "stopped by an operator; t tries again".to_owned(),

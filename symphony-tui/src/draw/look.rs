@@ -4,12 +4,12 @@ use ratatui::style::{Color, Modifier, Style};
 
 /// With colours, or without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct Palette {
     /// Whether colours are wanted (`NO_COLOR` says no).
     pub colours: bool,
 }
 
-impl Look {
+impl Palette {
     const fn colour(self, colour: Color) -> Style {
         if self.colours { Style::new().fg(colour) } else { Style::new() }
     }

@@ -12,12 +12,12 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use symphony_core::{is_plain, plain};
 
-use crate::app::{App, Asking, List, Owner, View};
+use crate::app::{App, AppView, Asking, List, Owner};
 use crate::source::Link;
 use crate::text::{cut, fit, time_of_day, width};
 use lists::Rows;
 pub use lists::phase;
-pub use look::Look;
+pub use look::Palette;
 pub use problems::problems;
 
 /// From this width on, the lists stand beside everything else.
@@ -36,7 +36,7 @@ const LEAST_LOG: u16 = 4;
 const PROBLEMS: usize = 5;
 
 /// Draws all of it; `log` has the last lines, oldest first.
-pub fn draw(frame: &mut Frame<'_>, app: &mut App, log: &[String], look: Look) {
+pub fn draw(frame: &mut Frame<'_>, app: &mut App, log: &[String], look: Palette) {
     let mut rest = frame.area();
     let head = take_top(&mut rest, 1);
     title(frame, app, head, look);
@@ -63,9 +63,9 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, log: &[String], look: Look) {
         return;
     }
     match app.view {
-        View::Help => help::draw(frame, app.owner, rest),
-        View::Issue(_) => issue::draw(frame, app, rest, look),
-        View::Lists if rest.width >= WIDE => {
+        AppView::Help => help::draw(frame, app.owner, rest),
+        AppView::Issue(_) => issue::draw(frame, app, rest, look),
+        AppView::Lists if rest.width >= WIDE => {
             let rows = Rows::of(app);
             let mut side = rest;
             side.x += rest.width - SIDE;
@@ -74,7 +74,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, log: &[String], look: Look) {
             beside(frame, app, log, side, look);
             all_lists(frame, app, &rows, rest, look);
         }
-        View::Lists => {
+        AppView::Lists => {
             let rows = Rows::of(app);
             // At least as much is left for the lists.
             let mut summary = summary::lines(app, look);
@@ -98,7 +98,7 @@ fn log_lines(rows: &Rows, log: usize, height: u16) -> u16 {
 }
 
 /// Everything but the lists, at the right.
-fn beside(frame: &mut Frame<'_>, app: &App, log: &[String], mut area: Rect, look: Look) {
+fn beside(frame: &mut Frame<'_>, app: &App, log: &[String], mut area: Rect, look: Palette) {
     let summary = summary::lines(app, look);
     let lines = u16::try_from(summary.len() + 1).unwrap_or(u16::MAX);
     let top = take_top(&mut area, lines);
@@ -111,7 +111,7 @@ fn beside(frame: &mut Frame<'_>, app: &App, log: &[String], mut area: Rect, look
 }
 
 /// All lists where there is space for them, else the one that is looked at.
-fn all_lists(frame: &mut Frame<'_>, app: &mut App, rows: &Rows, mut area: Rect, look: Look) {
+fn all_lists(frame: &mut Frame<'_>, app: &mut App, rows: &Rows, mut area: Rect, look: Palette) {
     let focus = app.list;
     if area.height < ALL_LISTS.min(rows.all_lines()) {
         let tabs = take_top(&mut area, 1);
@@ -150,23 +150,23 @@ fn tab_line(app: &App) -> Line<'static> {
     let tabs = List::ALL.into_iter().flat_map(|list| {
         let text = format!("{} {}", list.name(), list.count(status));
         let (text, style) = if list == app.list {
-            (format!("[{text}]"), Look::chosen())
+            (format!("[{text}]"), Palette::chosen())
         } else {
-            (format!(" {text} "), Look::dim())
+            (format!(" {text} "), Palette::dim())
         };
         [Span::styled(text, style), Span::raw(" ")]
     });
     Line::from_iter(tabs)
 }
 
-fn title(frame: &mut Frame<'_>, app: &App, area: Rect, look: Look) {
+fn title(frame: &mut Frame<'_>, app: &App, area: Rect, look: Palette) {
     let (word, style) = match &app.link {
-        Link::Connecting => ("connecting", Look::dim()),
+        Link::Connecting => ("connecting", Palette::dim()),
         Link::Live => ("live", look.good()),
         Link::Lost(_) => ("NO CONNECTION", look.bad()),
         Link::Ended => ("ENDED", look.bad()),
     };
-    let mut spans = vec![Span::styled("Symphony ", Look::strong()), Span::styled(word, style)];
+    let mut spans = vec![Span::styled("Symphony ", Palette::strong()), Span::styled(word, style)];
     let is_paused = app.status.as_ref().is_some_and(|status| status.summary.paused);
     if is_paused {
         spans.push(Span::styled(" PAUSED", look.bad()));
@@ -179,23 +179,23 @@ fn title(frame: &mut Frame<'_>, app: &App, area: Rect, look: Look) {
     let space = usize::from(area.width).saturating_sub(used + width(&clock));
     if space > 0 && app.status.is_some() {
         spans.push(Span::raw(" ".repeat(space)));
-        spans.push(Span::styled(clock, Look::dim()));
+        spans.push(Span::styled(clock, Palette::dim()));
     }
     write(frame, Line::from(spans), area, 0);
 }
 
-fn footer(frame: &mut Frame<'_>, app: &App, area: Rect, look: Look) {
+fn footer(frame: &mut Frame<'_>, app: &App, area: Rect, look: Palette) {
     let line = match (&app.asking, app.message()) {
         (Asking::Filter, _) => Line::from(vec![
-            Span::styled(format!("/{}", app.filter), Look::strong()),
-            Span::styled("▏", Look::strong()),
-            Span::styled("  Enter keeps it, Esc shows all", Look::dim()),
+            Span::styled(format!("/{}", app.filter), Palette::strong()),
+            Span::styled("▏", Palette::strong()),
+            Span::styled("  Enter keeps it, Esc shows all", Palette::dim()),
         ]),
         (Asking::Really(command), _) => {
             Line::styled(format!("{command}? y: yes, any other key: no"), look.attention())
         }
-        (Asking::Nothing, Some(message)) => Line::styled(message.to_owned(), Look::strong()),
-        (Asking::Nothing, None) => Line::styled(keys(app), Look::dim()),
+        (Asking::Nothing, Some(message)) => Line::styled(message.to_owned(), Palette::strong()),
+        (Asking::Nothing, None) => Line::styled(keys(app), Palette::dim()),
     };
     write(frame, line, area, 0);
 }
@@ -207,14 +207,14 @@ fn keys(app: &App) -> String {
     let paused = app.status.as_ref().is_some_and(|status| status.summary.paused);
     let pause = if paused { "p resume" } else { "p pause" };
     match (&app.view, app.owner) {
-        (View::Help, _) => "any key comes back".to_owned(),
-        (View::Issue(_), _) => {
+        (AppView::Help, _) => "any key comes back".to_owned(),
+        (AppView::Issue(_), _) => {
             format!("Esc back   j/k scroll   s stop   t retry   {pause}   ? keys   q leave")
         }
-        (View::Lists, Owner::Visitor) => {
+        (AppView::Lists, Owner::Visitor) => {
             format!("{KEYS}  {pause}  r poll  s stop  t retry  ? keys  q leave")
         }
-        (View::Lists, Owner::Service) => {
+        (AppView::Lists, Owner::Service) => {
             format!("{KEYS}  {pause}  r poll  s stop  t retry  ? keys  q logs")
         }
     }
@@ -235,8 +235,8 @@ fn rule(frame: &mut Frame<'_>, text: &str, is_focus: bool, area: Rect) {
     let mark = if is_focus { "▶ " } else { "─ " };
     let text = cut(&format!("{mark}{text} "), cells);
     let line = "─".repeat(cells.saturating_sub(width(&text)));
-    let style = if is_focus { Look::strong() } else { Default::default() };
-    let spans = vec![Span::styled(text, style), Span::styled(line, Look::dim())];
+    let style = if is_focus { Palette::strong() } else { Default::default() };
+    let spans = vec![Span::styled(text, style), Span::styled(line, Palette::dim())];
     write(frame, Line::from(spans), area, 0);
 }
 

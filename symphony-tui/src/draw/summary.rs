@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 use symphony_api::{PollingStatus, RateLimitsStatus, Status};
 use symphony_core::time::Wall;
 
-use super::look::Look;
+use super::look::Palette;
 use crate::app::App;
 use crate::text::{bar, count, span, sparks, until};
 
@@ -16,7 +16,7 @@ const BAR: usize = 10;
 const SPARKS: usize = 30;
 
 /// The lines, each with a word before it.
-pub(super) fn lines(app: &App, look: Look) -> Vec<Line<'static>> {
+pub(super) fn lines(app: &App, look: Palette) -> Vec<Line<'static>> {
     let Some(status) = app.status.as_deref() else { return Vec::new() };
     let now = app.clock();
     let mut lines = vec![
@@ -31,21 +31,21 @@ pub(super) fn lines(app: &App, look: Look) -> Vec<Line<'static>> {
 }
 
 fn line(word: &'static str, mut rest: Vec<Span<'static>>) -> Line<'static> {
-    rest.insert(0, Span::styled(format!("{word:<9}"), Look::dim()));
+    rest.insert(0, Span::styled(format!("{word:<9}"), Palette::dim()));
     Line::from(rest)
 }
 
-fn agents(status: &Status, look: Look) -> Vec<Span<'static>> {
+fn agents(status: &Status, look: Palette) -> Vec<Span<'static>> {
     let slots = &status.summary.slots;
     let part = f64::from(slots.used) / f64::from(slots.limit.max(1));
     vec![
         Span::styled(bar(part, BAR), look.good()),
-        Span::styled(format!(" {} of {}", slots.used, slots.limit), Look::strong()),
+        Span::styled(format!(" {} of {}", slots.used, slots.limit), Palette::strong()),
         Span::raw(format!("   {}", status.summary.verdict.message)),
     ]
 }
 
-fn claims(status: &Status, look: Look) -> Vec<Span<'static>> {
+fn claims(status: &Status, look: Palette) -> Vec<Span<'static>> {
     let counts = status.summary.counts;
     let blocked = if counts.blocked > 0 { look.attention() } else { Style::new() };
     let mut spans = vec![
@@ -61,14 +61,14 @@ fn claims(status: &Status, look: Look) -> Vec<Span<'static>> {
     spans
 }
 
-fn tokens(status: &Status, app: &App, look: Look) -> Vec<Span<'static>> {
+fn tokens(status: &Status, app: &App, look: Palette) -> Vec<Span<'static>> {
     let tokens = status.summary.codex_totals.tokens;
     let bars = app.chart.bars();
     let skipped = bars.len().saturating_sub(SPARKS);
     let bars: Vec<u64> = bars.skip(skipped).collect();
     let (input, output) = (count(tokens.input_tokens), count(tokens.output_tokens));
     vec![
-        Span::styled(count(tokens.total_tokens), Look::strong()),
+        Span::styled(count(tokens.total_tokens), Palette::strong()),
         Span::raw(format!(" (in {input}, out {output})   {}/min ", count(app.chart.minute()))),
         Span::styled(sparks(bars.into_iter()), look.good()),
     ]
@@ -96,7 +96,7 @@ fn runs(status: &Status) -> Vec<Span<'static>> {
 }
 
 /// One line per window: how much of it is used.
-fn limits(limits: Option<&RateLimitsStatus>, now: Wall, look: Look) -> Vec<Line<'static>> {
+fn limits(limits: Option<&RateLimitsStatus>, now: Wall, look: Palette) -> Vec<Line<'static>> {
     let windows = limits.into_iter().flat_map(|limits| &limits.windows).take(4);
     let shown = windows.enumerate().map(|(at, window)| {
         let is_full = window.used_percent >= 100.0;

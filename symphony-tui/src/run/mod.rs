@@ -1,4 +1,4 @@
-//! The loop: keys and news in, pictures and wishes out.
+//! The loop: keys and news in, pictures and actions out.
 
 #[cfg(test)]
 mod tests;
@@ -13,11 +13,11 @@ use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, unbounded_
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
-use crate::app::{App, Wish};
+use crate::app::{App, AppAction};
 use crate::dashboard::{Left, Options};
 use crate::keys::Key;
-use crate::source::{Command, Refused, Source};
-use crate::terminal::Screen;
+use crate::source::{SourceCommand, SourceRefusal, StatusSource};
+use crate::terminal::TerminalScreen;
 
 /// Ages and countdowns go on.
 const TICK: Duration = Duration::from_secs(1);
@@ -26,21 +26,21 @@ const TICK: Duration = Duration::from_secs(1);
 const LOG_LINES: usize = 200;
 
 /// What was asked for came back.
-enum Answer {
-    Told(Command, Result<(), Refused>),
-    Issue(String, Box<Result<IssueStatus, Refused>>),
+enum SourceAnswer {
+    Told(SourceCommand, Result<(), SourceRefusal>),
+    Issue(String, Box<Result<IssueStatus, SourceRefusal>>),
 }
 
 /// Shows a source on a screen until it is left.
 pub(crate) async fn run(
-    source: Arc<dyn Source>,
-    screen: &mut dyn Screen,
+    source: Arc<dyn StatusSource>,
+    screen: &mut dyn TerminalScreen,
     mut keys: Receiver<Key>,
     options: &Options,
     mut stop: oneshot::Receiver<()>,
 ) -> Left {
     let (answers, mut answered) = unbounded_channel();
-    let mut asker = Asker { source: Arc::clone(&source), answers, is_looking: false };
+    let mut requester = SourceRequester { source: Arc::clone(&source), answers, is_looking: false };
     let mut resized = signal(SignalKind::window_change()).ok();
     let mut app = App::new(options.owner);
     let mut seen = see(&mut app, source.as_ref());
@@ -54,7 +54,7 @@ pub(crate) async fn run(
             stale = false;
             next_read = now + options.refresh;
             seen = see(&mut app, source.as_ref());
-            asker.look_again(&app);
+            requester.look_again(&app);
             dirty = true;
         }
         if dirty && now >= next_draw {
@@ -71,8 +71,8 @@ pub(crate) async fn run(
             key = keys.recv() => {
                 let Some(key) = key else { return Left::Gone };
                 dirty = true;
-                if let Some(wish) = app.key(key)
-                    && let Some(left) = asker.grant(wish, screen, options)
+                if let Some(action) = app.key(key)
+                    && let Some(left) = requester.perform(action, screen, options)
                 {
                     return left;
                 }
@@ -80,12 +80,12 @@ pub(crate) async fn run(
             answer = next(&mut answered) => {
                 dirty = true;
                 match answer {
-                    Answer::Told(command, outcome) => {
+                    SourceAnswer::Told(command, outcome) => {
                         app.told(&command, &outcome);
                         next_read = Instant::now(); // whoever asks wants to see it
                     }
-                    Answer::Issue(identifier, status) => {
-                        asker.is_looking = false;
+                    SourceAnswer::Issue(identifier, status) => {
+                        requester.is_looking = false;
                         app.issue(&identifier, *status);
                     }
                 }
@@ -95,7 +95,7 @@ pub(crate) async fn run(
             () = sleep_until(next_read), if stale => {}
             () = sleep_until(next_draw), if dirty => {}
             () = sleep_until(now + TICK) => {
-                asker.look_again(&app);
+                requester.look_again(&app);
                 dirty = true;
             }
         }
@@ -103,7 +103,7 @@ pub(crate) async fn run(
 }
 
 /// Takes in what is known, and remembers what time it was, there and here.
-fn see(app: &mut App, source: &dyn Source) -> (Wall, Instant) {
+fn see(app: &mut App, source: &dyn StatusSource) -> (Wall, Instant) {
     let seen = source.latest();
     let clock = seen.clock;
     app.see(seen);
@@ -111,34 +111,39 @@ fn see(app: &mut App, source: &dyn Source) -> (Wall, Instant) {
 }
 
 /// Asks the source without waiting for it.
-struct Asker {
-    source: Arc<dyn Source>,
-    answers: UnboundedSender<Answer>,
+struct SourceRequester {
+    source: Arc<dyn StatusSource>,
+    answers: UnboundedSender<SourceAnswer>,
     /// Whether an issue is being asked for.
     is_looking: bool,
 }
 
-impl Asker {
+impl SourceRequester {
     /// Does what a key asked for; answers when that is to leave.
-    fn grant(&mut self, wish: Wish, screen: &mut dyn Screen, options: &Options) -> Option<Left> {
-        match wish {
-            Wish::Leave => return Some(Left::Quit),
-            Wish::Interrupt => match &options.interrupts {
+    fn perform(
+        &mut self,
+        action: AppAction,
+        screen: &mut dyn TerminalScreen,
+        options: &Options,
+    ) -> Option<Left> {
+        match action {
+            AppAction::Leave => return Some(Left::Quit),
+            AppAction::Interrupt => match &options.interrupts {
                 Some(interrupts) => drop(interrupts.send(())),
                 None => return Some(Left::Quit),
             },
-            Wish::Redraw => return screen.forget().is_err().then_some(Left::Gone),
-            Wish::Tell(command) => self.tell(command),
-            Wish::Look(identifier) => self.look(identifier),
+            AppAction::Redraw => return screen.forget().is_err().then_some(Left::Gone),
+            AppAction::Tell(command) => self.tell(command),
+            AppAction::Look(identifier) => self.look(identifier),
         }
         None
     }
 
-    fn tell(&self, command: Command) {
+    fn tell(&self, command: SourceCommand) {
         let (source, answers) = (Arc::clone(&self.source), self.answers.clone());
         tokio::spawn(async move {
             let outcome = source.command(&command).await;
-            let _ = answers.send(Answer::Told(command, outcome));
+            let _ = answers.send(SourceAnswer::Told(command, outcome));
         });
     }
 
@@ -147,7 +152,7 @@ impl Asker {
         let (source, answers) = (Arc::clone(&self.source), self.answers.clone());
         tokio::spawn(async move {
             let status = Box::new(source.issue(&identifier).await);
-            let _ = answers.send(Answer::Issue(identifier, status));
+            let _ = answers.send(SourceAnswer::Issue(identifier, status));
         });
     }
 
@@ -160,7 +165,7 @@ impl Asker {
 }
 
 /// The next one; there is always somebody who may send one.
-async fn next(answers: &mut UnboundedReceiver<Answer>) -> Answer {
+async fn next(answers: &mut UnboundedReceiver<SourceAnswer>) -> SourceAnswer {
     match answers.recv().await {
         Some(answer) => answer,
         None => std::future::pending().await,

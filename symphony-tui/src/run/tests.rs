@@ -9,30 +9,30 @@ use tokio::sync::{Notify, mpsc};
 
 use super::*;
 use crate::app::Owner;
-use crate::draw::Look;
-use crate::lines::Lines;
-use crate::source::{Link, Seen};
+use crate::draw::Palette;
+use crate::lines::LogTail;
+use crate::source::{Link, SourceView};
 
 /// A service that changes all the time, if it is told to.
 #[derive(Debug, Default)]
 struct Fake {
     reads: AtomicUsize,
-    commands: Mutex<Vec<Command>>,
+    commands: Mutex<Vec<SourceCommand>>,
     news: Notify,
     restless: bool,
 }
 
 impl Fake {
-    fn commands(&self) -> MutexGuard<'_, Vec<Command>> {
+    fn commands(&self) -> MutexGuard<'_, Vec<SourceCommand>> {
         self.commands.lock().unwrap()
     }
 }
 
 #[async_trait]
-impl Source for Fake {
-    fn latest(&self) -> Seen {
+impl StatusSource for Fake {
+    fn latest(&self) -> SourceView {
         self.reads.fetch_add(1, Ordering::SeqCst);
-        Seen { status: None, link: Link::Live, clock: Wall::default() }
+        SourceView { status: None, link: Link::Live, clock: Wall::default() }
     }
 
     async fn changed(&self) {
@@ -41,11 +41,11 @@ impl Source for Fake {
         }
     }
 
-    async fn issue(&self, _: &str) -> Result<IssueStatus, Refused> {
+    async fn issue(&self, _: &str) -> Result<IssueStatus, SourceRefusal> {
         std::future::pending().await
     }
 
-    async fn command(&self, command: &Command) -> Result<(), Refused> {
+    async fn command(&self, command: &SourceCommand) -> Result<(), SourceRefusal> {
         self.commands().push(command.clone());
         Ok(())
     }
@@ -64,8 +64,8 @@ impl Counted {
     }
 }
 
-impl Screen for Counted {
-    fn draw(&mut self, _: &mut App, _: &[String], _: Look) -> io::Result<()> {
+impl TerminalScreen for Counted {
+    fn draw(&mut self, _: &mut App, _: &[String], _: Palette) -> io::Result<()> {
         self.drawn += 1;
         if self.drawn > self.most { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
     }
@@ -79,10 +79,10 @@ impl Screen for Counted {
 fn options() -> Options {
     Options {
         owner: Owner::Service,
-        look: Look { colours: false },
+        look: Palette { colours: false },
         refresh: Duration::from_millis(1_000),
         render_interval: Duration::from_millis(100),
-        lines: Lines::default(),
+        lines: LogTail::default(),
         interrupts: None,
     }
 }
@@ -139,7 +139,7 @@ async fn rule_4_7_keys_reach_the_service() {
     let keys = [Key::Char('p'), Key::Char('r'), Key::Redraw, Key::Char('q')];
     let (left, source) = press(&keys, &mut screen, Fake::default(), options()).await;
     assert_eq!(left, Left::Quit);
-    assert_eq!(*source.commands(), [Command::Pause, Command::PollNow]);
+    assert_eq!(*source.commands(), [SourceCommand::Pause, SourceCommand::PollNow]);
     assert_eq!(screen.forgotten, 1);
 }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use symphony_api::Status;
 use symphony_core::time::Wall;
-use symphony_tui::{App, Key, Link, Look, Owner, Seen};
+use symphony_tui::{App, Key, Link, Owner, Palette, SourceView};
 
 use crate::fixtures::{issue, status};
 use crate::pictures::picture;
@@ -98,9 +98,9 @@ proptest! {
         ],
     ) {
         let mut app = App::new(Owner::Visitor);
-        let look = Look { colours: true };
+        let look = Palette { colours: true };
         for (state, clock) in states {
-            app.see(Seen { status: Some(std::sync::Arc::new(state)), link: link.clone(), clock });
+            app.see(SourceView { status: Some(std::sync::Arc::new(state)), link: link.clone(), clock });
             picture(&mut app, &log, size, look);
             for key in &keys {
                 app.key(*key);

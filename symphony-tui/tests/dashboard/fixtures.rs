@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use symphony_api::{IssueStatus, Status};
 use symphony_core::time::Wall;
-use symphony_tui::{App, Link, Owner, Seen};
+use symphony_tui::{App, Link, Owner, SourceView};
 
 /// The time of all fixtures.
 pub(crate) const NOW: &str = "2026-03-02T09:30:00Z";
@@ -215,8 +215,12 @@ pub(crate) fn status(name: &str) -> Status {
     serde_json::from_value(state).unwrap()
 }
 
-pub(crate) fn seen(status: Status) -> Seen {
-    Seen { status: Some(Arc::new(status)), link: Link::Live, clock: Wall::parse(NOW).unwrap() }
+pub(crate) fn seen(status: Status) -> SourceView {
+    SourceView {
+        status: Some(Arc::new(status)),
+        link: Link::Live,
+        clock: Wall::parse(NOW).unwrap(),
+    }
 }
 
 /// A dashboard that has seen this, and what was used in the minutes before.
@@ -228,7 +232,7 @@ pub(crate) fn app(name: &str) -> App {
         let mut before = status.clone();
         before.summary.codex_totals.tokens.total_tokens = total - total / 100 * left;
         let clock = Wall::parse(NOW).unwrap() - std::time::Duration::from_secs(ago);
-        app.see(Seen { clock, ..seen(before) });
+        app.see(SourceView { clock, ..seen(before) });
     }
     app.see(seen(status));
     app

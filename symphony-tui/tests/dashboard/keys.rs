@@ -1,12 +1,12 @@
 //! What keys do.
 
-use symphony_tui::{App, Command, Key, Link, Owner, Refused, Wish};
+use symphony_tui::{App, AppAction, Key, Link, Owner, SourceCommand, SourceRefusal};
 
 use crate::fixtures::{app, issue, seen, status};
 use crate::pictures::{picture, text};
 
 fn shown(app: &mut App) -> String {
-    text(&picture(app, &[], (120, 40), symphony_tui::Look { colours: true }))
+    text(&picture(app, &[], (120, 40), symphony_tui::Palette { colours: true }))
 }
 
 /// The row with the mark.
@@ -17,7 +17,7 @@ fn chosen(app: &mut App) -> String {
     row.split_whitespace().next().unwrap_or_default().to_owned()
 }
 
-fn keys(app: &mut App, keys: &str) -> Option<Wish> {
+fn keys(app: &mut App, keys: &str) -> Option<AppAction> {
     keys.chars().fold(None, |_, key| app.key(Key::Char(key)))
 }
 
@@ -64,17 +64,17 @@ fn rule_13_4_the_choice_follows_its_issue() {
 #[test]
 fn rule_4_7_keys_pause_resume_poll_and_retry() {
     let mut app = app("busy");
-    assert_eq!(keys(&mut app, "p"), Some(Wish::Tell(Command::Pause)));
-    assert_eq!(keys(&mut app, "r"), Some(Wish::Tell(Command::PollNow)));
+    assert_eq!(keys(&mut app, "p"), Some(AppAction::Tell(SourceCommand::Pause)));
+    assert_eq!(keys(&mut app, "r"), Some(AppAction::Tell(SourceCommand::PollNow)));
     let mut paused = status("busy");
     paused.summary.paused = true;
     app.see(seen(paused));
-    assert_eq!(keys(&mut app, "p"), Some(Wish::Tell(Command::Resume)));
+    assert_eq!(keys(&mut app, "p"), Some(AppAction::Tell(SourceCommand::Resume)));
     assert_eq!(keys(&mut app, "t"), None, "what runs is not tried again");
     assert!(shown(&mut app).contains("MT-1 neither waits nor is blocked"));
     app.key(Key::Tab);
-    assert_eq!(keys(&mut app, "t"), Some(Wish::Tell(Command::Retry("MT-5".to_owned()))));
-    app.told(&Command::PollNow, &Err(Refused::new("nobody\u{1b}[2J answers")));
+    assert_eq!(keys(&mut app, "t"), Some(AppAction::Tell(SourceCommand::Retry("MT-5".to_owned()))));
+    app.told(&SourceCommand::PollNow, &Err(SourceRefusal::new("nobody\u{1b}[2J answers")));
     assert!(shown(&mut app).contains("poll now: nobody\\u{1b}[2J answers"));
 }
 
@@ -86,7 +86,7 @@ fn rule_4_7_a_stop_is_asked_about() {
     assert_eq!(keys(&mut app, "n"), None);
     assert!(!shown(&mut app).contains("stop MT-2?"));
     assert_eq!(keys(&mut app, "y"), None, "the question is over");
-    assert_eq!(keys(&mut app, "sy"), Some(Wish::Tell(Command::Stop("MT-2".to_owned()))));
+    assert_eq!(keys(&mut app, "sy"), Some(AppAction::Tell(SourceCommand::Stop("MT-2".to_owned()))));
     app.key(Key::BackTab);
     assert_eq!(keys(&mut app, "s"), None);
     assert!(shown(&mut app).contains("there is nothing to stop"), "a candidate does not run");
@@ -100,21 +100,21 @@ fn rule_4_7_a_stop_is_for_the_issue_that_was_asked_about() {
     let mut later = status("busy");
     later.running.remove(0);
     app.see(seen(later));
-    assert_eq!(keys(&mut app, "y"), Some(Wish::Tell(Command::Stop("MT-1".to_owned()))));
+    assert_eq!(keys(&mut app, "y"), Some(AppAction::Tell(SourceCommand::Stop("MT-1".to_owned()))));
 }
 
 #[test]
 fn rule_13_4_details_and_back() {
     let mut app = app("busy");
-    assert_eq!(app.key(Key::Enter), Some(Wish::Look("MT-1".to_owned())));
+    assert_eq!(app.key(Key::Enter), Some(AppAction::Look("MT-1".to_owned())));
     assert_eq!(app.looked_at(), Some("MT-1"));
     assert!(shown(&mut app).contains("being asked for"));
-    app.issue("MT-2", Err(Refused::new("an answer to an older question")));
+    app.issue("MT-2", Err(SourceRefusal::new("an answer to an older question")));
     assert!(shown(&mut app).contains("being asked for"));
     app.issue("MT-1", Ok(issue()));
     assert!(shown(&mut app).contains("turn 3 of at most 20"));
-    assert_eq!(keys(&mut app, "sy"), Some(Wish::Tell(Command::Stop("MT-1".to_owned()))));
-    app.issue("MT-1", Err(Refused::new("no issue MT-1 is known")));
+    assert_eq!(keys(&mut app, "sy"), Some(AppAction::Tell(SourceCommand::Stop("MT-1".to_owned()))));
+    app.issue("MT-1", Err(SourceRefusal::new("no issue MT-1 is known")));
     assert!(shown(&mut app).contains("no issue MT-1 is known"));
     app.key(Key::Escape);
     assert_eq!(app.looked_at(), None);
@@ -153,7 +153,7 @@ fn rule_13_4_a_filter_is_typed_kept_and_left() {
     app.key(Key::Enter);
     let kept = shown(&mut app);
     assert!(kept.contains("only: paint") && kept.contains("Running 4, 1 shown"), "{kept}");
-    assert_eq!(app.key(Key::Enter), Some(Wish::Look("MT-2".to_owned())));
+    assert_eq!(app.key(Key::Enter), Some(AppAction::Look("MT-2".to_owned())));
     app.key(Key::Escape);
     app.key(Key::Escape);
     assert!(!shown(&mut app).contains("only:"));
@@ -167,12 +167,12 @@ fn rule_14_2_leaving_and_ctrl_c_are_two_things_whatever_is_asked() {
     let mut app = app("busy");
     for before in ["", "/", "s", "?"] {
         keys(&mut app, before);
-        assert_eq!(app.key(Key::Interrupt), Some(Wish::Interrupt), "after {before:?}");
+        assert_eq!(app.key(Key::Interrupt), Some(AppAction::Interrupt), "after {before:?}");
         app.key(Key::Escape);
         app.key(Key::Escape);
     }
-    assert_eq!(app.key(Key::Redraw), Some(Wish::Redraw));
-    assert_eq!(keys(&mut app, "q"), Some(Wish::Leave));
+    assert_eq!(app.key(Key::Redraw), Some(AppAction::Redraw));
+    assert_eq!(keys(&mut app, "q"), Some(AppAction::Leave));
 }
 
 #[test]
@@ -184,7 +184,11 @@ fn rule_13_4_before_the_first_answer_keys_do_no_harm() {
     }
     assert!(shown(&mut app).contains("waiting for the first answer"));
     let clock = seen(status("empty")).clock;
-    app.see(symphony_tui::Seen { status: None, link: Link::Lost("refused".to_owned()), clock });
+    app.see(symphony_tui::SourceView {
+        status: None,
+        link: Link::Lost("refused".to_owned()),
+        clock,
+    });
     assert!(shown(&mut app).contains("no connection: refused"));
-    assert_eq!(keys(&mut app, "q"), Some(Wish::Leave));
+    assert_eq!(keys(&mut app, "q"), Some(AppAction::Leave));
 }

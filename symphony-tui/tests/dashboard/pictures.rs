@@ -6,13 +6,13 @@ use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::style::Color;
 use symphony_core::is_plain;
-use symphony_tui::{App, Key, Link, Look, draw};
+use symphony_tui::{App, Key, Link, Palette, draw};
 
 use crate::fixtures::{self, HOSTILE, app};
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (200, 60)];
 
-pub(crate) fn picture(app: &mut App, log: &[String], size: (u16, u16), look: Look) -> Buffer {
+pub(crate) fn picture(app: &mut App, log: &[String], size: (u16, u16), look: Palette) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).unwrap();
     terminal.draw(|frame| draw(frame, app, log, look)).unwrap();
     terminal.backend().buffer().clone()
@@ -41,7 +41,7 @@ pub(crate) fn text(buffer: &Buffer) -> String {
 
 fn compare(name: &str, make: impl Fn() -> App) {
     for size in SIZES {
-        let shown = text(&picture(&mut make(), &fixtures::log(), size, Look { colours: true }));
+        let shown = text(&picture(&mut make(), &fixtures::log(), size, Palette { colours: true }));
         let file = format!("{name}-{}x{}.txt", size.0, size.1);
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/dashboard/golden")
@@ -121,7 +121,7 @@ fn rule_13_4_a_service_that_cannot_be_reached() {
     compare("lost", || {
         let mut app = app("busy");
         let why = "http://127.0.0.1:4000 does not answer: connection refused".to_owned();
-        app.see(symphony_tui::Seen {
+        app.see(symphony_tui::SourceView {
             link: Link::Lost(why),
             ..fixtures::seen(fixtures::status("busy"))
         });
@@ -136,7 +136,7 @@ fn rule_13_1_foreign_text_stays_text_and_breaks_no_line() {
     for (name, size) in
         ["hostile", "rogue"].into_iter().flat_map(|name| SIZES.map(|size| (name, size)))
     {
-        let buffer = picture(&mut app(name), &[], size, Look { colours: true });
+        let buffer = picture(&mut app(name), &[], size, Palette { colours: true });
         for cell in &buffer.content {
             let symbol = cell.symbol();
             assert!(symbol.chars().all(is_plain), "{symbol:?} reaches the terminal");
@@ -155,7 +155,8 @@ fn rule_13_1_foreign_text_stays_text_and_breaks_no_line() {
 #[test]
 fn rule_13_4_without_colours_nothing_is_lost_and_nothing_is_coloured() {
     for name in ["busy", "problems", "questions"] {
-        let draw = |colours| picture(&mut app(name), &fixtures::log(), (120, 40), Look { colours });
+        let draw =
+            |colours| picture(&mut app(name), &fixtures::log(), (120, 40), Palette { colours });
         let (with, without) = (draw(true), draw(false));
         assert_eq!(text(&with), text(&without));
         let is_plain =

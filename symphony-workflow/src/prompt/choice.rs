@@ -66,26 +66,29 @@ impl Choice {
 
 /// What a body is in this language.
 pub(super) fn pinned(source: &Source, engine: PromptEngine) -> Result<Draft, Vec<Problem>> {
-    match Trial::run(source, engine) {
-        Trial::Renders(draft) | Trial::RendersFull(draft) => Ok(draft),
-        Trial::Fails(problems) => Err(problems),
+    match EngineTrial::run(source, engine) {
+        EngineTrial::Renders(draft) | EngineTrial::RendersFull(draft) => Ok(draft),
+        EngineTrial::Fails(problems) => Err(problems),
     }
 }
 
 /// Tera before Liquid, and what renders both samples before what renders only the full one.
 pub(super) fn choose(source: &Source) -> Result<(Draft, Choice), Vec<Problem>> {
-    let tera = match Trial::run(source, PromptEngine::Tera) {
-        Trial::Renders(draft) => return Ok((draft, Choice::tera())),
+    let tera = match EngineTrial::run(source, PromptEngine::Tera) {
+        EngineTrial::Renders(draft) => return Ok((draft, Choice::tera())),
         other => other,
     };
-    let liquid = Trial::run(source, PromptEngine::Liquid);
+    let liquid = EngineTrial::run(source, PromptEngine::Liquid);
     let reason = tera.reason();
     match (tera, liquid) {
-        (_, Trial::Renders(draft)) | (Trial::Fails(_), Trial::RendersFull(draft)) => {
+        (_, EngineTrial::Renders(draft))
+        | (EngineTrial::Fails(_), EngineTrial::RendersFull(draft)) => {
             Ok((draft, Choice::only_liquid(reason)))
         }
-        (Trial::Renders(draft) | Trial::RendersFull(draft), _) => Ok((draft, Choice::tera())),
-        (Trial::Fails(tera), Trial::Fails(liquid)) => {
+        (EngineTrial::Renders(draft) | EngineTrial::RendersFull(draft), _) => {
+            Ok((draft, Choice::tera()))
+        }
+        (EngineTrial::Fails(tera), EngineTrial::Fails(liquid)) => {
             if let Some(fault) = hints::other_language(&source.body) {
                 return Err(vec![source.problem(fault, ProblemKind::TemplateParseError)]);
             }
@@ -104,14 +107,14 @@ pub(super) struct Draft {
 }
 
 /// What one engine makes of a body and the two sample issues.
-enum Trial {
+enum EngineTrial {
     Renders(Draft),
     /// The sparse sample fails: with some issues the attempt will.
     RendersFull(Draft),
     Fails(Vec<Problem>),
 }
 
-impl Trial {
+impl EngineTrial {
     fn run(source: &Source, engine: PromptEngine) -> Self {
         let compiled = match engine {
             PromptEngine::Tera => tera::compile(&source.body)

@@ -36,12 +36,12 @@ impl Fault {
 pub(super) enum Piece<'a> {
     /// Stands in the prompt as it is, after whitespace control.
     Text(&'a str),
-    Mark(Mark<'a>),
+    Mark(TemplateMark<'a>),
 }
 
 /// `{{ ... }}` or `{% ... %}`.
 #[derive(Debug, PartialEq)]
-pub(super) struct Mark<'a> {
+pub(super) struct TemplateMark<'a> {
     pub(super) kind: MarkKind,
     /// From the opening brace to behind the closing one.
     pub(super) span: Range<usize>,
@@ -50,7 +50,7 @@ pub(super) struct Mark<'a> {
     pub(super) words: Vec<Word<'a>>,
 }
 
-impl<'a> Mark<'a> {
+impl<'a> TemplateMark<'a> {
     /// The first word of a tag.
     pub(super) fn tag(&self) -> Option<&'a str> {
         match (self.kind, self.words.first()?.token.clone()) {
@@ -250,7 +250,7 @@ impl<'a> Cutter<'a> {
         Ok(())
     }
 
-    fn mark(&mut self, kind: MarkKind) -> Result<Mark<'a>, Fault> {
+    fn mark(&mut self, kind: MarkKind) -> Result<TemplateMark<'a>, Fault> {
         let open = self.at;
         let close = kind.close();
         self.at += 2;
@@ -267,7 +267,7 @@ impl<'a> Cutter<'a> {
             if rest.starts_with(close) {
                 self.at = self.body.len() - rest.len() + close.len();
                 self.trims = dash;
-                return Ok(Mark { kind, span: open..self.at, trims_after: dash, words });
+                return Ok(TemplateMark { kind, span: open..self.at, trims_after: dash, words });
             }
             if rest.is_empty() {
                 let opened = &self.body[open..open + 2];

@@ -19,42 +19,42 @@ const BYTES_PER_STEP: usize = 64 * 1024;
 
 /// Counts down the steps of one rendering.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(super) struct StepMeter {
     left: AtomicU64,
     step: u64,
 }
 
 /// There are no steps left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Spent;
+pub(super) struct StepsSpent;
 
-impl Spent {
+impl StepsSpent {
     pub(super) const MESSAGE: &'static str =
         "the loops of this prompt go round too often for the size of the issue";
 }
 
-impl Meter {
+impl StepMeter {
     /// A step costs more where the variables hold much text, since the loop may work on it.
     pub(super) fn new(variable_bytes: usize) -> Self {
         Self { left: AtomicU64::new(MAX_STEPS), step: 1 + weight(variable_bytes) }
     }
 
     /// A loop goes round.
-    pub(super) fn step(&self) -> Result<(), Spent> {
+    pub(super) fn step(&self) -> Result<(), StepsSpent> {
         self.spend(self.step)
     }
 
     /// Text or a list of this size was made.
-    pub(super) fn made(&self, bytes: usize) -> Result<(), Spent> {
+    pub(super) fn made(&self, bytes: usize) -> Result<(), StepsSpent> {
         self.spend(weight(bytes))
     }
 
-    fn spend(&self, cost: u64) -> Result<(), Spent> {
+    fn spend(&self, cost: u64) -> Result<(), StepsSpent> {
         let spent = |left: u64| left.checked_sub(cost);
         self.left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, spent)
             .map(|_| ())
-            .map_err(|_| Spent)
+            .map_err(|_| StepsSpent)
     }
 }
 
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn steps_are_fewer_where_there_is_much_text() {
         let steps = |bytes| {
-            let meter = Meter::new(bytes);
+            let meter = StepMeter::new(bytes);
             (0..).take_while(|_| meter.step().is_ok()).count()
         };
         assert_eq!([steps(0), steps(65_536), steps(10 * 65_536)], [10_000, 5_000, 909]);
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn small_text_costs_nothing() {
-        let meter = Meter::new(0);
+        let meter = StepMeter::new(0);
         assert!((0..100_000).all(|_| meter.made(1000).is_ok()));
         assert_eq!((0..).take_while(|_| meter.made(MAX_TEXT).is_ok()).count(), 156);
     }

@@ -16,7 +16,7 @@ mod variables;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::prompt::meter::{MAX_BODY, Meter};
+use crate::prompt::meter::{MAX_BODY, StepMeter};
 use crate::prompt::source::{Broken, Source};
 use crate::prompt::variables::{text_bytes, variables};
 use symphony_core::failure::{Failure, FailureKind};
@@ -171,7 +171,7 @@ impl PartialEq for Prompt {
 impl Template {
     fn render(&self, input: &PromptInput<'_>) -> Result<String, Broken> {
         let variables = variables(input);
-        let meter = Meter::new(text_bytes(&variables));
+        let meter = StepMeter::new(text_bytes(&variables));
         match self {
             Self::Tera(template) => template.render(variables, meter),
             Self::Liquid(template) => template.render(variables, &meter),

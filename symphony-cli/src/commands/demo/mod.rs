@@ -20,7 +20,7 @@ use symphony_runtime::{Handle, NoticeItem, Registry, Service};
 
 use super::signals::Signals;
 use crate::args::DemoArgs;
-use view::View;
+use view::DemoView;
 
 const WORKFLOW: &str = include_str!("WORKFLOW.md");
 
@@ -57,7 +57,7 @@ async fn play(folder: &Path, port: Option<u16>, mut signals: Signals) -> anyhow:
     let service = Service::builder().workflow(workflow).registry(registry).build().await?;
     let handle = service.handle();
     let server = super::listen(service.settings(), port).await?;
-    let mut view = View::new(board.issues());
+    let mut view = DemoView::new(board.issues());
     view.introduce(service.settings());
     let _serving = server.map(|server| {
         view.point_at(server.address());
@@ -110,7 +110,7 @@ fn text(slower: u32) -> anyhow::Result<String> {
 }
 
 /// Shows what happens until nothing is left to do.
-async fn watch(handle: &Handle, board: &MemoryTracker, view: &mut View) {
+async fn watch(handle: &Handle, board: &MemoryTracker, view: &mut DemoView) {
     let mut snapshots = handle.snapshots();
     let Ok(mut notices) = handle.subscribe() else {
         return;

@@ -22,7 +22,7 @@ const BOLD: Style = Style::new().bold();
 const SAID: &str = "notification";
 
 /// What has been shown already.
-pub(super) struct View {
+pub(super) struct DemoView {
     began: Instant,
     titles: BTreeMap<Identifier, String>,
     /// How many of its events each run has shown.
@@ -32,7 +32,7 @@ pub(super) struct View {
     runs: BTreeMap<Identifier, u32>,
 }
 
-impl View {
+impl DemoView {
     pub(super) fn new(issues: Vec<Issue>) -> Self {
         let titles = issues.into_iter().map(|issue| (issue.identifier, issue.title)).collect();
         Self {

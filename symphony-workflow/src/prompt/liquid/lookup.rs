@@ -7,7 +7,7 @@ use symphony_core::settings::PromptEngine;
 
 /// Looks up every name of a template.
 pub(super) fn lookup(nodes: &[Node]) -> Lookup {
-    let mut reader = Reader {
+    let mut reader = ValueReader {
         scope: Scope::new(PromptEngine::Liquid),
         tested: Vec::new(),
         found: Lookup::default(),
@@ -24,7 +24,7 @@ pub(super) struct Lookup {
     pub(super) warnings: Vec<Fault>,
 }
 
-struct Reader {
+struct ValueReader {
     scope: Scope,
     /// The foreign names that the conditions around have tested.
     tested: Vec<String>,
@@ -40,7 +40,7 @@ enum Use {
     Used,
 }
 
-impl Reader {
+impl ValueReader {
     /// A variable may be tested before the place where it is assigned, as in a loop.
     fn bind_assigned(&mut self, nodes: &[Node]) {
         for node in nodes {

@@ -21,7 +21,7 @@ use crate::prompt::liquid::lookup::lookup;
 use crate::prompt::liquid::tree::Node;
 use crate::prompt::liquid::value::Value;
 use crate::prompt::marks::Fault;
-use crate::prompt::meter::Meter;
+use crate::prompt::meter::StepMeter;
 use crate::prompt::source::{Broken, Compiled};
 
 /// A compiled body.
@@ -45,7 +45,7 @@ impl Template {
     pub(super) fn render(
         &self,
         variables: Map<String, Json>,
-        meter: &Meter,
+        meter: &StepMeter,
     ) -> Result<String, Broken> {
         let variables =
             variables.into_iter().map(|(name, value)| (name, Value::from(value))).collect();
@@ -70,7 +70,7 @@ mod tests {
     fn broken(body: &str) -> (Option<usize>, String) {
         let template = compile(body).unwrap().template;
         let sample = Sample::full().unwrap();
-        let broken = template.render(variables(&sample.input()), &Meter::new(0));
+        let broken = template.render(variables(&sample.input()), &StepMeter::new(0));
         let broken = broken.unwrap_err();
         (broken.at, broken.message)
     }
@@ -124,7 +124,7 @@ mod tests {
             {% assign seen = true %}{% endfor %}";
         let template = compile(body).unwrap().template;
         let sample = Sample::full().unwrap();
-        let rendered = template.render(variables(&sample.input()), &Meter::new(0));
+        let rendered = template.render(variables(&sample.input()), &StepMeter::new(0));
         assert_eq!(rendered.unwrap(), "bug,ui");
     }
 }

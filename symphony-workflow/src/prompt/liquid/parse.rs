@@ -1,8 +1,8 @@
 //! From marks to the tree that is rendered.
 
 use crate::prompt::liquid::tree::{Condition, Loop, Node};
-use crate::prompt::liquid::words::Words;
-use crate::prompt::marks::{Fault, Mark, MarkKind, Piece, cut};
+use crate::prompt::liquid::words::WordReader;
+use crate::prompt::marks::{Fault, MarkKind, Piece, TemplateMark, cut};
 use crate::prompt::meter::MAX_DEPTH;
 use crate::prompt::names::nearest;
 use symphony_core::settings::PromptEngine;
@@ -35,7 +35,7 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
         &mut self,
         open: Option<(&str, usize)>,
         ends: &[&str],
-    ) -> Result<(Vec<Node>, Option<Mark<'a>>), Fault> {
+    ) -> Result<(Vec<Node>, Option<TemplateMark<'a>>), Fault> {
         let mut nodes = Vec::new();
         while let Some(piece) = self.pieces.next() {
             let mark = match piece {
@@ -46,7 +46,7 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
                 Piece::Mark(mark) => mark,
             };
             if mark.kind == MarkKind::Output {
-                let mut words = Words::new(self.body, &mark, 0);
+                let mut words = WordReader::new(self.body, &mark, 0);
                 let chain = words.chain()?;
                 words.end()?;
                 nodes.push(Node::Output(chain));
@@ -66,9 +66,9 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
         }
     }
 
-    fn tag(&mut self, name: &str, mark: &Mark<'a>) -> Result<Node, Fault> {
+    fn tag(&mut self, name: &str, mark: &TemplateMark<'a>) -> Result<Node, Fault> {
         let at = mark.span.start;
-        let mut words = Words::new(self.body, mark, 1);
+        let mut words = WordReader::new(self.body, mark, 1);
         if matches!(name, "if" | "unless" | "case" | "for" | "capture") {
             self.depth += 1;
             if self.depth > MAX_DEPTH {
@@ -108,7 +108,7 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
     fn conditional(
         &mut self,
         name: &str,
-        mut words: Words<'a, '_>,
+        mut words: WordReader<'a, '_>,
         at: usize,
     ) -> Result<Node, Fault> {
         let first = words.condition()?;
@@ -123,7 +123,7 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
             let (body, end) = self.nodes(Some((name, at)), &["elsif", "else", &close])?;
             arms.push((condition, body));
             let Some(end) = end else { break };
-            let mut words = Words::new(self.body, &end, 1);
+            let mut words = WordReader::new(self.body, &end, 1);
             if end.tag() == Some("elsif") {
                 condition = words.condition()?;
                 words.end()?;
@@ -140,7 +140,7 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
     /// What follows an `else`, if it was one.
     fn otherwise(
         &mut self,
-        end: &Mark<'a>,
+        end: &TemplateMark<'a>,
         open: (&str, usize),
         close: &str,
     ) -> Result<Vec<Node>, Fault> {
@@ -149,12 +149,12 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
         }
         let (nodes, end) = self.nodes(Some(open), &[close])?;
         if let Some(end) = end {
-            Words::new(self.body, &end, 1).end()?;
+            WordReader::new(self.body, &end, 1).end()?;
         }
         Ok(nodes)
     }
 
-    fn case(&mut self, mut words: Words<'a, '_>, at: usize) -> Result<Node, Fault> {
+    fn case(&mut self, mut words: WordReader<'a, '_>, at: usize) -> Result<Node, Fault> {
         let subject = words.operand()?;
         words.end()?;
         let open = ("case", at);
@@ -166,7 +166,7 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
         }
         let otherwise = loop {
             let Some(mark) = end else { break Vec::new() };
-            let mut words = Words::new(self.body, &mark, 1);
+            let mut words = WordReader::new(self.body, &mark, 1);
             if mark.tag() != Some("when") {
                 words.end()?;
                 break self.otherwise(&mark, open, "endcase")?;
@@ -183,7 +183,7 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
         Ok(Node::Case { subject, arms, otherwise })
     }
 
-    fn for_loop(&mut self, mut words: Words<'a, '_>, at: usize) -> Result<Node, Fault> {
+    fn for_loop(&mut self, mut words: WordReader<'a, '_>, at: usize) -> Result<Node, Fault> {
         let name = words.name("a loop variable")?.to_owned();
         if !words.take_name("in") {
             return Err(words.fault("expected `in`"));
@@ -210,7 +210,7 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
         self.loops -= 1;
         let otherwise = match end {
             Some(end) => {
-                Words::new(self.body, &end, 1).end()?;
+                WordReader::new(self.body, &end, 1).end()?;
                 self.otherwise(&end, ("for", at), "endfor")?
             }
             None => Vec::new(),
@@ -218,12 +218,12 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
         Ok(Node::For(Box::new(Loop { name, over, reversed, limit, offset, body, otherwise, at })))
     }
 
-    fn capture(&mut self, mut words: Words<'a, '_>, at: usize) -> Result<Node, Fault> {
+    fn capture(&mut self, mut words: WordReader<'a, '_>, at: usize) -> Result<Node, Fault> {
         let name = words.name("a variable")?.to_owned();
         words.end()?;
         let (body, end) = self.nodes(Some(("capture", at)), &["endcapture"])?;
         if let Some(end) = end {
-            Words::new(self.body, &end, 1).end()?;
+            WordReader::new(self.body, &end, 1).end()?;
         }
         Ok(Node::Capture { name, body, at })
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::prompt::liquid::tree::{Chain, Comparison, Condition, Loop, Node, Operand, Path, Step};
 use crate::prompt::liquid::value::Value;
-use crate::prompt::meter::{MAX_ITEMS, MAX_TEXT, Meter, Spent};
+use crate::prompt::meter::{MAX_ITEMS, MAX_TEXT, StepMeter, StepsSpent};
 
 /// What stopped a rendering, and where.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ impl Failed {
         Self { at, name: None, message: message.into() }
     }
 
-    fn spent(at: usize) -> impl FnOnce(Spent) -> Self {
-        move |_| Self::new(at, Spent::MESSAGE)
+    fn spent(at: usize) -> impl FnOnce(StepsSpent) -> Self {
+        move |_| Self::new(at, StepsSpent::MESSAGE)
     }
 }
 
@@ -39,7 +39,7 @@ enum Flow {
 pub(super) fn render(
     nodes: &[Node],
     variables: BTreeMap<String, Value>,
-    meter: &Meter,
+    meter: &StepMeter,
 ) -> Rendered<String> {
     let mut renderer = Renderer { variables, loops: Vec::new(), meter };
     let mut out = String::new();
@@ -52,7 +52,7 @@ struct Renderer<'a> {
     variables: BTreeMap<String, Value>,
     /// The loops around, with the name each binds, its item and its `forloop`.
     loops: Vec<(&'a str, Value, Value)>,
-    meter: &'a Meter,
+    meter: &'a StepMeter,
 }
 
 impl<'a> Renderer<'a> {

@@ -3,7 +3,7 @@
 use crate::prompt::liquid::filters::{filter, filter_names};
 use crate::prompt::liquid::tree::{Call, Chain, Comparison, Condition, Operand, Path, Step};
 use crate::prompt::liquid::value::Value;
-use crate::prompt::marks::{Fault, Mark, Token, Word};
+use crate::prompt::marks::{Fault, TemplateMark, Token, Word};
 use crate::prompt::names::nearest;
 use symphony_core::plain_start;
 
@@ -11,14 +11,14 @@ use symphony_core::plain_start;
 const QUOTED: usize = 60;
 
 /// The words of one mark, read from left to right.
-pub(super) struct Words<'a, 'w> {
+pub(super) struct WordReader<'a, 'w> {
     body: &'a str,
-    mark: &'w Mark<'a>,
+    mark: &'w TemplateMark<'a>,
     next: usize,
 }
 
-impl<'a, 'w> Words<'a, 'w> {
-    pub(super) fn new(body: &'a str, mark: &'w Mark<'a>, next: usize) -> Self {
+impl<'a, 'w> WordReader<'a, 'w> {
+    pub(super) fn new(body: &'a str, mark: &'w TemplateMark<'a>, next: usize) -> Self {
         Self { body, mark, next }
     }
 

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::prompt::marks::{Fault, Mark, MarkKind, Piece, Token, Word};
+use crate::prompt::marks::{Fault, MarkKind, Piece, TemplateMark, Token, Word};
 use crate::prompt::meter::MAX_DEPTH;
 use crate::prompt::names::{Hop, Scope, Shape, nearest};
 use symphony_core::settings::PromptEngine;
@@ -79,7 +79,7 @@ pub(super) enum Measure {
 
 /// What a body is made of.
 #[derive(Debug, Default)]
-pub(super) struct Inspection {
+pub(super) struct TeraInspection {
     /// What is wrong with names, filters and the use of the language.
     pub(super) faults: Vec<Fault>,
     pub(super) probes: Vec<Probe>,
@@ -114,7 +114,7 @@ pub(super) fn screen(pieces: &[Piece<'_>]) -> Result<(), Fault> {
     Ok(())
 }
 
-fn check_tag(tag: &str, mark: &Mark<'_>) -> Result<(), Fault> {
+fn check_tag(tag: &str, mark: &TemplateMark<'_>) -> Result<(), Fault> {
     let at = mark.span.start;
     match tag {
         "set" | "set_global" if !mark.words.get(2).is_some_and(|word| word.token.is("=")) => {
@@ -143,7 +143,7 @@ fn check_tag(tag: &str, mark: &Mark<'_>) -> Result<(), Fault> {
     }
 }
 
-fn marks<'a, 'p>(pieces: &'p [Piece<'a>]) -> impl Iterator<Item = &'p Mark<'a>> {
+fn marks<'a, 'p>(pieces: &'p [Piece<'a>]) -> impl Iterator<Item = &'p TemplateMark<'a>> {
     pieces.iter().filter_map(|piece| match piece {
         Piece::Mark(mark) => Some(mark),
         Piece::Text(_) => None,
@@ -151,12 +151,12 @@ fn marks<'a, 'p>(pieces: &'p [Piece<'a>]) -> impl Iterator<Item = &'p Mark<'a>> 
 }
 
 /// Reads a body that the library has parsed.
-pub(super) fn inspect(body: &str, pieces: &[Piece<'_>]) -> Inspection {
+pub(super) fn inspect(body: &str, pieces: &[Piece<'_>]) -> TeraInspection {
     let mut inspector = Inspector {
         body,
         scope: Scope::new(PromptEngine::Tera),
         blocks: Vec::new(),
-        found: Inspection::default(),
+        found: TeraInspection::default(),
     };
     for mark in marks(pieces) {
         if let (Some("set" | "set_global"), Some(name)) = (mark.tag(), name_at(mark, 1)) {
@@ -175,11 +175,11 @@ struct Inspector<'a> {
     scope: Scope,
     /// The open blocks: for a loop, how many names were bound before it.
     blocks: Vec<Option<usize>>,
-    found: Inspection,
+    found: TeraInspection,
 }
 
 impl Inspector<'_> {
-    fn mark(&mut self, mark: &Mark<'_>) {
+    fn mark(&mut self, mark: &TemplateMark<'_>) {
         self.limits(mark);
         let words = &mark.words;
         match mark.tag() {
@@ -204,7 +204,7 @@ impl Inspector<'_> {
         }
     }
 
-    fn probe(&mut self, mark: &Mark<'_>, what: Measure) {
+    fn probe(&mut self, mark: &TemplateMark<'_>, what: Measure) {
         self.found.probes.push(Probe {
             mark: mark.span.clone(),
             trims_after: mark.trims_after,
@@ -216,7 +216,7 @@ impl Inspector<'_> {
         self.found.faults.push(fault);
     }
 
-    fn open_loop(&mut self, mark: &Mark<'_>) {
+    fn open_loop(&mut self, mark: &TemplateMark<'_>) {
         let words = &mark.words;
         let over = words.iter().position(|word| word.token == Token::Name("in"));
         let over = &words[over.map_or(words.len(), |at| at + 1)..];
@@ -238,7 +238,7 @@ impl Inspector<'_> {
     }
 
     /// What cannot be measured is refused.
-    fn limits(&mut self, mark: &Mark<'_>) {
+    fn limits(&mut self, mark: &TemplateMark<'_>) {
         let first = usize::from(mark.kind == MarkKind::Tag);
         let mut joins = 0_usize;
         for (index, word) in mark.words.iter().enumerate().skip(first) {
@@ -319,7 +319,7 @@ enum Role {
     Other,
 }
 
-fn name_at<'a>(mark: &Mark<'a>, index: usize) -> Option<&'a str> {
+fn name_at<'a>(mark: &TemplateMark<'a>, index: usize) -> Option<&'a str> {
     match mark.words.get(index)?.token {
         Token::Name(name) => Some(name),
         _ => None,

@@ -15,9 +15,9 @@ use ::tera::{Context, Error, ErrorKind, Kwargs, ReportError, State, Tera, TeraRe
 use serde_json::{Map, Value as Json};
 
 use crate::prompt::marks::{Fault, cut};
-use crate::prompt::meter::{MAX_TEXT, Meter, Spent};
+use crate::prompt::meter::{MAX_TEXT, StepMeter, StepsSpent};
 use crate::prompt::source::{Broken, Compiled};
-use crate::prompt::tera::inspect::{Inspection, Measure, Probe, inspect, screen};
+use crate::prompt::tera::inspect::{Measure, Probe, TeraInspection, inspect, screen};
 use symphony_core::settings::PromptEngine;
 
 const NAME: &str = "prompt";
@@ -52,7 +52,7 @@ pub(super) fn compile(body: &str) -> Result<Compiled<Template>, Vec<Fault>> {
     if let Some(fault) = fault {
         return Err(vec![fault]);
     }
-    let Inspection { mut faults, probes, paths, set } = inspect(body, &pieces);
+    let TeraInspection { mut faults, probes, paths, set } = inspect(body, &pieces);
     match parsed {
         Ok(tera) if faults.is_empty() => faults.extend(strays(&tera, &set, &paths)),
         Ok(_) => {}
@@ -74,14 +74,14 @@ fn parse(body: &str) -> TeraResult<Tera> {
     let mut tera = Tera::default();
     tera.autoescape_on(Vec::<&str>::new());
     filters::register(&mut tera);
-    measure(&mut tera, &Arc::new(Meter::new(0)));
+    measure(&mut tera, &Arc::new(StepMeter::new(0)));
     tera.add_raw_template(NAME, body)?;
     Ok(tera)
 }
 
 /// Gives the probes a meter.
-fn measure(tera: &mut Tera, meter: &Arc<Meter>) {
-    let spent = |_: Spent| Error::message(Spent::MESSAGE);
+fn measure(tera: &mut Tera, meter: &Arc<StepMeter>) {
+    let spent = |_: StepsSpent| Error::message(StepsSpent::MESSAGE);
     let own = Arc::clone(meter);
     tera.register_function(STEP, move |_: Kwargs, _: &State<'_>| {
         own.step().map(|()| false).map_err(spent)
@@ -144,7 +144,7 @@ impl Template {
     pub(super) fn render(
         &self,
         variables: Map<String, Json>,
-        meter: Meter,
+        meter: StepMeter,
     ) -> Result<String, Broken> {
         let mut context = Context::new();
         for (name, value) in variables {
@@ -271,7 +271,7 @@ mod tests {
     fn render(body: &str) -> Result<String, Broken> {
         let template = compile(body).unwrap().template;
         let sample = Sample::full().unwrap();
-        template.render(variables(&sample.input()), Meter::new(0))
+        template.render(variables(&sample.input()), StepMeter::new(0))
     }
 
     #[test]
@@ -295,7 +295,7 @@ mod tests {
         let body =
             "a{% for i in range(end=200) %}{% for j in range(end=200) %}{% endfor %}{% endfor %}";
         let broken = render(body).unwrap_err();
-        assert_eq!(broken.message, Spent::MESSAGE);
+        assert_eq!(broken.message, StepsSpent::MESSAGE);
         assert_eq!(broken.at, body.find("{% for j"));
     }
 
