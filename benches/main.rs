@@ -2,7 +2,7 @@
 //!
 //! `scripts/bench` runs them all; `cargo bench --bench questions -- poll` runs one. Without
 //! `--bench`, or with `--quick`, everything is small and runs once, to see that it works.
-//! `docs/benchmarks.md` says what each limit does, and has the figures.
+//! `docs/design/benchmarks.md` says what each limit does, and has the figures.
 
 mod board;
 mod callgrind;

@@ -1,4 +1,4 @@
-//! Answers as Markdown, so that what is printed can stand in `docs/benchmarks.md`.
+//! Answers as Markdown, so that what is printed can stand in `docs/design/benchmarks.md`.
 
 use std::fmt;
 

@@ -5,7 +5,7 @@
 //! streams ([`CodexSession::connect`]), for servers that somebody else runs.
 //!
 //! Whatever the server sends is read, in order, for as long as the session lives; every request is
-//! answered; nothing it sends is a panic, a hang or more memory than one line. `docs/agents/codex.md`
+//! answered; nothing it sends is a panic, a hang or more memory than one line. `docs/guide/agents/codex.md`
 //! says what goes over the wire, and which setting changes what.
 
 mod answers;

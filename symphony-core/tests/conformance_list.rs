@@ -1,4 +1,4 @@
-//! Every rule of `docs/contract.md` has a test whose name begins with its number, and every such
+//! Every rule of `docs/design/contract.md` has a test whose name begins with its number, and every such
 //! test names a rule that exists. The list of both is written to `target/conformance.md`.
 
 #![expect(
@@ -61,7 +61,7 @@ fn numbered(text: &str) -> Option<Rule> {
 
 /// All rules of the contract.
 fn rules() -> BTreeSet<Rule> {
-    let contract = std::fs::read_to_string(root().join("docs/contract.md")).unwrap();
+    let contract = std::fs::read_to_string(root().join("docs/design/contract.md")).unwrap();
     let items = contract.lines().filter_map(|line| line.strip_prefix("- "));
     let rules: BTreeSet<_> = items.filter_map(numbered).chain([SETTINGS]).collect();
     assert!(rules.len() > 60, "the contract reads differently now");

@@ -16,7 +16,7 @@
 //! - [`Host::end_leftovers`] ends what an earlier life of the service left, by [`ProcessId`]
 //!   records and by [`Mark`], never by folder.
 //! - [`harden`] closes the service to its agents.
-//! - [`Guarantees`] says what of this holds here. `docs/processes.md` says why, where, and at
+//! - [`Guarantees`] says what of this holds here. `docs/operate/processes.md` says why, where, and at
 //!   which cost.
 //!
 //! ```standalone_crate

@@ -105,7 +105,7 @@ mod tests {
         let rests = i32::try_from(MOST_RESTS).unwrap();
         let dearest = [poll(CANDIDATES, ids(true)), poll(1, ids(false)), rest(rests), SURVEY];
         assert!(dearest.iter().all(|points| *points <= MOST), "{dearest:?}");
-        // As docs/trackers/linear.md says: enough for a good many agents in one request.
+        // As docs/guide/trackers/linear.md says: enough for a good many agents in one request.
         assert_eq!((ids(true), ids(false), rests), (58, 157, 8));
         assert_eq!((poll(CANDIDATES, 1), poll(1, 1)), (6_193, 540));
     }

@@ -3,7 +3,7 @@
 //! A poll is one request: candidates and claimed issues travel in one document. Every request, the
 //! agents' included, is admitted by one [`Budget`](symphony_core::budget::Budget) per key, which
 //! learns Linear's limits from its answers. [`LinearFactory`] registers it as `tracker.kind:
-//! linear`; `docs/trackers/linear.md` is its profile.
+//! linear`; `docs/guide/trackers/linear.md` is its profile.
 //!
 //! | file | subject |
 //! |---|---|

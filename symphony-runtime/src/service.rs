@@ -167,7 +167,7 @@ impl ServiceBuilder {
     }
 
     /// Keeps what is said with each agent in a file for each run, in this folder: without secrets,
-    /// and only the last of it (see `docs/logs.md`).
+    /// and only the last of it (see `docs/operate/logs.md`).
     pub fn transcripts(mut self, folder: impl Into<PathBuf>) -> Self {
         self.transcripts = Some(folder.into());
         self

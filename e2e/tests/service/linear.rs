@@ -7,7 +7,7 @@ use symphony_linear_fake::FakeIssue;
 
 use crate::stage::Stage;
 
-/// As `docs/trackers/linear.md` tells agents.
+/// As `docs/guide/trackers/linear.md` tells agents.
 const MOVE: &str = "mutation Move($id: String!, $state: String!) {
   issueUpdate(id: $id, input: { stateId: $state }) { success issue { state { name } } }
 }";

@@ -1,4 +1,4 @@
-//! The orchestrator, rule by rule: each test is named for the rule of `docs/contract.md` it shows.
+//! The orchestrator, rule by rule: each test is named for the rule of `docs/design/contract.md` it shows.
 
 #![expect(
     clippy::unwrap_used,

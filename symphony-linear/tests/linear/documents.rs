@@ -16,7 +16,7 @@ use crate::desk::tracker;
 use crate::polls::poll;
 use crate::tool::call;
 
-const MANUAL: &str = include_str!("../../../docs/trackers/linear.md");
+const MANUAL: &str = include_str!("../../../docs/guide/trackers/linear.md");
 
 /// Linear's schema, where it is at hand.
 fn full() -> Option<Valid<Schema>> {

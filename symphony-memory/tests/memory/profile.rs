@@ -10,7 +10,7 @@ use symphony_core::{Settings, StateKind, StateSet};
 use symphony_memory::MemoryFactory;
 use tempfile::TempDir;
 
-const PROFILE: &str = include_str!("../../../docs/trackers/memory.md");
+const PROFILE: &str = include_str!("../../../docs/guide/trackers/memory.md");
 
 /// The fenced blocks of the profile with this name.
 fn blocks(name: &str) -> Vec<&'static str> {

@@ -171,8 +171,11 @@ fn rule_13_4_without_colours_nothing_is_lost_and_nothing_is_coloured() {
 #[test]
 fn the_document_shows_what_is_drawn() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let document = std::fs::read_to_string(root.join("../docs/dashboards.md")).unwrap();
+    let document = std::fs::read_to_string(root.join("../docs/guide/dashboards.md")).unwrap();
     let picture = root.join("tests/dashboard/golden/busy-120x40.txt");
     let picture = std::fs::read_to_string(picture).unwrap();
-    assert!(document.contains(&picture), "copy golden/busy-120x40.txt into docs/dashboards.md");
+    assert!(
+        document.contains(&picture),
+        "copy golden/busy-120x40.txt into docs/guide/dashboards.md"
+    );
 }

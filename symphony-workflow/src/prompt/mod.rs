@@ -1,7 +1,7 @@
 //! The prompt layer (contract section 15).
 //!
 //! A [`Prompt`] is compiled once, when the workflow file is loaded, and rendered for every first
-//! turn of a run. `docs/prompts.md` describes the language to those who write prompts.
+//! turn of a run. `docs/guide/prompts.md` describes the language to those who write prompts.
 
 mod choice;
 mod hints;

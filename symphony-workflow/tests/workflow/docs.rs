@@ -1,4 +1,4 @@
-//! What `docs/workflow.md` says is true.
+//! What `docs/guide/workflow.md` says is true.
 #![expect(clippy::disallowed_methods, reason = "the page is read from disk")]
 
 use std::path::Path;
@@ -8,7 +8,7 @@ use symphony_workflow::json_schema;
 use crate::files::Files;
 
 fn page() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/workflow.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/workflow.md");
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
