@@ -143,7 +143,7 @@ impl ObjectValue for TypedRecord<'_> {
             let mut issues = self.value["issues"].as_array().into_iter().flatten();
             let found = issues.find(|issue| issue["id"] == *id || issue["identifier"] == *id);
             let value = found.ok_or_else(not_found)?;
-            return Ok(object("FakeIssue", value, self.urgent_last));
+            return Ok(object("Issue", value, self.urgent_last));
         }
         resolve(self.value, info, self.urgent_last)
     }
@@ -234,7 +234,7 @@ impl ObjectValue for Mutation<'_> {
 }
 
 fn not_found() -> FieldError {
-    FieldError { message: "Entity not found: FakeIssue".to_owned() }
+    FieldError { message: "Entity not found: Issue".to_owned() }
 }
 
 fn object<'a>(kind: &'a str, value: &'a Value, urgent_last: bool) -> ResolvedValue<'a> {

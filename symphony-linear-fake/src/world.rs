@@ -52,7 +52,7 @@ impl FakeIssue {
         Self {
             id: format!("id-{number}"),
             identifier: format!("MT-{number}"),
-            title: format!("FakeIssue {number}"),
+            title: format!("Issue {number}"),
             description: None,
             priority: 0,
             state: "Todo".to_owned(),

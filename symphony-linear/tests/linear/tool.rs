@@ -10,7 +10,7 @@ use symphony_linear_fake::{Fake, FakeFault, FakeIssue, FakeLimits};
 use crate::desk::{tracker, tracker_with};
 
 pub(crate) async fn call(tools: &dyn AgentTools, name: &str, arguments: Value) -> ToolResult {
-    let issue = symphony_core::Issue::new("id-1", "MT-1", "FakeIssue 1", "Todo").unwrap();
+    let issue = symphony_core::Issue::new("id-1", "MT-1", "Issue 1", "Todo").unwrap();
     tools.call(ToolCall { name: name.to_owned(), arguments, issue: Arc::new(issue) }).await
 }
 
@@ -48,7 +48,7 @@ async fn rule_11_4_a_query_brings_its_data() {
     let result = call(&*tools, LINEAR_GRAPHQL, arguments).await;
     assert!(result.success);
     let data: Value = serde_json::from_str(&result.text).unwrap();
-    assert_eq!(data["data"]["issue"]["title"], "FakeIssue 1");
+    assert_eq!(data["data"]["issue"]["title"], "Issue 1");
     assert!(ask(&*tools, "{ viewer { name } }").await.success);
     assert!(call(&*tools, LINEAR_GRAPHQL, json!("{ viewer { name } }")).await.success);
 }

@@ -57,7 +57,7 @@ fn signed(body: &str, now: i64) -> Result<Vec<IssueId>, Refused> {
 #[test]
 fn rule_12_8_linears_signature_is_the_hmac_of_the_body_as_it_was_sent() {
     let body = format!(
-        r#"{{"action":"update","type":"FakeIssue","data":{{"id":"{ID}"}},"webhookTimestamp":{NOW}}}"#
+        r#"{{"action":"update","type":"Issue","data":{{"id":"{ID}"}},"webhookTimestamp":{NOW}}}"#
     );
     // Made with another program.
     let known = "38885797ef364654ea31026c1aafbe2959c5c64c53d782fa0e8e0985dcbb56be";
@@ -73,7 +73,7 @@ fn rule_12_8_linears_signature_is_the_hmac_of_the_body_as_it_was_sent() {
 
 #[test]
 fn rule_12_8_a_forged_or_altered_delivery_is_refused() {
-    let body = about("FakeIssue", &json!({ "id": ID }), NOW);
+    let body = about("Issue", &json!({ "id": ID }), NOW);
     let right = sign(body.as_bytes(), SECRET);
     let other = sign(body.as_bytes(), "lin_wh_another_secret_of_somebody");
     let plain = right.as_bytes();
@@ -109,7 +109,7 @@ fn rule_12_8_a_forged_or_altered_delivery_is_refused() {
 
 #[test]
 fn rule_12_8_every_bit_of_the_signature_counts() {
-    let body = about("FakeIssue", &json!({ "id": ID }), NOW);
+    let body = about("Issue", &json!({ "id": ID }), NOW);
     let right = sign(body.as_bytes(), SECRET);
     for place in 0..right.len() {
         let mut wrong = right.clone().into_bytes();
@@ -130,12 +130,12 @@ fn rule_12_8_a_delivery_is_good_for_a_minute() {
         (i64::MAX - NOW, false),
         (i64::MIN + 1, false),
     ] {
-        let body = about("FakeIssue", &json!({ "id": ID }), NOW.saturating_add(ahead));
+        let body = about("Issue", &json!({ "id": ID }), NOW.saturating_add(ahead));
         let expected = if is_good { Ok(vec![IssueId::from(ID)]) } else { Err(Refused::Time) };
         assert_eq!(signed(&body, NOW), expected, "{ahead}");
     }
     // The time is signed too: a header says nothing.
-    let body = about("FakeIssue", &json!({ "id": ID }), NOW - 600_000);
+    let body = about("Issue", &json!({ "id": ID }), NOW - 600_000);
     let (signature, time) = (sign(body.as_bytes(), SECRET), NOW.to_string());
     let headers: [(&str, &[u8]); 2] =
         [("linear-signature", signature.as_bytes()), ("linear-timestamp", time.as_bytes())];
@@ -164,20 +164,20 @@ fn rule_12_8_a_signed_body_that_makes_no_sense_is_refused() {
         "null".to_owned(),
         "[]".to_owned(),
         "{}".to_owned(),
-        "{\"type\":\"FakeIssue\"".to_owned(),
+        "{\"type\":\"Issue\"".to_owned(),
         "\u{0}".to_owned(),
         deep,
-        json!({ "type": "FakeIssue", "data": { "id": ID } }).to_string(),
-        json!({ "type": "FakeIssue", "data": { "id": ID }, "webhookTimestamp": "now" }).to_string(),
-        json!({ "type": "FakeIssue", "data": { "id": ID }, "webhookTimestamp": 1e300 }).to_string(),
+        json!({ "type": "Issue", "data": { "id": ID } }).to_string(),
+        json!({ "type": "Issue", "data": { "id": ID }, "webhookTimestamp": "now" }).to_string(),
+        json!({ "type": "Issue", "data": { "id": ID }, "webhookTimestamp": 1e300 }).to_string(),
         json!({ "type": 7, "webhookTimestamp": NOW }).to_string(),
-        about("FakeIssue", &json!(null), NOW),
-        about("FakeIssue", &json!({}), NOW),
-        about("FakeIssue", &json!({ "id": 7 }), NOW),
-        about("FakeIssue", &json!({ "id": "" }), NOW),
-        about("FakeIssue", &json!({ "id": long }), NOW),
-        about("FakeIssue", &json!({ "id": "a\"b" }), NOW),
-        about("FakeIssue", &json!({ "id": "\u{1b}[2J" }), NOW),
+        about("Issue", &json!(null), NOW),
+        about("Issue", &json!({}), NOW),
+        about("Issue", &json!({ "id": 7 }), NOW),
+        about("Issue", &json!({ "id": "" }), NOW),
+        about("Issue", &json!({ "id": long }), NOW),
+        about("Issue", &json!({ "id": "a\"b" }), NOW),
+        about("Issue", &json!({ "id": "\u{1b}[2J" }), NOW),
     ] {
         assert_eq!(signed(&body, NOW), Err(Refused::Content), "{body:.80}");
     }
@@ -198,7 +198,7 @@ proptest! {
     #[test]
     fn rule_12_8_whatever_linear_signs_is_answered(
         body in "[\\[{](\"[a-zA-Z]{0,8}\":)?.{0,200}",
-        kind in "FakeIssue|IssueRelation|Comment|.{0,10}",
+        kind in "Issue|IssueRelation|Comment|.{0,10}",
         data in ".{0,40}",
         now in any::<i64>(),
     ) {
@@ -239,7 +239,7 @@ fn rule_2_9_the_signing_secret_is_in_nothing_that_prints() {
     let settings = settings(&json!({ "webhook_secret": "$HOOK" }));
     let factory = factory(&Fake::new());
     let built = try_build(&factory, &settings, &[("HOOK", SECRET)]).unwrap();
-    let body = about("FakeIssue", &json!({ "id": ID }), NOW);
+    let body = about("Issue", &json!({ "id": ID }), NOW);
     let refused = receive(body.as_bytes(), &[("linear-signature", b"wrong")], NOW).unwrap_err();
     let delivery = Delivery::new(&[("linear-signature", b"wrong")], body.as_bytes());
     let printed = format!(
@@ -267,7 +267,7 @@ fn real_now() -> i64 {
 }
 
 fn delivery(id: &str) -> (String, String) {
-    let body = about("FakeIssue", &json!({ "id": id }), real_now());
+    let body = about("Issue", &json!({ "id": id }), real_now());
     let signature = sign(body.as_bytes(), SECRET);
     (body, signature)
 }

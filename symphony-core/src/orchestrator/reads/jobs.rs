@@ -281,6 +281,9 @@ impl Jobs {
     /// An operator's wish is for now: what cannot be asked is not asked later, but for what waits
     /// for an open read or for the tracker's least gap.
     pub(in crate::orchestrator) fn drop_wishes(&mut self, pace: &JobPace) {
+        if !self.candidates.is_urgent() && !self.refresh.is_urgent() {
+            return;
+        }
         let may_come = [Job::Candidates, Job::Refresh].map(|job| self.due(&job, pace).is_some());
         let jobs = [&mut self.candidates, &mut self.refresh];
         for (state, may_come) in jobs.into_iter().zip(may_come) {
