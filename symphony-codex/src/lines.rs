@@ -1,4 +1,4 @@
-//! LineReader out of a byte stream, however they are cut, and never more memory than one line.
+//! Lines out of a byte stream, however they are cut, and never more memory than one line.
 
 use std::io;
 use std::ops::Range;

@@ -16,7 +16,7 @@ const MAX_UNREAD_BYTES: usize = 8 * 1024 * 1024;
 /// What a line costs besides its text, so that there are not too many of them either.
 const LINE_CAPACITY: usize = 1024;
 
-/// LineReader that wait to be written. Dropped, the server's input ends after them.
+/// Lines that wait to be written. Dropped, the server's input ends after them.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     lines: mpsc::UnboundedSender<Vec<u8>>,

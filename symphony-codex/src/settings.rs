@@ -55,9 +55,14 @@ fn millis(time: std::time::Duration) -> Value {
 /// Finds a command that starts Codex's terminal program, which speaks no protocol.
 fn check(settings: &AgentSettings) -> Vec<AgentSettingProblem> {
     let command = command(settings);
-    let is_codex = |word: &str| word.trim_matches(['"', '\'']).rsplit('/').next() == Some("codex");
-    let mut words = command.split_whitespace();
-    if !words.clone().any(is_codex) || words.any(|word| word.contains("app-server")) {
+    let is_variable =
+        |word: &&str| word.split_once('=').is_some_and(|(name, _)| !name.contains('/'));
+    let mut words =
+        command.split_whitespace().skip_while(|word| is_variable(word) || *word == "exec");
+    // A wrapper beside the file, or what a variable holds, may be anything.
+    let program = words.next().unwrap_or_default().trim_matches(['"', '\'']);
+    let is_codex = program == "codex" || (program.starts_with('/') && program.ends_with("/codex"));
+    if !is_codex || command.contains('$') || words.any(|word| word == "app-server") {
         return Vec::new();
     }
     vec![AgentSettingProblem {
@@ -107,7 +112,8 @@ impl CodexSettings {
             None | Some(Value::Null) => Ok(None),
             Some(_) => Err(invalid(format!("codex.{key}: must be text or a map"))),
         };
-        if section.get("questions").is_some_and(|questions| questions != "off") {
+        let is_off = |questions: &Value| questions == "off" || questions == &Value::Bool(false);
+        if !section.get("questions").is_none_or(is_off) {
             return Err(invalid("codex.questions: must be off".to_owned()));
         }
         let default = Self::default();

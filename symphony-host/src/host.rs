@@ -122,7 +122,7 @@ pub enum SweepError {
 /// Whether an error number means that something of the machine ran out that other processes give back.
 #[must_use]
 pub fn is_exhaustion(errno: i32) -> bool {
-    [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM]
+    [Errno::MFILE, Errno::NFILE, Errno::AGAIN, Errno::NOMEM, Errno::NOBUFS, Errno::TOOMANYREFS]
         .map(Errno::raw_os_error)
         .contains(&errno)
 }

@@ -11,7 +11,7 @@ use crate::mark::Trace;
 use crate::process::{self, ProcessId, Row};
 use crate::running::Survivor;
 
-/// ScanHistory in a row that must find nobody, for sure.
+/// Scans in a row that must find nobody, for sure.
 const EMPTY_LOOKS: u32 = 2;
 /// A look during which somebody ended proves little: it may have been the parent of a new one.
 /// On a busy machine somebody ends all the time, so this long without a find must do.

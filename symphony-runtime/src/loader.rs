@@ -360,7 +360,7 @@ pub(crate) fn parse(
     Workflow::parse(text, &context)
 }
 
-/// TrackerParts the file. Whatever stands in its place, this does not hang.
+/// Reads the file. Whatever stands in its place, this does not hang.
 pub(crate) fn read(path: &Path) -> Result<String, Problem> {
     let missing = |why: String| {
         let message = format!("cannot read {}: {why}", path.display());

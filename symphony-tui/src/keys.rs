@@ -1,4 +1,4 @@
-//! KeyDecoder, from the bytes that a terminal sends.
+//! Keys, from the bytes that a terminal sends.
 //!
 //! By hand, because the end of a terminal must be seen as such: the reader that comes with the
 //! backend spins on it for ever.

@@ -43,7 +43,7 @@ impl Write for Screen {
     }
 }
 
-/// LogTail go to a dashboard until this is dropped. Then those that it had are told again where
+/// Lines go to a dashboard until this is dropped. Then those that it had are told again where
 /// they would have gone: its picture is gone.
 #[derive(Debug)]
 pub(crate) struct Diverted(LogTail);

@@ -136,7 +136,8 @@ impl Orchestrator {
         if let Some(workspaces) = workspaces {
             self.folders.take_over(workspaces);
         }
-        self.claims.set_stall_timeout(self.configuration.settings.agent.common.stall_timeout);
+        let agent = &self.configuration.settings.agent;
+        self.claims.set_stall_timeout(&agent.kind, agent.common.stall_timeout);
         self.notice(Happened::Reloaded);
         self.reads.refill.want_now();
     }

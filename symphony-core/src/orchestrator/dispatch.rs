@@ -311,7 +311,8 @@ impl Orchestrator {
         if self.hold_gate() == HoldGate::OneProbe {
             self.pacing.holds.begin_probe(&agent, run);
         }
-        let live = Run::new(id.clone(), agent, &self.configuration, self.now, mark(&issue));
+        let mut live = Run::new(id.clone(), agent, &self.configuration, self.now, mark(&issue));
+        live.unanswered = unanswered;
         self.claims.start(run, live, key.clone(), host.clone());
         self.folders.hold(&key, id);
         self.totals.started += 1;

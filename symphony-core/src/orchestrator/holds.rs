@@ -11,6 +11,8 @@ use crate::run::RunId;
 use crate::snapshot::HoldRow;
 use crate::time::{Mono, Now};
 
+use super::RunEnd;
+
 /// The longest hold, whatever the agent says.
 const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
 
@@ -87,14 +89,16 @@ impl Holds {
         longest_backoff: Duration,
     ) -> Mono {
         let span = self.span(agent, failure, now, longest_backoff);
-        let mut until = now.mono + span.min(LONGEST_HOLD);
-        if let Some(hold) = self.by_agent.get(agent) {
-            until = until.max(hold.until);
+        let until = now.mono + span.min(LONGEST_HOLD);
+        let fresh =
+            || HoldRow { agent: agent.to_owned(), until, probe: None, failure: failure.clone() };
+        let hold = self.by_agent.entry(agent.to_owned()).or_insert_with(fresh);
+        // Of two reasons the one that holds longer is shown, and decides what ends the hold.
+        if until >= hold.until {
+            hold.until = until;
+            hold.failure = failure.clone();
         }
-        let probe = self.by_agent.get(agent).and_then(|hold| hold.probe);
-        let row = HoldRow { agent: agent.to_owned(), until, probe, failure: failure.clone() };
-        self.by_agent.insert(agent.to_owned(), row);
-        until
+        hold.until
     }
 
     /// How long to hold: what the agent said, else what its windows say, else the longest backoff. A
@@ -131,17 +135,36 @@ impl Holds {
         self.by_agent.remove(&agent).map(|hold| hold.agent)
     }
 
+    /// A run's agent has started. Returns the agent whose hold that ended: where the machine had no
+    /// room, a process that runs is the answer.
+    pub(super) fn launched(&mut self, run: RunId) -> Option<String> {
+        let is_tried = |hold: &&HoldRow| hold.probe == Some(run) && is_of_the_machine(hold);
+        let agent = self.by_agent.values().find(is_tried)?.agent.clone();
+        self.by_agent.remove(&agent).map(|hold| hold.agent)
+    }
+
     /// The run that tried this agent, if it was such a run, is over. Returns the agent if that ended
     /// its hold; else another run tries.
-    pub(super) fn end_probe(&mut self, agent: &str, run: RunId, went_well: bool) -> Option<String> {
+    pub(super) fn end_probe(&mut self, agent: &str, run: RunId, end: &RunEnd) -> Option<String> {
         let hold = self.by_agent.get_mut(agent).filter(|hold| hold.probe == Some(run))?;
         hold.probe = None;
-        let is_over = went_well.then_some(agent)?;
-        self.by_agent.remove(is_over).map(|hold| hold.agent)
+        let is_over = match end {
+            RunEnd::Succeeded | RunEnd::InputRequired { .. } => true,
+            // It got further than to the machine's limit.
+            RunEnd::Failed(failure) => {
+                is_of_the_machine(hold) && failure.kind != FailureKind::Machine
+            }
+            RunEnd::Cancelled => false,
+        };
+        if is_over { self.by_agent.remove(agent).map(|hold| hold.agent) } else { None }
     }
 
     /// Lifts every hold. Returns the agents.
     pub(super) fn clear(&mut self) -> Vec<String> {
         std::mem::take(&mut self.by_agent).into_keys().collect()
     }
+}
+
+fn is_of_the_machine(hold: &HoldRow) -> bool {
+    hold.failure.kind == FailureKind::Machine
 }

@@ -122,7 +122,6 @@ impl Orchestrator {
             out: Step::default(),
             view: OnceLock::new(),
         };
-        this.claims.set_stall_timeout(this.configuration.settings.agent.common.stall_timeout);
         this.restore_decisions(restored.decisions);
         this.reads.jobs.restore(restored.job_ages, &this.job_pace(), now);
         let step = this.settle();

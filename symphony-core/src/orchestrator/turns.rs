@@ -11,7 +11,9 @@ use crate::tracker::{ById, Purpose, TrackerErrorKind};
 
 use super::claims::{After, Claim, Run, Stage, Thread, TurnStage, outcome};
 use super::reads::{Asked, Seen, asked_upkeep_wait};
-use super::{BlockReason, Effect, Happened, Orchestrator, ReadId, ReleaseReason, RunEnd, RunNews};
+use super::{
+    BlockReason, Effect, Happened, Orchestrator, Phase, ReadId, ReleaseReason, RunEnd, RunNews,
+};
 
 /// How often the read after a turn is tried again (contract 10.1).
 const TURN_READ_RETRIES: u32 = 3;
@@ -24,6 +26,11 @@ impl Orchestrator {
             RunNews::Agent(update) => self.agent_update(id, update),
             RunNews::Phase(phase) => {
                 self.claims.change(id, |run| run.enter(phase, now));
+                if phase == Phase::InitializingSession
+                    && let Some(agent) = self.pacing.holds.launched(id)
+                {
+                    self.hold_ended(agent);
+                }
             }
             RunNews::Workspace(record) => {
                 if let Some(run) = self.claims.run(id) {
@@ -226,8 +233,7 @@ impl Orchestrator {
         let outcome = outcome(&run, &end, why, then, claim.issue(), &self.settings().tracker);
         self.totals.count_end(outcome, took);
         self.notice_of(&issue, Some(id), Happened::Ended { outcome, end: end.clone(), took });
-        let went_well = matches!(end, RunEnd::Succeeded | RunEnd::InputRequired { .. });
-        if let Some(agent) = self.pacing.holds.end_probe(&run.agent, id, went_well) {
+        if let Some(agent) = self.pacing.holds.end_probe(&run.agent, id, &end) {
             self.hold_ended(agent);
         }
         self.pacing.touch(self.now.mono);
@@ -266,7 +272,12 @@ impl Orchestrator {
             // The agent refused: that is no attempt, whatever else was to follow it.
             if matches!(decided, None | Some(After::Retry(_))) {
                 if let Some(claim) = self.claims.get_mut(issue) {
-                    claim.forget_thread();
+                    if failure.kind == FailureKind::Machine {
+                        // The agent was not reached: its conversation is as it was.
+                        claim.unanswered = run.unanswered;
+                    } else {
+                        claim.forget_thread();
+                    }
                 }
                 return self.wait_until(issue, until, Some(failure.clone()));
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use symphony_core::agent::{AgentErrorKind, AgentUpdate, RateLimitWindow, RateLimits};
+use symphony_core::hooks::Hook;
 use symphony_core::orchestrator::{Command, RunEnd};
 use symphony_core::snapshot::{Reason, Verdict};
 use symphony_core::tracker::TrackerErrorKind;
@@ -62,9 +63,53 @@ fn rule_7_6_a_machine_without_room_holds_all_starts_and_burns_no_attempt() {
     desk.run("MT-1").ends(RunEnd::Failed(full));
     desk.live(10_000);
     assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+    // A process that runs is the answer.
     desk.run("MT-1").works();
-    desk.turn_ends("MT-1");
+    desk.live(0);
     assert_eq!(desk.starts(), ["MT-2", "MT-3"]);
+}
+
+#[test]
+fn rule_7_6_a_probe_that_gets_past_the_machine_ends_its_hold() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.board([issue("MT-2"), issue("MT-3")]);
+    let full = Failure::new(FailureKind::Machine, "too many open files");
+    desk.run("MT-1").ends(RunEnd::Failed(full));
+    desk.live(10_000);
+    assert_eq!(desk.starts(), ["MT-1"]);
+    let hook = Failure::new(FailureKind::Hook(Hook::BeforeRun), "exit code 1");
+    desk.run("MT-1").ends(RunEnd::Failed(hook));
+    desk.live(30_000);
+    assert_eq!(desk.starts(), ["MT-1 attempt 1", "MT-2", "MT-3"]);
+}
+
+#[test]
+fn rule_7_6_of_two_reasons_the_longer_one_is_shown() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1"), issue("MT-2")]);
+    desk.run("MT-1").fails_as(AgentErrorKind::UsageLimit, Some(3_600_000));
+    let hold = desk.hold();
+    let full = Failure::new(FailureKind::Machine, "too many open files");
+    desk.run("MT-2").ends(RunEnd::Failed(full));
+    assert_eq!(desk.hold(), hold);
+}
+
+#[test]
+fn rule_10_6_a_start_that_the_machine_refused_keeps_the_conversation_that_asked() {
+    let mut desk = Desk::new();
+    desk.works_on([issue("MT-1")]);
+    desk.run("MT-1").works();
+    desk.run("MT-1").asks("Which door?");
+    desk.command(Command::Retry(id("MT-1")));
+    desk.live(0);
+    let first = desk.started().pop().unwrap();
+    assert!(first.resume.is_some() && first.unanswered, "{first:?}");
+    let full = Failure::new(FailureKind::Machine, "too many open files");
+    desk.run("MT-1").ends(RunEnd::Failed(full));
+    desk.live(10_000);
+    let second = desk.started().pop().unwrap();
+    assert_eq!((second.resume, second.unanswered), (first.resume, true));
 }
 
 fn window(name: &str, used_percent: f64, resets_in_s: u64, desk: &Desk) -> RateLimitWindow {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use symphony_core::orchestrator::{
-    Answer, BlockReason, Command, Configuration, Effect, Event, Generation, ReadId, Removal,
+    Answer, BlockReason, Command, Configuration, Effect, Event, Generation, Phase, ReadId, Removal,
     RemovalId, Restored, RunNews, Start, Step, StopReason, Workspaces,
 };
 use symphony_core::run::RunId;
@@ -344,6 +344,7 @@ impl Books {
             RunNews::Agent(update) => self.agent_update(run, update),
             RunNews::TurnEnded => self.holds.works(run),
             RunNews::Ended(end) => self.run_ended(run, end),
+            RunNews::Phase(Phase::InitializingSession) => self.holds.launched(run),
             RunNews::Phase(_) => {}
         }
     }
@@ -439,7 +440,11 @@ impl Books {
             }
         }
         self.config = config.clone();
-        self.holds.other_agent(&config.settings.agent.kind);
+        let agent = &config.settings.agent;
+        self.holds.other_agent(&agent.kind);
+        for book in self.runs.values_mut().filter(|book| book.agent == agent.kind) {
+            book.stall_timeout = agent.common.stall_timeout;
+        }
         if let Some(workspaces) = workspaces {
             self.on_disk(workspaces);
         }
@@ -628,7 +633,6 @@ impl Books {
 
     fn stopping(&mut self, run: RunId, why: StopReason) -> Check {
         let now = self.now.mono;
-        let timeout = self.settings().agent.common.stall_timeout;
         let Some(book) = self.runs.get_mut(&run) else {
             ensure!(false, "a run is stopped only while it lives", "{run} is not live: {why:?}");
             return Ok(());
@@ -641,7 +645,7 @@ impl Books {
             book.stop
         );
         if why == StopReason::Stalled {
-            let earliest = book.stall(timeout).map(|(earliest, _)| earliest);
+            let earliest = book.stall().map(|(earliest, _)| earliest);
             ensure!(
                 earliest.is_some_and(|at| at <= now),
                 "a stall is silence (8.1)",

@@ -22,6 +22,9 @@ pub(crate) struct HoldBook {
     pub(crate) probe: Option<RunId>,
     /// Whether what the probe showed may, but need not, have ended it.
     may_end: bool,
+    /// Whether the machine had no room, and whether an agent reported a limit.
+    machine: bool,
+    limit: bool,
 }
 
 /// All holds, by the agent's kind.
@@ -43,14 +46,23 @@ impl HoldBooks {
         backoff: Duration,
         now: Now,
     ) {
+        let machine = failure.kind == FailureKind::Machine;
         let until = now.mono + self.span(agent, failure, backoff, now).min(LONGEST);
         match self.all.get_mut(agent) {
             Some(hold) if hold.probe != Some(run) => {
                 let latest = hold.until.iter().copied().max().unwrap_or(until).max(until);
                 hold.until.extend([until, latest]);
+                hold.machine |= machine;
+                hold.limit |= !machine;
             }
             _ => {
-                let hold = HoldBook { until: vec![until], probe: None, may_end: false };
+                let hold = HoldBook {
+                    until: vec![until],
+                    probe: None,
+                    may_end: false,
+                    machine,
+                    limit: !machine,
+                };
                 self.all.insert(agent.to_owned(), hold);
             }
         }
@@ -95,6 +107,15 @@ impl HoldBooks {
     /// A probe showed that the agent works.
     pub(crate) fn works(&mut self, run: RunId) {
         self.all.retain(|_, hold| hold.probe != Some(run));
+    }
+
+    /// A probe's agent has started: the machine has room.
+    pub(crate) fn launched(&mut self, run: RunId) {
+        self.all.retain(|_, hold| hold.probe != Some(run) || !hold.machine || hold.limit);
+        let mixed = |hold: &&mut HoldBook| hold.probe == Some(run) && hold.machine;
+        for hold in self.all.values_mut().filter(mixed) {
+            hold.may_end = true;
+        }
     }
 
     /// A probe showed something from which either may be concluded.

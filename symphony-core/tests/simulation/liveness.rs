@@ -27,12 +27,11 @@ impl Books {
             "{wakeup:?} at {now:?}"
         );
         let by = |at: Mono| wakeup.is_some_and(|wakeup| wakeup <= at);
-        let timeout = self.settings().agent.common.stall_timeout;
         let reading = self.reads.values().any(|open| {
             matches!(open.purpose, Purpose::Turn(_)) && open.generation == self.config.generation
         });
         for (run, book) in &self.runs {
-            if let Some((_, latest)) = book.stall(timeout) {
+            if let Some((_, latest)) = book.stall() {
                 ensure!(
                     latest > now,
                     "a stall is found by its deadline (8.1)",

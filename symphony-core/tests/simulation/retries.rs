@@ -6,7 +6,7 @@ use std::time::Duration;
 use symphony_core::orchestrator::{BlockReason, RunEnd, StopReason};
 use symphony_core::run::RunId;
 use symphony_core::time::Mono;
-use symphony_core::{Issue, StateKind};
+use symphony_core::{FailureKind, Issue, StateKind};
 
 use crate::books::Books;
 use crate::claims::{Lineage, Outcome, Until};
@@ -56,7 +56,7 @@ impl Books {
             let backoff = self.settings().agent.max_retry_backoff;
             self.holds.begin(&book.agent, run, failure, backoff, self.now);
         }
-        if matches!(end, RunEnd::Succeeded | RunEnd::InputRequired { .. }) {
+        if matches!(end, RunEnd::Succeeded | RunEnd::InputRequired { .. } | RunEnd::Failed(_)) {
             self.holds.may_work(run);
         }
         if let Some((why, _)) = book.stop {
@@ -86,7 +86,7 @@ impl Books {
                 outcomes
             }
             Some(FinishReason::Inactive) => vec![Outcome::Free],
-            Some(FinishReason::Unreadable) if is_limit(end) => self.held(book),
+            Some(FinishReason::Unreadable) if is_limit(end) => self.held(book, end),
             Some(FinishReason::Unreadable) => vec![self.after_failure(book)],
             Some(FinishReason::MaxTurns) | None => self.after_own_end(run, book, end),
         };
@@ -116,7 +116,7 @@ impl Books {
                 self.next_attempt(book);
                 vec![Outcome::Blocked(BlockReason::Operator)]
             }
-            StopReason::Stalled if is_limit(end) => self.held(book),
+            StopReason::Stalled if is_limit(end) => self.held(book, end),
             StopReason::Stalled => {
                 let stalled = self.after_failure(book);
                 match end {
@@ -169,7 +169,7 @@ impl Books {
     fn after_own_end(&mut self, run: RunId, book: &RunBook, end: &RunEnd) -> Vec<Outcome> {
         match end {
             RunEnd::Succeeded => vec![self.after_success(book)],
-            RunEnd::Failed(failure) if failure.kind.is_limit() => self.held(book),
+            RunEnd::Failed(failure) if failure.kind.is_limit() => self.held(book, end),
             RunEnd::Failed(_) => {
                 self.holds.may_work(run);
                 vec![self.after_failure(book)]
@@ -190,12 +190,19 @@ impl Books {
     }
 
     /// The agent refused: it waits for the hold, with its time or without one.
-    fn held(&mut self, book: &RunBook) -> Vec<Outcome> {
+    fn held(&mut self, book: &RunBook, end: &RunEnd) -> Vec<Outcome> {
+        let is_of_the_machine =
+            matches!(end, RunEnd::Failed(failure) if failure.kind == FailureKind::Machine);
         let until =
             self.holds.all.get(&book.agent).map(|hold| hold.until.clone()).unwrap_or_default();
         self.keep_attempt(book);
         if let Some(entry) = self.claims.get_mut(&book.issue) {
             entry.lineage.held = true;
+            if is_of_the_machine {
+                // It never reached its conversation, which is as it was.
+                entry.lineage.resume = book.resume.clone().map(|id| (id, book.agent.clone()));
+                entry.lineage.unanswered = book.unanswered;
+            }
         }
         let attempt = book.attempt.unwrap_or(0);
         let timed = until.into_iter().map(|at| Outcome::Waiting { attempt, until: Until::At(at) });

@@ -44,6 +44,11 @@ pub(crate) struct RunBook {
     pub(crate) state_at_start: StateName,
     pub(crate) updated_at_start: Option<Wall>,
     pub(crate) max_turns: u32,
+    /// What it went on with.
+    pub(crate) resume: Option<ThreadId>,
+    pub(crate) unanswered: bool,
+    /// How long it may be silent, as last set for its kind of agent.
+    pub(crate) stall_timeout: Option<Duration>,
     /// The grace and the time of a hook that it began with.
     pub(crate) bounds: (Duration, Duration),
     pub(crate) host: HostId,
@@ -91,6 +96,9 @@ impl RunBook {
             state_at_start: start.issue.state.clone(),
             updated_at_start: start.issue.updated_at,
             max_turns: start.max_turns,
+            resume: start.resume.clone(),
+            unanswered: start.unanswered,
+            stall_timeout: settings.agent.common.stall_timeout,
             bounds: (settings.agent.stop_grace, settings.hooks.timeout),
             host: start.host.clone(),
             key: start.key.clone(),
@@ -202,8 +210,8 @@ impl RunBook {
     }
 
     /// When silence may end the run at the earliest, and when it must at the latest.
-    pub(crate) fn stall(&self, timeout: Option<Duration>) -> Option<(Mono, Mono)> {
-        let timeout = timeout.filter(|_| self.clock_runs())?;
+    pub(crate) fn stall(&self) -> Option<(Mono, Mono)> {
+        let timeout = self.stall_timeout.filter(|_| self.clock_runs())?;
         Some((self.line + timeout, self.news + timeout))
     }
 }

@@ -26,7 +26,7 @@ const KEYS: [(&str, &str); 14] = [
 ];
 
 pub(super) fn draw(frame: &mut Frame<'_>, owner: Owner, area: Rect) {
-    rule(frame, "KeyDecoder", true, area);
+    rule(frame, "Keys", true, area);
     for ((keys, what), y) in KEYS.into_iter().zip(2..) {
         let what = match (keys, owner) {
             ("q", Owner::Service) => "leave the dashboard; the service goes on, with plain logs",

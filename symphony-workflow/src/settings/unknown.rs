@@ -108,9 +108,12 @@ fn meant(table: &KeyTable<'_>, section: &str, key: &str) -> Option<String> {
     if let Some(leaf) = siblings().find(|leaf| *leaf == same) {
         return Some(here(leaf));
     }
-    let mut elsewhere = table.keys().filter(|row| keys::leaf(row.path) == same);
-    if let (Some(only), None) = (elsewhere.next(), elsewhere.next()) {
-        return Some(only.path.to_owned());
+    let elsewhere: Vec<&str> =
+        table.keys().map(|row| row.path).filter(|path| keys::leaf(path) == same).collect();
+    // What every agent has is also in the agents' own sections.
+    let of_all = elsewhere.iter().find(|path| keys::parent(path) == "agent");
+    if let Some(path) = of_all.or(elsewhere.first().filter(|_| elsewhere.len() == 1)) {
+        return Some((*path).to_owned());
     }
     alike(key, siblings()).map(here)
 }

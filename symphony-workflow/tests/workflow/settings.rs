@@ -514,7 +514,13 @@ fn rule_3_a_command_and_a_model_count_only_where_the_kind_is_set() {
 #[test]
 fn rule_3_codex_without_its_app_server_is_refused_with_what_to_write() {
     let message = "starts Codex without `app-server`, the part of it that Symphony talks to";
-    for command in ["codex", "/opt/bin/codex --yolo", "FOO=1 codex exec", "'codex'"] {
+    for command in [
+        "codex",
+        "/opt/bin/codex --yolo",
+        "FOO=1 codex exec",
+        "'codex'",
+        "codex exec --profile app-server-x",
+    ] {
         let text = file("codex.command", &format!("\"{command}\""));
         assert_eq!(
             files().refused(&text),
@@ -524,7 +530,16 @@ fn rule_3_codex_without_its_app_server_is_refused_with_what_to_write() {
     }
     let common = "---\ntracker: {kind: memory}\nagent:\n  kind: codex\n  command: codex\n---\n";
     assert_eq!(files().refused(common), [format!("line 5: agent.command: {message}")]);
-    for command in ["codex app-server", "codex -c a=b app-server --x", "./run-codex.sh", "$CODEX"] {
+    for command in [
+        "codex app-server",
+        "codex -c a=b app-server --x",
+        "./run-codex.sh",
+        "./codex",
+        "$CODEX",
+        "codex $ARGS",
+        "CODEX_HOME=/srv/codex ./serve.sh",
+        "sudo -u codex /opt/server",
+    ] {
         files().parse(&file("codex.command", &format!("\"{command}\"")));
     }
 }

@@ -43,8 +43,6 @@ pub(super) struct Claims {
     deadlines: BTreeSet<(Mono, IssueId)>,
     /// Waiting claims that may start as soon as there is a slot.
     ready: BTreeSet<IssueId>,
-    /// After so long without a sign of life a run stalls.
-    stall_timeout: Option<Duration>,
 }
 
 /// What a newer snapshot of an issue changed.
@@ -406,11 +404,15 @@ impl Claims {
         is_other
     }
 
-    /// Runs stall after another time from now on.
-    pub(super) fn set_stall_timeout(&mut self, timeout: Option<Duration>) {
-        self.stall_timeout = timeout;
-        for run in self.runs.keys().copied().collect::<Vec<_>>() {
-            self.watch(run);
+    /// Runs of this kind of agent stall after another time from now on. Those of another kind keep
+    /// the time that was last set for theirs.
+    pub(super) fn set_stall_timeout(&mut self, agent: &str, timeout: Option<Duration>) {
+        let of_this_kind = self.runs.iter().filter(|(_, run)| *run.agent == *agent);
+        for id in of_this_kind.map(|(id, _)| *id).collect::<Vec<_>>() {
+            if let Some(run) = self.runs.get_mut(&id) {
+                run.stall_timeout = timeout;
+            }
+            self.watch(id);
         }
     }
 
@@ -423,7 +425,7 @@ impl Claims {
         let Some(live) = self.runs.get(&run) else {
             return;
         };
-        let timeout = self.stall_timeout.filter(|_| live.can_stall());
+        let timeout = live.stall_timeout.filter(|_| live.can_stall());
         let stall = timeout.map(|timeout| live.last_alive + timeout);
         let (id, grace) = (live.issue.clone(), live.finish_by);
         self.set_wake(&id, stall.into_iter().chain(grace).min());
@@ -433,6 +435,6 @@ impl Claims {
     pub(super) fn stalled_for(&self, run: RunId, now: Mono) -> Option<Duration> {
         let live = self.runs.get(&run).filter(|live| live.can_stall())?;
         let silence = now.since(live.last_alive);
-        (live.last_alive + self.stall_timeout? <= now).then_some(silence)
+        (live.last_alive + live.stall_timeout? <= now).then_some(silence)
     }
 }

@@ -33,6 +33,10 @@ pub(in crate::orchestrator) struct Run {
     pub(in crate::orchestrator) tokens: Tokens,
     pub(in crate::orchestrator) last_event: Option<Arc<AgentEvent>>,
     pub(in crate::orchestrator) last_alive: Mono,
+    /// How long it may be silent: that of its kind of agent, as last set.
+    pub(in crate::orchestrator) stall_timeout: Option<Duration>,
+    /// Whether it was told that its question was not answered.
+    pub(in crate::orchestrator) unanswered: bool,
     /// Tool calls that Symphony has not answered yet.
     pub(in crate::orchestrator) owed: u32,
     /// Whether a tool call of this turn changed the tracker.
@@ -82,6 +86,8 @@ impl Run {
             tokens: Tokens::default(),
             last_event: None,
             last_alive: now.mono,
+            stall_timeout: settings.agent.common.stall_timeout,
+            unanswered: false,
             owed: 0,
             changed_issue: false,
             finish_by: None,
