@@ -38,7 +38,7 @@ fn no_longer_active(shape: Shape) {
 }
 
 fn stall(shape: Shape) {
-    let mut trial = Trial::begin(shape, "stall", "codex:\n  stall_timeout_ms: 300\n");
+    let mut trial = Trial::begin(shape, "stall", "  stall_timeout_ms: 300\n");
     trial.run_ends("run stopped");
 }
 

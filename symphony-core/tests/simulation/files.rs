@@ -130,10 +130,11 @@ impl Files {
         vary_states_limits(settings, luck);
     }
 
-    /// The file of the calm tail: nothing in it keeps work back.
-    pub(crate) fn mend(&mut self) {
+    /// The file of the calm tail, for this kind of agent: nothing in it keeps work back.
+    pub(crate) fn mend(&mut self, agent: &str) {
         self.luck.calm();
         let mut settings = plain();
+        agent.clone_into(&mut settings.agent.kind);
         settings.agent.max_concurrent_agents = 4;
         settings.polling.jobs.sweep = Duration::from_secs(600);
         settings.tracker.required_labels.clone_from(&self.config.settings.tracker.required_labels);

@@ -628,8 +628,11 @@ impl World {
         for (run, epoch) in self.agents.calm() {
             self.agenda.put(self.time + 1_000, Due::Agent(run, epoch));
         }
-        self.files.mend();
-        self.file_is_read()?;
+        // Silence ends a run by the timeout of its own kind of agent, so each gets one.
+        for agent in ["other", "codex"] {
+            self.files.mend(agent);
+            self.file_is_read()?;
+        }
         self.agenda.put(self.time + 1, Due::Care);
         self.deliver(Event::QuietHours { on: false })?;
         self.quiet = false;

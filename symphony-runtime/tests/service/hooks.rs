@@ -97,7 +97,7 @@ async fn rule_9_4_after_run_runs_after_a_stall_a_stop_and_a_failure_of_its_own()
     let stage = Stage::new(AgentScript::new().stall());
     let ran = stage.dir.path().join("ran");
     let hooks = format!("hooks:\n  after_run: 'echo x >> {}; exit 1'", ran.display());
-    stage.write(&(hooks + "\ncodex:\n  stall_timeout_ms: 300"));
+    stage.write(&format!("  stall_timeout_ms: 300\n{hooks}"));
     stage.issue("1", "MT-1");
     let live = stage.start().await;
     live.until("stalled", |s| s.waiting.len() == 1).await;

@@ -33,7 +33,7 @@ async fn rule_12_1_what_is_local_is_acted_on_at_once_also_when_polling_sleeps() 
     // It works for five minutes, and then its process ends.
     let stage = Stage::new(AgentScript::new().wait(Duration::from_secs(300)).exit("boom"));
     stage.issue("1", "MT-1");
-    stage.write(&format!("{SLEEPY}codex: {{stall_timeout_ms: 0}}"));
+    stage.write(&format!("  stall_timeout_ms: 0\n{SLEEPY}"));
     let live = stage.start().await;
     live.until("asleep", |s| s.running.len() == 1 && s.polling.mode == Mode::Dormant).await;
     live.until("a retry", |s| s.waiting.len() == 1).await;
@@ -48,7 +48,7 @@ async fn rule_12_1_what_is_local_is_acted_on_at_once_also_when_polling_sleeps() 
 async fn rule_12_2_a_cancel_is_noticed_within_the_active_interval_also_in_quiet_hours() {
     let stage = Stage::new(AgentScript::new().hang());
     stage.issue("1", "MT-1");
-    stage.write(&format!("{SLEEPY}codex: {{stall_timeout_ms: 0}}"));
+    stage.write(&format!("  stall_timeout_ms: 0\n{SLEEPY}"));
     let live = stage.start().await;
     live.until("asleep", |s| s.running.len() == 1 && s.polling.mode == Mode::Dormant).await;
     tokio::time::sleep(Duration::from_secs(7200)).await;

@@ -27,7 +27,7 @@ async fn rule_4_3_a_tracker_that_hangs_for_ever_delays_nothing_else() {
         .for_issue("MT-1", AgentScript::new().wait_for(&gate).exit("gone"))
         .for_issue("MT-2", AgentScript::new().stall());
     let stage = Stage::new(AgentScript::new()).with_agent(agent);
-    stage.write("codex:\n  stall_timeout_ms: 60000");
+    stage.write("  stall_timeout_ms: 60000");
     ["1", "2", "3"].iter().for_each(|n| stage.issue(n, &format!("MT-{n}")));
     let live = stage.start().await;
     within("three agents", stage.agent.wait_until(|journal| journal.opened() == 3)).await;
@@ -51,7 +51,7 @@ async fn rule_4_3_a_tracker_that_hangs_for_ever_delays_nothing_else() {
     })
     .await;
     // An edit is applied.
-    stage.write("codex:\n  stall_timeout_ms: 60000\npolling:\n  interval_ms: 7000");
+    stage.write("  stall_timeout_ms: 60000\npolling:\n  interval_ms: 7000");
     eventually("the edit", || live.happened(|what| *what == Happened::Reloaded) == 1).await;
     // Answers can be had, and the end comes.
     assert_eq!(live.handle.snapshot().unwrap().running.len(), 1);
