@@ -189,7 +189,9 @@ fn rule_10_10_an_agents_error_becomes_one_line_with_its_causes_and_a_span_to_wai
 #[test]
 fn rule_10_10_the_kinds_have_the_names_of_the_contract() {
     let names = [
-        (AgentErrorKind::NotFound, "codex_not_found"),
+        (AgentErrorKind::NotFound, "agent_not_found"),
+        (AgentErrorKind::CodexNotFound, "codex_not_found"),
+        (AgentErrorKind::InvalidConfig, "invalid_agent_config"),
         (AgentErrorKind::InvalidWorkspace, "invalid_workspace_cwd"),
         (AgentErrorKind::ResponseTimeout, "response_timeout"),
         (AgentErrorKind::TurnTimeout, "turn_timeout"),

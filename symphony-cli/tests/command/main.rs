@@ -229,7 +229,7 @@ fn rule_2_2_check_shows_no_value_of_an_unknown_key_or_of_a_secret() {
             format!("provider: {{api_key: {key}, tool: 7, x: {key}}}"),
             "api_key: ***, tool: ***, x: ***",
         ),
-        (format!("api_key: \"{key}"), "while scanning a quoted scalar"),
+        (format!("api_key: \"{key}"), "quoted scalar"),
         (format!("api_key:\n    - {key}: x: y"), "    ***"),
         (format!("x: y\nrunner: {{kind: claude, arguments: {key}}}"), "runner: {kind: ***"),
         (format!("provider:\n    webhook_secret: {}\n    slug: {key}", &key[..10]), "slug: ***"),

@@ -86,7 +86,7 @@ async fn rule_10_2_hidden_variables_are_not_seen() {
 #[tokio::test]
 async fn rule_10_10_a_command_that_is_not_there_is_codex_not_found() {
     let error = trial("no-such-codex app-server").run().await.unwrap_err();
-    assert_eq!(error.kind, AgentErrorKind::NotFound, "{error}");
+    assert_eq!(error.kind, AgentErrorKind::CodexNotFound, "{error}");
     assert!(error.message.contains("no-such-codex: command not found"), "{error}");
 }
 

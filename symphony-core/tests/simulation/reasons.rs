@@ -110,11 +110,11 @@ impl Books {
         // What was let go waits for the next list, whatever else stands in its way.
         if self.was_claimed.contains(&row.id) {
             expected.push(Reason::NextRead);
-            // A stray's issue was let go because it is over; that its record is malformed besides
-            // is the lesser news.
-            if matches!(row.reason, Reason::Terminal(_)) && expected.contains(&Reason::Malformed) {
-                return Ok(());
-            }
+        }
+        // A stray's issue was let go because it is over; that its record is malformed besides is the
+        // lesser news.
+        if matches!(row.reason, Reason::Terminal(_)) && expected.contains(&Reason::Malformed) {
+            return Ok(());
         }
         ensure!(
             expected.contains(&row.reason),

@@ -1,6 +1,6 @@
 //! The end of a world: after hours without faults nothing is left undone.
 
-use symphony_core::IssueId;
+use symphony_core::{IssueId, WorkspaceKey};
 
 use crate::eligibility::{is_terminal, obstacle};
 use crate::violation::{Check, ensure};
@@ -25,7 +25,11 @@ pub(crate) fn check(world: &World) -> Check {
     for issue in &board {
         let recorded = books.has_record(&issue.id) == Some(true);
         let free = obstacle(issue, settings, recorded).is_none();
-        let held = books.key_of(issue).is_none_or(|key| books.holder(&issue.id, &key).is_some());
+        // Where it is open whether its record is still there, its folder may also be a new one.
+        let is_open = books.has_record(&issue.id).is_none();
+        let fresh = WorkspaceKey::derive(issue.identifier.as_str()).ok().filter(|_| is_open);
+        let is_held = |key: WorkspaceKey| books.holder(&issue.id, &key).is_some();
+        let held = books.key_of(issue).is_none_or(is_held) || fresh.is_some_and(is_held);
         ensure!(!free || held, "everything eligible is started", "{issue:?} was not");
     }
     for record in world.disk.records(ROOTS[0]).filter(|record| record.scope == books.config.scope) {
