@@ -21,8 +21,9 @@ pub use symphony_linear as linear;
 #[cfg(feature = "memory")]
 pub use symphony_memory as memory;
 pub use symphony_runtime::{
-    Ended, GivenAgent, GivenTracker, Handle, NoticeItem, NoticeStream, Registry, Service,
-    ServiceBuilder, StartError, Unavailable, plain,
+    DiskError, DryRun, Ended, GivenAgent, GivenTracker, Handle, Inspection, LockHolder,
+    NotReceived, NoticeItem, NoticeStream, Received, Registry, Service, ServiceBuilder, ShellHooks,
+    StartError, Unavailable, Usable, inspect, plain,
 };
 #[cfg(feature = "tui")]
 pub use symphony_tui as tui;

@@ -133,8 +133,8 @@ const fn headline(what: &Happened) -> Headline {
         Happened::StraysLeft { .. } => {
             (Warn, "strays_left", "folders that belong to no known issue are left alone")
         }
-        Happened::HoldBegan { .. } => (Warn, "hold_began", "starts are held: the agent refuses"),
-        Happened::HoldEnded { .. } => (Info, "hold_ended", "starts go on: the agent works again"),
+        Happened::HoldBegan { .. } => (Warn, "hold_began", "starts are held"),
+        Happened::HoldEnded { .. } => (Info, "hold_ended", "starts go on"),
         Happened::ModeChanged { .. } => (Debug, "mode_changed", "polling changed its pace"),
         Happened::Reloaded => (Info, "reloaded", "the workflow file is in force"),
         Happened::WorkflowInvalid { .. } => {
@@ -150,6 +150,7 @@ const fn headline(what: &Happened) -> Headline {
             "a poll found a change that no webhook delivery announced; polls keep their pace for an hour",
         ),
         Happened::JobFailed { .. } => (Warn, "job_failed", "a job failed"),
+        _ => (Info, "notice", "something that this version has no words for"),
     }
 }
 
@@ -214,6 +215,7 @@ fn details(what: &Happened) -> String {
         | Happened::Paused
         | Happened::Resumed
         | Happened::ShuttingDown => String::new(),
+        _ => String::new(),
     }
 }
 
@@ -265,6 +267,7 @@ fn fields(what: &Happened) -> NoticeFields {
         | Happened::Paused
         | Happened::Resumed
         | Happened::ShuttingDown => {}
+        _ => {}
     }
     fields
 }
@@ -292,6 +295,7 @@ const fn stop_reason(why: StopReason) -> &'static str {
         StopReason::Stalled => "no sign of life",
         StopReason::Operator => "an operator said so",
         StopReason::ShutDown => "the service ends",
+        _ => "for another reason",
     }
 }
 
@@ -302,6 +306,7 @@ const fn release_reason(why: ReleaseReason) -> &'static str {
         ReleaseReason::Gone => "it is gone, or out of scope",
         ReleaseReason::NotEligible => "it may not start just now",
         ReleaseReason::ShutDown => "the service ends",
+        _ => "for another reason",
     }
 }
 

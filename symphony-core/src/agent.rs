@@ -214,6 +214,7 @@ impl fmt::Debug for Unwanted {
 /// What a session says on the way. Each one is a sign of life (contract 8.1).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum AgentUpdate {
     /// Lines arrived that say nothing new.
     Alive,
@@ -320,6 +321,7 @@ pub struct AgentError {
 /// The kinds of contract 10.10, and the limits of 7.6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum AgentErrorKind {
     /// The command does not exist.
     NotFound,

@@ -25,6 +25,7 @@ pub struct Failure {
 /// Where a failure comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum FailureKind {
     /// The agent or its protocol.
     Agent(AgentErrorKind),

@@ -28,6 +28,7 @@ pub trait WorkspaceHooks: fmt::Debug + Send + Sync {
 /// The moments at which a hook runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Hook {
     /// In a new workspace. A failure takes the workspace with it.
     AfterCreate,
@@ -91,6 +92,7 @@ impl HookContext {
 
 /// Why a hook failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum HookError {
     /// It ended with a status other than zero.
     #[error("{hook} ended with {status}", hook = hook.as_str())]

@@ -31,6 +31,7 @@ pub struct Position {
 /// The typed errors of contract 2.2, and warnings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ProblemKind {
     /// The file is not there or cannot be read.
     MissingWorkflowFile,

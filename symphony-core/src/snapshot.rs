@@ -243,6 +243,7 @@ pub struct WebhookView {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Mode {
     /// Something happened lately.
     #[default]
@@ -310,6 +311,7 @@ pub struct Unstarted {
 /// The one reason why a candidate is not running (contract 5.5), in the order they are tried.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Reason {
     /// Its next attempt is due then.
     WaitingUntil(Mono),
@@ -430,6 +432,7 @@ impl fmt::Display for Reason {
 /// Why nothing is started, or that something is: one answer for the whole service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Verdict {
     /// The service ends.
     ShuttingDown,

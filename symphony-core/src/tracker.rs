@@ -343,6 +343,7 @@ pub struct TrackerError {
 /// The categories of contract 11.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum TrackerErrorKind {
     /// The settings cannot work.
     InvalidConfig,

@@ -39,6 +39,7 @@ impl ShellHooks {
             Hook::BeforeRun => &settings.before_run,
             Hook::AfterRun => &settings.after_run,
             Hook::BeforeRemove => &settings.before_remove,
+            _ => &None,
         };
         script.as_deref().filter(|script| !script.trim().is_empty())
     }

@@ -119,6 +119,7 @@ fn named(phase: Phase, run: &Span) -> Span {
         Phase::InitializingSession => error_span!(parent: run, "initializing_session"),
         Phase::StreamingTurn => error_span!(parent: run, "streaming_turn"),
         Phase::Finishing => error_span!(parent: run, "finishing"),
+        _ => error_span!(parent: run, "other_phase"),
     }
 }
 

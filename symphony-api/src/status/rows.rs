@@ -180,6 +180,7 @@ impl From<&BlockedRow> for BlockedStatus {
                 ("question", Some(plain_start(question, 4 * MAX_TEXT_BYTES)))
             }
             BlockReason::Operator => ("operator", None),
+            _ => ("other", None),
         };
         Self {
             issue: IssueHead::from(&*row.issue),

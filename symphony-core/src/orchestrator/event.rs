@@ -256,6 +256,7 @@ pub enum RunNews {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the names are the contract's")]
+#[non_exhaustive]
 pub enum Phase {
     #[default]
     PreparingWorkspace,
@@ -468,6 +469,7 @@ pub struct Saved {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum StopReason {
     /// The issue is in a terminal state.
     Terminal,
@@ -506,6 +508,7 @@ pub struct IssueName {
 /// The things worth telling.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Happened {
     /// A run began.
     Started {
@@ -640,6 +643,7 @@ pub enum Happened {
 /// Why an issue needs a person.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum BlockReason {
     /// The agent asked this.
     Question(String),
@@ -650,6 +654,7 @@ pub enum BlockReason {
 /// Why an issue is not ours any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ReleaseReason {
     /// It is terminal, and nothing is left to remove.
     Terminal,

@@ -195,6 +195,7 @@ impl Books {
                 !self.kept.list.is_empty() && !rows.iter().any(|row| row.reason == Reason::NextRead)
             }
             Verdict::NoCandidates => self.kept.list.is_empty(),
+            other => unreachable!("the simulation does not know {other:?}"),
         };
         ensure!(fits, "the verdict is true (5.5)", "{verdict:?}: {rows:?}");
         let masked = (self.shutting_down && *verdict != Verdict::ShuttingDown)

@@ -126,6 +126,7 @@ impl Books {
                     _ => vec![stalled],
                 }
             }
+            other => unreachable!("the simulation does not know {other:?}"),
         };
         // What follows only escalates: retry, then release, then clean. Reads after the stop may
         // raise it; a newer one that is not terminal takes the cleaning back.

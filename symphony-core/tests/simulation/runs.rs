@@ -178,6 +178,7 @@ impl RunBook {
             }
             AgentUpdate::UnrequestedTurn => self.unrequested += 1,
             AgentUpdate::Alive | AgentUpdate::Usage { .. } | AgentUpdate::RateLimits(_) => {}
+            other => unreachable!("the simulation does not know {other:?}"),
         }
     }
 

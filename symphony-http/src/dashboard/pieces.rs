@@ -76,6 +76,7 @@ pub(super) const fn words(phase: &Phase) -> &'static str {
         Phase::InitializingSession => "greeting the agent",
         Phase::StreamingTurn => "at work",
         Phase::Finishing => "finishing",
+        _ => "in another phase",
     }
 }
 

@@ -238,6 +238,7 @@ pub const fn phase(row: &RunningStatus) -> &'static str {
         (false, None, Phase::InitializingSession) => "session",
         (false, None, Phase::StreamingTurn) => "turn",
         (false, None, Phase::Finishing) => "finishing",
+        (false, None, _) => "other",
     }
 }
 
