@@ -221,5 +221,6 @@ pub(crate) fn happening() -> AgentEvent {
 /// The absolute counts of a run's conversation.
 pub(crate) fn usage(run: RunId, total: u64) -> AgentUpdate {
     let tokens = Tokens { input: total, output: total, total: 2 * total, ..Tokens::default() };
-    AgentUpdate::Usage { thread: ThreadId::from(format!("thread-{run}")), total: tokens }
+    let thread = ThreadId::from(format!("thread-{run}"));
+    AgentUpdate::Usage { thread, total: tokens.into() }
 }

@@ -80,7 +80,9 @@ pub(crate) fn bare_update(runs: &mut BareRuns, now: Mono, run: RunId, update: Ag
     bare.last_alive = now;
     match update {
         AgentUpdate::Event(event) => bare.last_event = Some(event),
-        AgentUpdate::Usage { thread, total } if bare.thread == thread => bare.counted = total,
+        AgentUpdate::Usage { thread, total } if bare.thread == thread => {
+            bare.counted = total.tokens.unwrap_or_default();
+        }
         _ => {}
     }
 }

@@ -314,7 +314,7 @@ fn end_details(end: &RunEnd, took: Duration) -> String {
     let took = took.as_secs_f64();
     match end {
         RunEnd::Failed(failure) => format!("after {took:.1} s: {failure}"),
-        RunEnd::InputRequired { question } => question.clone(),
+        RunEnd::InputRequired { question } => question.to_string(),
         RunEnd::Succeeded | RunEnd::Cancelled => format!("after {took:.1} s"),
     }
 }

@@ -130,7 +130,7 @@ fn silent() -> Updates {
 }
 
 fn turn() -> Turn {
-    Turn { number: 1, prompt: "Please".to_owned() }
+    Turn::new(RunId { boot: 1, number: 1 }, 1, "Please")
 }
 
 /// Rounds in which all take turns, so that a slow moment hits all of them.

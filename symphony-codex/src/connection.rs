@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
-use symphony_core::agent::AgentUpdate;
+use symphony_core::agent::{AgentUpdate, SteerNote};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
@@ -34,6 +34,7 @@ pub(crate) struct CodexConnection {
 pub(crate) enum ReaderRequest {
     Request { method: &'static str, params: Value, reply: oneshot::Sender<RpcReply> },
     Turn(TurnAsked),
+    Steer { note: SteerNote, reply: oneshot::Sender<RpcReply> },
     Notify { method: &'static str },
     Thread { id: Id },
     Tell { update: AgentUpdate },
@@ -46,6 +47,21 @@ pub(crate) struct TurnAsked {
     pub(crate) params: Value,
     pub(crate) reply: oneshot::Sender<RpcReply>,
     pub(crate) end: oneshot::Sender<End>,
+}
+
+/// Sends notes to live turns. It does not keep the conversation open.
+#[derive(Clone, Debug)]
+pub(crate) struct NoteSender(mpsc::WeakUnboundedSender<ReaderRequest>);
+
+impl NoteSender {
+    /// Sends `turn/steer`. The response never comes if the conversation is over.
+    pub(crate) fn send(&self, note: SteerNote) -> oneshot::Receiver<RpcReply> {
+        let (reply, response) = oneshot::channel();
+        if let Some(asks) = self.0.upgrade() {
+            let _ = asks.send(ReaderRequest::Steer { note, reply });
+        }
+        response
+    }
 }
 
 impl CodexConnection {
@@ -84,6 +100,11 @@ impl CodexConnection {
         let (end, ended) = oneshot::channel();
         self.ask(ReaderRequest::Turn(TurnAsked { params, reply, end }));
         (response, ended)
+    }
+
+    /// A way to send notes to live turns, for as long as the conversation lasts.
+    pub(crate) fn notes(&self) -> NoteSender {
+        NoteSender(self.asks.downgrade())
     }
 
     pub(crate) fn notify(&self, method: &'static str) {

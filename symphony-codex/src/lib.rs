@@ -18,6 +18,7 @@ mod lines;
 mod news;
 mod outbox;
 mod process;
+mod questions;
 mod reader;
 mod session;
 mod settings;

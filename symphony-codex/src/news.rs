@@ -154,7 +154,7 @@ impl UpdateBatcher {
         for (thread, (total, is_new)) in counts.by_ref().take(most) {
             (*is_new, is_told) = (false, true);
             let thread = ThreadId::from(thread.as_str());
-            self.updates.send(AgentUpdate::Usage { thread, total: *total });
+            self.updates.send(AgentUpdate::Usage { thread, total: (*total).into() });
         }
         self.is_alive = counts.next().is_some();
         is_told |= self.send_owes();

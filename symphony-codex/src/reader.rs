@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use symphony_core::Issue;
-use symphony_core::agent::{AgentError, AgentErrorKind, TurnEnd, Updates};
+use symphony_core::agent::{AgentError, AgentErrorKind, Question, TurnEnd, Updates};
 use symphony_core::settings::Approvals;
 use symphony_core::tracker::AgentTools;
 use symphony_core::transcript::{Direction, Transcript};
@@ -66,8 +66,10 @@ pub(crate) struct SessionReader {
     last_id: u64,
     /// Our conversation. The agent's helpers have others.
     thread: Option<Id>,
-    /// The one request that awaits its response.
+    /// The one request of the session that awaits its response.
     pending: Option<Pending>,
+    /// Notes to the live turn that await their responses.
+    notes: Vec<(u64, oneshot::Sender<RpcReply>)>,
     turn: Option<LiveTurn>,
     unrequested: Unrequested,
     /// A turn that waits for the end of one that was not asked for.
@@ -75,7 +77,7 @@ pub(crate) struct SessionReader {
     /// Interrupts whose responses nobody awaits, and their turns.
     interrupts: Vec<(u64, Id)>,
     /// Something only a person can answer was asked while no turn was live.
-    question: Option<String>,
+    question: Option<Question>,
     /// Who waits for the end of an interrupted turn.
     interrupted: Option<oneshot::Sender<()>>,
     /// What Codex last said went wrong, in case the end of the turn does not say it.
@@ -105,6 +107,7 @@ impl SessionReader {
             last_id: 0,
             thread: None,
             pending: None,
+            notes: Vec::new(),
             turn: None,
             unrequested: Unrequested::default(),
             held: None,
@@ -181,6 +184,7 @@ impl SessionReader {
                 self.send(&Outgoing::Request { id, method, params: &params });
             }
             ReaderRequest::Turn(turn) => self.turn_asked(turn),
+            ReaderRequest::Steer { note, reply } => self.steer(&note, reply),
             ReaderRequest::Notify { method } => self.send(&Outgoing::Notification { method }),
             ReaderRequest::Thread { id } => self.thread = Some(id),
             ReaderRequest::Tell { update } => {
@@ -259,7 +263,9 @@ impl SessionReader {
     fn response(&mut self, id: &RawValue, result: Result<Payload<'_>, RpcError>) {
         let id = serde_json::from_str::<u64>(id.get()).ok();
         let Some(asked) = self.pending.take_if(|asked| id == Some(asked.id)) else {
-            if !self.interrupt_answered(id, result.is_err()) {
+            if let Some(reply) = self.take_note(id) {
+                let _ = reply.send(result.map(Payload::to_owned));
+            } else if !self.interrupt_answered(id, result.is_err()) {
                 self.news.event("other_message", "a response to nothing that was asked");
             }
             return;
@@ -306,7 +312,7 @@ impl SessionReader {
     }
 
     fn request(&mut self, id: &RawValue, method: &str, params: Payload<'_>) {
-        match answer(method, params, self.approvals) {
+        match answer(id, method, params, self.approvals) {
             RequestAnswer::Give(result) => self.send(&Outgoing::Answer { id, result: &result }),
             // It is being interrupted, and a refused question would be taken for an answered one.
             RequestAnswer::Block { .. } if self.is_unrequested(params) => {}
@@ -334,7 +340,7 @@ impl SessionReader {
                 if let Some(result) = said {
                     self.send(&Outgoing::Answer { id, result: &result });
                 }
-                self.news.event("turn_input_required", &question);
+                self.news.event("turn_input_required", &question.to_string());
                 self.block(question);
             }
             RequestAnswer::Run(call) => match self.tools.call(id.to_owned(), call) {
@@ -358,7 +364,7 @@ impl SessionReader {
     }
 
     /// The turn needs a person: this one, or the next if none is live.
-    fn block(&mut self, question: String) {
+    fn block(&mut self, question: Question) {
         match &mut self.turn {
             Some(turn) => {
                 if turn.is_awaited() {

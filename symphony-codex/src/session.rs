@@ -1,23 +1,25 @@
 //! One session: the handshake, the turns, the end (contract 10.3, 10.5, 10.9).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use symphony_core::agent::{
-    AgentError, AgentErrorKind, AgentSession, AgentUpdate, SessionRequest, Turn, TurnEnd,
+    AgentError, AgentErrorKind, AgentSession, AgentUpdate, Opened, SessionRequest, SteerNote, Turn,
+    TurnEnd, TurnSteering,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
-use crate::connection::{CodexConnection, RpcReply};
+use crate::connection::{CodexConnection, NoteSender, RpcReply};
 use crate::news::event;
 use crate::process::Process;
 use crate::reader::ReaderParts;
 use crate::settings::{self, CodexSettings};
 use crate::text::one_line;
-use crate::wire::{Id, ThreadOpened, TurnStarted};
+use crate::wire::{Id, RpcError, ThreadOpened, TurnStarted};
 
 /// How much longer than other requests those of the handshake may take.
 const OPENING_FACTOR: u32 = 10;
@@ -36,8 +38,8 @@ pub struct CodexSession {
     request: SessionRequest,
     pub(crate) codex: CodexSettings,
     cwd: String,
-    /// None before the handshake.
-    thread: Option<Id>,
+    /// Empty before the handshake.
+    opened: Opened,
 }
 
 impl CodexSession {
@@ -105,16 +107,20 @@ impl CodexSession {
         };
         let connection = CodexConnection::new(output, input, parts);
         connection.tell(AgentUpdate::Alive); // it runs, and is about to be greeted
-        Ok(Self { connection, process, request, codex, cwd, thread: None })
+        Ok(Self { connection, process, request, codex, cwd, opened: Opened::default() })
     }
 
     async fn handshake(&mut self) -> Result<(), AgentError> {
         self.greet().await?;
         let thread = self.thread().await?;
-        let summary = format!("conversation {}", thread.as_str());
+        let summary = format!("conversation {}", thread.thread.id.as_str());
         self.connection.tell(event("session_started", &summary));
-        self.name_thread(&thread).await?;
-        self.thread = Some(thread);
+        self.name_thread(&thread.thread.id).await?;
+        self.opened = thread.opened();
+        // It goes with every turn, and so counts instead of the conversation's own.
+        if let Some(effort) = self.request.settings.agent.common.effort.clone() {
+            self.opened.effort = Some(effort);
+        }
         Ok(())
     }
 
@@ -132,12 +138,14 @@ impl CodexSession {
 
     /// The conversation to go on with, else a new one. An old one that Codex does not have any more
     /// is no reason to fail: the prompt is the whole one in either case.
-    async fn thread(&mut self) -> Result<Id, AgentError> {
+    async fn thread(&mut self) -> Result<ThreadOpened, AgentError> {
         let limit = self.patience();
         if let Some(old) = self.request.resume.clone() {
             let mut params = self.thread_params();
             params["threadId"] = json!(old.as_str());
-            params["excludeTurns"] = json!(true); // all that was said would be one long line
+            // All that was said would be one long line: the newest turn, in short, is enough.
+            params["excludeTurns"] = json!(true);
+            params["initialTurnsPage"] = json!({"limit": 1, "itemsView": "summary"});
             if let Ok(old) = Id::try_from(old.as_str().to_owned()) {
                 self.connection.set_thread(old); // a turn of it may begin before the answer is here
             }
@@ -146,7 +154,7 @@ impl CodexSession {
                     let summary = format!("a new conversation begins: {}", error.message);
                     self.connection.tell(event("notification", &summary));
                 }
-                resumed => return Ok(resumed?.thread.id),
+                resumed => return resumed,
             }
         }
         let mut params = self.thread_params();
@@ -162,8 +170,7 @@ impl CodexSession {
             };
             params["dynamicTools"] = tools.into_iter().map(function).collect();
         }
-        let opened: ThreadOpened = self.ask("thread/start", params, limit).await?;
-        Ok(opened.thread.id)
+        self.ask("thread/start", params, limit).await
     }
 
     /// Policies are sent with a resumed conversation too: it does not keep them. With goals, Codex
@@ -198,7 +205,8 @@ impl CodexSession {
         let common = &self.request.settings.agent.common;
         let limit = common.read_timeout;
         let mut params = json!({
-            "threadId": self.thread.as_ref().map(Id::as_str),
+            "threadId": self.opened.thread,
+            "clientUserMessageId": turn.client_id,
             "input": [{"type": "text", "text": turn.prompt}],
             "cwd": self.cwd,
             "approvalPolicy": self.codex.approval_policy,
@@ -253,18 +261,13 @@ impl CodexSession {
         limit: Duration,
     ) -> Result<T, AgentError> {
         let Ok(reply) = tokio::time::timeout(limit, self.until(reply)).await else {
-            let mut message =
-                format!("Codex did not answer {method} within {} ms", limit.as_millis());
+            let mut message = unanswered(method, limit);
             if !self.connection.has_heard() {
                 message.push_str(&self.instead());
             }
             return Err(AgentError::new(AgentErrorKind::ResponseTimeout, message));
         };
-        let result = reply?.map_err(|error| {
-            let said = one_line(&error.message, 1000);
-            let message = format!("Codex refused {method}: {said} ({})", error.code);
-            AgentError::new(AgentErrorKind::ResponseError, message)
-        })?;
+        let result = reply?.map_err(|error| refused(method, &error))?;
         serde_json::from_str(result.get()).map_err(|error| {
             let message = format!("Codex answered {method} with something else");
             AgentError::new(AgentErrorKind::ResponseError, message).caused_by(error)
@@ -321,6 +324,15 @@ impl CodexSession {
 
 #[async_trait]
 impl AgentSession for CodexSession {
+    fn opened(&self) -> Opened {
+        self.opened.clone()
+    }
+
+    fn steering(&self) -> Option<Arc<dyn TurnSteering>> {
+        let limit = self.request.settings.agent.common.read_timeout;
+        Some(Arc::new(CodexSteering { notes: self.connection.notes(), limit }))
+    }
+
     async fn run_turn(&mut self, turn: Turn) -> Result<TurnEnd, AgentError> {
         let end = self.turn(turn).await;
         if let Err(error) = &end
@@ -335,6 +347,42 @@ impl AgentSession for CodexSession {
     async fn close(self: Box<Self>) -> Result<(), AgentError> {
         self.end().await
     }
+}
+
+/// Notes to the live turn of a session.
+#[derive(Debug)]
+struct CodexSteering {
+    notes: NoteSender,
+    limit: Duration,
+}
+
+#[async_trait]
+impl TurnSteering for CodexSteering {
+    async fn steer(&self, note: SteerNote) -> Result<(), AgentError> {
+        let method = "turn/steer";
+        match tokio::time::timeout(self.limit, self.notes.send(note)).await {
+            Ok(Ok(Ok(_))) => Ok(()),
+            Ok(Ok(Err(error))) => Err(refused(method, &error)),
+            Ok(Err(_)) => {
+                let message = "the conversation is over";
+                Err(AgentError::new(AgentErrorKind::ProcessExit, message))
+            }
+            Err(_) => Err(AgentError::new(
+                AgentErrorKind::ResponseTimeout,
+                unanswered(method, self.limit),
+            )),
+        }
+    }
+}
+
+fn refused(method: &str, error: &RpcError) -> AgentError {
+    let said = one_line(&error.message, 1000);
+    let message = format!("Codex refused {method}: {said} ({})", error.code);
+    AgentError::new(AgentErrorKind::ResponseError, message)
+}
+
+fn unanswered(method: &str, limit: Duration) -> String {
+    format!("Codex did not answer {method} within {} ms", limit.as_millis())
 }
 
 /// Whether the end of the turn was Codex's own word, and so has been shown.

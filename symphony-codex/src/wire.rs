@@ -10,7 +10,9 @@ use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use symphony_core::agent::{RateLimitWindow, RateLimits, Tokens};
+use symphony_core::agent::{
+    ClientTurnId, LastTurn, LastTurnState, Opened, RateLimitWindow, RateLimits, ThreadId, Tokens,
+};
 use symphony_core::time::Wall;
 
 use crate::failure::readable;
@@ -197,8 +199,65 @@ impl Outgoing<'_> {
 
 /// `thread/start`, `thread/resume`
 #[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct ThreadOpened {
     pub(crate) thread: HasId,
+    model: Option<Value>,
+    reasoning_effort: Option<Value>,
+    /// Unread: what cannot be read of it is no reason to give up the conversation.
+    initial_turns_page: Option<Box<RawValue>>,
+}
+
+/// The newest turn, where it was asked for.
+#[derive(Debug, Deserialize)]
+struct TurnsPage {
+    #[serde(default)]
+    data: Vec<StoredTurn>,
+}
+
+/// A turn as Codex keeps it.
+#[derive(Debug, Deserialize)]
+struct StoredTurn {
+    status: Option<String>,
+    #[serde(default)]
+    items: Vec<StoredItem>,
+}
+
+/// Only a user's message has a client id.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredItem {
+    client_id: Option<String>,
+}
+
+impl ThreadOpened {
+    /// What the session says of itself.
+    pub(crate) fn opened(self) -> Opened {
+        let word = |value: Option<Value>| Some(one_line(value?.as_str()?, MAX_ID_BYTES));
+        let mut opened = Opened::new(ThreadId::from(self.thread.id.as_str()));
+        opened.model = word(self.model);
+        opened.effort = word(self.reasoning_effort);
+        let page = self.initial_turns_page;
+        let page = page.and_then(|page| serde_json::from_str::<TurnsPage>(page.get()).ok());
+        let last = page.and_then(|page| page.data.into_iter().next());
+        opened.last_turn = last.map(StoredTurn::last_turn);
+        opened
+    }
+}
+
+impl StoredTurn {
+    fn last_turn(self) -> LastTurn {
+        let state = match self.status.as_deref() {
+            Some("completed") => LastTurnState::Completed,
+            Some("failed") => LastTurnState::Failed,
+            // Where another process works on it, the conversation cannot be resumed at all.
+            Some("interrupted" | "inProgress") => LastTurnState::Interrupted,
+            _ => LastTurnState::Unknown,
+        };
+        // A turn that was steered has more of them: the first is the one that began it.
+        let client_id = self.items.into_iter().find_map(|item| item.client_id);
+        LastTurn::new(client_id.map(ClientTurnId::from), state)
+    }
 }
 
 /// The answer to `turn/start`, and `turn/started`.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{AgentEvent, RateLimits, ThreadId, Tokens};
+use crate::agent::{AgentEvent, RateLimits, ThreadId, Tokens, UsdMicros};
 use crate::budget::BudgetView;
 use crate::failure::Failure;
 use crate::issue::{Identifier, Issue, IssueId, Label, StateName};
@@ -102,8 +102,14 @@ pub struct RunningRow {
     pub session_id: Option<Arc<str>>,
     /// The agent's process.
     pub pid: Option<u32>,
+    /// The model in force, where the agent names it.
+    pub model: Option<Arc<str>>,
+    /// The reasoning effort in force, where the agent names it.
+    pub effort: Option<Arc<str>>,
     /// Tokens used by this run.
     pub tokens: Tokens,
+    /// What the agent says this run cost.
+    pub cost: Option<UsdMicros>,
     /// The last thing worth showing.
     pub last_event: Option<Arc<AgentEvent>>,
     /// The last sign of life.
@@ -174,6 +180,8 @@ pub struct Slots {
 pub struct Totals {
     /// Tokens of all runs, the live ones included.
     pub tokens: Tokens,
+    /// What agents said their runs cost, the live ones included.
+    pub cost: Option<UsdMicros>,
     /// Running time of all runs, the live ones included.
     pub runtime: Duration,
     /// Runs started.

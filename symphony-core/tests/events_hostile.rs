@@ -18,7 +18,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use symphony_core::agent::{
-    AgentErrorKind, AgentEvent, AgentUpdate, RateLimitWindow, RateLimits, ThreadId, Tokens,
+    AgentErrorKind, AgentEvent, AgentUpdate, Question, RateLimitWindow, RateLimits, ThreadId,
+    Tokens, Usage, UsdMicros,
 };
 use symphony_core::budget::Spent;
 use symphony_core::orchestrator::*;
@@ -349,10 +350,15 @@ impl Dice {
             7 => RunNews::Ended(RunEnd::Succeeded),
             8 => RunNews::Ended(RunEnd::Failed(self.failure())),
             9 if self.chance(50) => RunNews::Ended(RunEnd::Cancelled),
-            9 => RunNews::Ended(RunEnd::InputRequired { question: "why?".to_owned() }),
+            9 => RunNews::Ended(RunEnd::InputRequired { question: Question::text("q", "why?") }),
             10 => RunNews::Agent(AgentUpdate::Usage {
                 thread,
-                total: Tokens { input: self.next(), total: self.next(), ..Tokens::default() },
+                total: Usage::from(Tokens {
+                    input: self.next(),
+                    total: self.next(),
+                    ..Tokens::default()
+                })
+                .with_cost(UsdMicros(self.next())),
             }),
             11 => RunNews::Agent(AgentUpdate::RateLimits(Arc::new(RateLimits {
                 windows: vec![RateLimitWindow {

@@ -267,7 +267,7 @@ fn update(number: u64) -> AgentUpdate {
         5..=7 => {
             let (input, output, total) = (number, number, 2 * number);
             let total = Tokens { input, output, total, ..Tokens::default() };
-            AgentUpdate::Usage { thread: "t".into(), total }
+            AgentUpdate::Usage { thread: "t".into(), total: total.into() }
         }
         _ => AgentUpdate::Alive,
     }

@@ -26,8 +26,9 @@
 //! let (active, over) = (StateSet::new(["Todo"]), StateSet::new(["Done"]));
 //! let issue = board.fetch_issues_by_states(&active).await?.remove(0);
 //! let settings = Settings::new("memory", active, over, "/tmp/work".into());
+//! let run = RunId { boot: 1, number: 1 };
 //! let mut request = SessionRequest::new(
-//!     RunId { boot: 1, number: 1 },
+//!     run,
 //!     Arc::new(issue),
 //!     "/tmp/work/MT-1".into(),
 //!     Arc::new(settings),
@@ -35,7 +36,7 @@
 //! );
 //! request.tools = board.tools();
 //! let mut session = agent.open(request).await?;
-//! session.run_turn(Turn { number: 1, prompt: "Fix the door".to_owned() }).await?;
+//! session.run_turn(Turn::new(run, 1, "Fix the door")).await?;
 //! session.close().await?;
 //!
 //! assert!(board.subscribe().borrow().is_in("1", "Done"));

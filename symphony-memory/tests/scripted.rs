@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::json;
 use symphony_core::agent::{
     AgentBackend, AgentError, AgentErrorKind, AgentEvent, AgentFactory, AgentSession, AgentUpdate,
-    RateLimits, SessionRequest, ThreadId, Tokens, Turn, TurnEnd, Updates,
+    Question, RateLimits, SessionRequest, SteerNote, ThreadId, Tokens, Turn, TurnEnd, Updates,
 };
 use symphony_core::run::RunId;
 use symphony_core::time::Wall;
@@ -64,7 +64,7 @@ fn issue() -> Issue {
 }
 
 fn turn(number: u32) -> Turn {
-    Turn { number, prompt: format!("prompt {number}") }
+    Turn::new(RunId { boot: 1, number: 1 }, number, format!("prompt {number}"))
 }
 
 fn noon() -> Wall {
@@ -204,11 +204,29 @@ async fn rule_10_5_a_process_that_has_ended_runs_no_more_turns() {
 }
 
 #[tokio::test]
+async fn rule_10_11_a_note_in_a_live_turn_is_written_down() {
+    let stage = Stage::new();
+    let gate = Gate::new();
+    let agent = agent(AgentScript::new().wait_for(&gate));
+    let mut session = stage.open(&agent).await;
+    let steering = session.steering().unwrap();
+    let tell = async {
+        agent.wait_until(|journal| journal.count(|did| matches!(did, Did::Turn { .. })) == 1).await;
+        steering.steer(SteerNote::new("note-1", "Mind the paint.")).await.unwrap();
+        gate.open();
+    };
+    let (end, ()) = tokio::join!(session.run_turn(turn(1)), tell);
+    assert_eq!(end.unwrap(), TurnEnd::Completed);
+    assert!(agent.journal().of("MT-1").contains(&Did::Note("Mind the paint.".to_owned())));
+    session.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn rule_10_6_a_question_ends_the_turn() {
     let stage = Stage::new();
     let agent = agent(AgentScript::new().ask("red or blue?").say("never"));
     let mut session = stage.open(&agent).await;
-    let asked = TurnEnd::InputRequired { question: "red or blue?".to_owned() };
+    let asked = TurnEnd::InputRequired { question: Question::text("1.1-1", "red or blue?") };
     assert_eq!(session.run_turn(turn(1)).await.unwrap(), asked);
     assert_eq!(stage.said().last(), Some(&event("turn_input_required", "red or blue?")));
 }
@@ -269,7 +287,8 @@ async fn rule_10_8_tokens_are_totals_and_a_resumed_conversation_goes_on() {
     session.close().await.unwrap();
     let totals = |said: Vec<AgentUpdate>| -> Vec<(String, u64, u64, u64)> {
         let total = |update| match update {
-            AgentUpdate::Usage { thread, total: Tokens { input, output, total, .. } } => {
+            AgentUpdate::Usage { thread, total } => {
+                let Tokens { input, output, total, .. } = total.tokens.unwrap();
                 Some((thread.to_string(), input, output, total))
             }
             _ => None,

@@ -293,7 +293,10 @@ impl Attempt {
         };
         opening.store(false, Ordering::Relaxed);
         match opened {
-            Ok(Ok(session)) => Ok(session),
+            Ok(Ok(session)) => {
+                self.tell(RunNews::Opened(session.opened()));
+                Ok(session)
+            }
             Ok(Err(error)) if error.is_alive => {
                 Err(unconfirmed(&error.to_failure(wall_now())).await)
             }
@@ -362,7 +365,7 @@ impl Attempt {
         first: String,
         orders: &mut mpsc::UnboundedReceiver<WorkerOrder>,
     ) -> RunEnd {
-        let mut turn = Turn { number: 1, prompt: first };
+        let mut turn = Turn::new(self.start.run, 1, first);
         loop {
             self.enter(Phase::StreamingTurn);
             let span = self.spans.turn(turn.number);
@@ -382,7 +385,7 @@ impl Attempt {
             match orders.recv().await {
                 Some(WorkerOrder::NextTurn { turn: number }) => {
                     let prompt = prompt::continuation(number, self.start.max_turns);
-                    turn = Turn { number, prompt };
+                    turn = Turn::new(self.start.run, number, prompt);
                 }
                 Some(WorkerOrder::Finish) => return RunEnd::Succeeded,
                 None => return RunEnd::Cancelled,

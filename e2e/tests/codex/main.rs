@@ -9,4 +9,5 @@ mod schema;
 #[expect(dead_code, reason = "the schema needs only a part of it")]
 mod server;
 mod sessions;
+mod steering;
 mod unrequested;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use symphony_core::agent::TurnEnd;
+use symphony_core::agent::{QuestionKind, TurnEnd};
 use symphony_e2e::Does;
 
 use crate::sessions::{Trial, close, turn};
@@ -25,8 +25,12 @@ async fn rule_10_6_a_model_that_asks_a_question_is_not_asked_again() {
     let trial = Trial::new(script).await;
     let mut session = trial.open().await;
     let end = turn(session.as_mut(), "Paint it").await;
-    let question = "Which colour shall the door be? (Red / Green)".to_owned();
-    assert_eq!(end, Ok(TurnEnd::InputRequired { question }));
+    let Ok(TurnEnd::InputRequired { question }) = end else { panic!("{end:?}") };
+    assert_eq!(question.to_string(), "Which colour shall the door be? (Red / Green)");
+    assert_eq!(question.kind, QuestionKind::Choice);
+    let item = &question.items[0];
+    assert_eq!((item.id.as_str(), item.accepts_other, item.is_secret), ("colour", true, false));
+    assert_eq!(item.options[1].description.as_deref(), Some("As the fence."));
     let again = tokio::time::timeout(WATCHED, trial.model.until_asked(2)).await.is_ok();
     close(session).await;
     assert!(!again, "the model was told: {}", trial.model.results(1));

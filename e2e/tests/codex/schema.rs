@@ -229,7 +229,9 @@ async fn rule_10_8_what_codex_tells_is_read_as_its_schema_says_it() {
     assert!(heard.has_event("notification: I have begun."), "{:?}", heard.events());
     let all = heard.all();
     let usage = all.iter().find_map(|update| match update {
-        AgentUpdate::Usage { total, .. } => Some((total.total, total.cached_input)),
+        AgentUpdate::Usage { total, .. } => {
+            total.tokens.map(|tokens| (tokens.total, tokens.cached_input))
+        }
         _ => None,
     });
     assert_eq!(usage, Some((100, 40)));

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use symphony_codex::CodexAgent;
 use symphony_core::agent::{
-    AgentBackend as _, AgentErrorKind, AgentSession, AgentUpdate, SessionRequest, ThreadId, Turn,
-    TurnEnd, Updates,
+    AgentBackend as _, AgentErrorKind, AgentSession, AgentUpdate, QuestionKind, SessionRequest,
+    ThreadId, Turn, TurnEnd, Updates,
 };
 use symphony_core::run::RunId;
 use symphony_core::tracker::{AgentTools, ToolCall, ToolResult, ToolSpec};
@@ -97,7 +97,7 @@ pub(crate) async fn turn(
     session: &mut dyn AgentSession,
     prompt: &str,
 ) -> Result<TurnEnd, AgentErrorKind> {
-    let turn = Turn { number: 1, prompt: prompt.to_owned() };
+    let turn = Turn::new(RunId { boot: 1, number: 1 }, 1, prompt);
     let end = tokio::time::timeout(LIMIT, session.run_turn(turn)).await.expect("an end");
     end.map_err(|error| {
         eprintln!("{error}");
@@ -141,7 +141,7 @@ async fn rule_10_1_a_whole_conversation_with_tools_commands_and_a_resume() {
         .told()
         .into_iter()
         .filter_map(|update| match update {
-            AgentUpdate::Usage { thread, total } => Some((thread, total.total)),
+            AgentUpdate::Usage { thread, total } => Some((thread, total.tokens?.total)),
             _ => None,
         })
         .collect();
@@ -229,7 +229,8 @@ async fn rule_10_6_approvals_reach_codex() {
     let end = turn(session.as_mut(), "Fix it").await;
     close(session).await;
     let Ok(TurnEnd::InputRequired { question }) = end else { panic!("{end:?}") };
-    assert!(question.contains("touch made"), "{question}");
+    assert_eq!(question.kind, QuestionKind::Approval);
+    assert!(question.to_string().contains("touch made"), "{question}");
     assert_eq!(trial.model.asked().len(), 1, "the model is not told of a decision nobody made");
 }
 

@@ -40,7 +40,7 @@ async fn rule_10_6_an_approval_that_needs_a_person_blocks_until_the_issue_moves(
     let why =
         live.until("a question", |seen| seen.blocked.first().map(|row| row.why.clone())).await;
     let BlockReason::Question(question) = why else { panic!("{why:?}") };
-    assert!(question.contains("touch made"), "{question}");
+    assert!(question.to_string().contains("touch made"), "{question}");
     let seen = live.handle.snapshot().unwrap();
     assert!(seen.running.is_empty() && seen.slots.used == 0, "no slot is held");
     assert!(!stage.workspace().join("made").exists());
@@ -66,7 +66,7 @@ async fn rule_10_6_a_question_blocks_the_issue_and_is_kept() {
     let why =
         live.until("a question", |seen| seen.blocked.first().map(|row| row.why.clone())).await;
     let BlockReason::Question(question) = why else { panic!("{why:?}") };
-    assert!(question.contains("Which colour shall the door be?"), "{question}");
+    assert!(question.to_string().contains("Which colour shall the door be?"), "{question}");
     let seen = live.handle.snapshot().unwrap();
     assert!(seen.running.is_empty() && seen.slots.used == 0, "no slot is held");
     let starts = live.happened(|what| matches!(what, Happened::Started { .. }).then_some(()));

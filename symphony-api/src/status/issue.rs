@@ -306,7 +306,9 @@ impl RunStatus {
             _ if outcome == Outcome::Done => None,
             RunEnd::Succeeded | RunEnd::Cancelled => None,
             RunEnd::Failed(failure) => Some(plain(&failure.to_string(), MAX_TEXT_BYTES)),
-            RunEnd::InputRequired { question } => Some(plain_start(question, MAX_TEXT_BYTES)),
+            RunEnd::InputRequired { question } => {
+                Some(plain_start(&question.to_string(), MAX_TEXT_BYTES))
+            }
         };
     }
 }

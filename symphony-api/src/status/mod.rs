@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use symphony_core::agent::Tokens;
+use symphony_core::agent::{Tokens, UsdMicros};
 use symphony_core::plain;
 use symphony_core::problem::Problem;
 use symphony_core::snapshot::{HoldRow, Slots, Snapshot, Totals};
@@ -197,6 +197,9 @@ pub struct TotalsStatus {
     /// Tokens of all runs, the live ones included.
     #[serde(flatten)]
     pub tokens: TokensStatus,
+    /// What agents said their runs cost, in US dollars.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
     /// Running time of all runs, the live ones included.
     pub seconds_running: f64,
     /// Runs started.
@@ -229,6 +232,7 @@ impl From<&Totals> for TotalsStatus {
     fn from(totals: &Totals) -> Self {
         Self {
             tokens: TokensStatus::from(totals.tokens),
+            cost_usd: totals.cost.map(UsdMicros::as_dollars),
             seconds_running: tenths(totals.runtime.as_secs_f64()),
             runs_started: totals.started,
             runs_done: totals.done,

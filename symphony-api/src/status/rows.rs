@@ -2,6 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use symphony_core::agent::UsdMicros;
 use symphony_core::orchestrator::{BlockReason, Phase, StopReason};
 use symphony_core::snapshot::{BlockedRow, CheckingRow, CleaningRow, RunningRow, WaitingRow};
 use symphony_core::time::{Now, Wall};
@@ -45,7 +46,7 @@ impl From<&Issue> for IssueHead {
 }
 
 /// A live run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct RunningStatus {
     /// The issue.
@@ -88,8 +89,17 @@ pub struct RunningStatus {
     #[serde(with = "when::maybe")]
     #[schemars(with = "Option<when::Rfc3339>")]
     pub last_event_at: Option<Wall>,
+    /// The model in force, where the agent names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The reasoning effort in force, where the agent names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effort: Option<String>,
     /// Tokens used by this run.
     pub tokens: TokensStatus,
+    /// What the agent says this run cost, in US dollars.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
 }
 
 impl From<&RunningRow> for RunningStatus {
@@ -115,7 +125,10 @@ impl From<&RunningRow> for RunningStatus {
                 .unwrap_or_default(),
             started_at: row.started.wall,
             last_event_at: last.map(|event| event.at),
+            model: row.model.as_deref().map(|model| plain(model, MAX_TITLE_BYTES)),
+            effort: row.effort.as_deref().map(|effort| plain(effort, MAX_TITLE_BYTES)),
             tokens: TokensStatus::from(row.tokens),
+            cost_usd: row.cost.map(UsdMicros::as_dollars),
         }
     }
 }
@@ -177,7 +190,7 @@ impl From<&BlockedRow> for BlockedStatus {
     fn from(row: &BlockedRow) -> Self {
         let (reason, question) = match &row.why {
             BlockReason::Question(question) => {
-                ("question", Some(plain_start(question, 4 * MAX_TEXT_BYTES)))
+                ("question", Some(plain_start(&question.to_string(), 4 * MAX_TEXT_BYTES)))
             }
             BlockReason::Operator => ("operator", None),
             _ => ("other", None),

@@ -2,16 +2,16 @@
 
 use serde_json::json;
 use serde_json::value::RawValue;
-use symphony_core::agent::{AgentError, AgentErrorKind, AgentUpdate, ThreadId, TurnEnd};
+use symphony_core::agent::{AgentError, AgentErrorKind, AgentUpdate, SteerNote, ThreadId, TurnEnd};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::{Pending, SessionReader};
-use crate::connection::TurnAsked;
+use crate::connection::{RpcReply, TurnAsked};
 use crate::news::event;
 use crate::turn::{End, LiveTurn, read_end};
 use crate::unrequested::MAX_UNREQUESTED;
-use crate::wire::{Id, Outgoing, Payload, TurnOver, TurnStarted};
+use crate::wire::{INVALID_REQUEST, Id, Outgoing, Payload, RpcError, TurnOver, TurnStarted};
 
 /// Of so many interrupts the responses are expected.
 const MAX_INTERRUPTS: usize = 16;
@@ -228,6 +228,33 @@ impl SessionReader {
         if ours || !self.unrequested.are_over() {
             self.interrupted = Some(interrupted);
         }
+    }
+
+    /// `turn/steer`. Codex takes a note only for the turn that it names.
+    pub(super) fn steer(&mut self, note: &SteerNote, reply: oneshot::Sender<RpcReply>) {
+        let live = self.turn.as_ref().filter(|turn| turn.is_awaited() && !turn.is_interrupted);
+        let live = live.and_then(|turn| turn.id.clone());
+        let (Some(thread), Some(turn)) = (&self.thread, live) else {
+            let message = "no turn is live".to_owned();
+            let _ = reply.send(Err(RpcError { code: INVALID_REQUEST, message }));
+            return;
+        };
+        let params = json!({
+            "threadId": thread.as_str(),
+            "expectedTurnId": turn.as_str(),
+            "clientUserMessageId": note.client_id,
+            "input": [{"type": "text", "text": note.text}],
+        });
+        let id = self.fresh_id();
+        self.notes.retain(|(_, reply)| !reply.is_closed());
+        self.notes.push((id, reply));
+        self.send(&Outgoing::Request { id, method: "turn/steer", params: &params });
+    }
+
+    /// The note that a response is for.
+    pub(super) fn take_note(&mut self, id: Option<u64>) -> Option<oneshot::Sender<RpcReply>> {
+        let at = self.notes.iter().position(|(asked, _)| Some(*asked) == id)?;
+        Some(self.notes.swap_remove(at).1)
     }
 
     /// When the agent will have been silent for too long in a turn.

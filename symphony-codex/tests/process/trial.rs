@@ -99,7 +99,7 @@ pub(crate) fn is_alive(pid: u32) -> bool {
 }
 
 pub(crate) fn please() -> Turn {
-    Turn { number: 1, prompt: "Please".to_owned() }
+    Turn::new(RunId { boot: 1, number: 1 }, 1, "Please")
 }
 
 /// Waits until a process is gone.

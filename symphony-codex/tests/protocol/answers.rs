@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 use symphony_codex::CodexSession;
-use symphony_core::agent::{AgentSession as _, TurnEnd};
+use symphony_core::agent::{AgentSession as _, QuestionKind, TurnEnd};
 use symphony_core::settings::Approvals;
 
 use crate::server::{Server, World, run};
 
 /// Asks in a turn that then completes; the answer and how the turn ended.
-async fn asked(approvals: Approvals, method: &str, params: Value) -> (Value, TurnEnd, Vec<String>) {
+async fn asked(approvals: Approvals, method: &str, params: Value) -> (Value, String, Vec<String>) {
     let world = World::new().with(|settings| settings.agent.common.approvals = approvals);
     let (mut session, mut server, told) = world.opened().await;
     let (end, answer) = run(&mut session, async {
@@ -18,16 +18,12 @@ async fn asked(approvals: Approvals, method: &str, params: Value) -> (Value, Tur
         answer
     })
     .await;
-    (answer, end.unwrap(), told.events())
+    (answer, words(end.unwrap()), told.events())
 }
 
 /// Asks in a turn what only a person can answer: the turn is interrupted, and closing the session
 /// says nothing more. How the turn ended, and the events.
-async fn asked_in_vain(
-    approvals: Approvals,
-    method: &str,
-    params: Value,
-) -> (TurnEnd, Vec<String>) {
+async fn asked_in_vain(approvals: Approvals, method: &str, params: Value) -> (String, Vec<String>) {
     let world = World::new().with(|settings| settings.agent.common.approvals = approvals);
     let (mut session, mut server, told) = world.opened().await;
     let (end, interrupt) = run(&mut session, async {
@@ -39,7 +35,15 @@ async fn asked_in_vain(
     assert_eq!(interrupt["params"], json!({"threadId": "T", "turnId": "U"}), "{method}");
     close_interrupted(session, &mut server, &interrupt).await;
     assert!(!told.has_event("turn_cancelled"), "the question is the last that is shown");
-    (end.unwrap(), told.events())
+    (words(end.unwrap()), told.events())
+}
+
+/// `completed`, or the question.
+fn words(end: TurnEnd) -> String {
+    match end {
+        TurnEnd::Completed => "completed".to_owned(),
+        TurnEnd::InputRequired { question } => question.to_string(),
+    }
 }
 
 /// Closes a session whose turn was interrupted: neither an answer nor a second interrupt is sent.
@@ -101,15 +105,15 @@ async fn rule_10_6_approvals_are_answered_as_the_settings_say() {
             assert_eq!(answer["result"], expected, "{method} {approvals:?}");
             let (ended, event) = match approvals {
                 Approvals::Accept => {
-                    (TurnEnd::Completed, format!("approval_auto_approved: approved: {what}"))
+                    ("completed".to_owned(), format!("approval_auto_approved: approved: {what}"))
                 }
                 Approvals::Decline => {
-                    (TurnEnd::Completed, format!("notification: declined: {what}"))
+                    ("completed".to_owned(), format!("notification: declined: {what}"))
                 }
                 Approvals::Block => {
                     let question = format!("Codex asks to {what}");
                     let event = format!("turn_input_required: {question}");
-                    (TurnEnd::InputRequired { question }, event)
+                    (question, event)
                 }
             };
             assert_eq!(end, ended, "{method}");
@@ -140,9 +144,36 @@ async fn rule_10_6_a_question_is_not_answered_and_ends_the_turn_with_the_questio
     for (method, params, question) in cases {
         for approvals in [Approvals::Accept, Approvals::Decline, Approvals::Block] {
             let (end, _) = asked_in_vain(approvals, method, params.clone()).await;
-            assert_eq!(end, TurnEnd::InputRequired { question: question.to_owned() });
+            assert_eq!(end, question);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_6_a_question_keeps_what_an_answer_needs() {
+    let (mut session, mut server, _) = World::new().opened().await;
+    let options = json!([{"label": "red\u{1b}[2J", "description": "As it was."}]);
+    let long = "x".repeat(10_000);
+    let params = json!({"threadId": "T", "turnId": "U", "itemId": "call-1", "questions": [
+        {"id": "a", "question": "Which?", "options": options, "isOther": true},
+        {"id": "b", "question": long, "isSecret": true},
+    ]});
+    let (end, _) = run(&mut session, async {
+        server.begin().await;
+        let id = json!(7);
+        let method = "item/tool/requestUserInput";
+        server.send(json!({"id": id, "method": method, "params": params})).await;
+        server.expect("turn/interrupt").await
+    })
+    .await;
+    let TurnEnd::InputRequired { question } = end.unwrap() else { panic!("no question") };
+    assert_eq!((question.id.as_str(), question.kind), ("U/call-1", QuestionKind::Choice));
+    let [a, b] = &question.items[..] else { panic!("{question:?}") };
+    assert_eq!((a.id.as_str(), a.accepts_other, a.is_secret), ("a", true, false));
+    assert_eq!((b.id.as_str(), b.accepts_other, b.is_secret), ("b", false, true));
+    assert_eq!(a.options[0].label, "red [2J", "untrusted text is one plain line");
+    assert_eq!(a.options[0].description.as_deref(), Some("As it was."));
+    assert!(b.text.len() < 2_100, "{}", b.text.len());
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,7 +184,7 @@ async fn rule_10_6_what_is_unknown_is_refused_at_once_and_the_turn_goes_on() {
         let (answer, end, _) = asked(Approvals::Accept, method, json!({"x": 1})).await;
         assert_eq!(answer["error"]["code"], -32601, "{method}");
         assert_eq!(answer.get("result"), None);
-        assert_eq!(end, TurnEnd::Completed);
+        assert_eq!(end, "completed");
     }
 }
 
@@ -194,8 +225,7 @@ async fn rule_10_6_a_question_before_a_turn_blocks_it_and_nothing_is_started() {
     let params = json!({"serverName": "git", "mode": "form", "message": "Who?"});
     server.ask("mcpServer/elicitation/request", params).await;
     let end = session.run_turn(crate::server::prompt()).await.unwrap();
-    let question = "The MCP server git asks: Who?".to_owned();
-    assert_eq!(end, TurnEnd::InputRequired { question });
+    assert_eq!(words(end), "The MCP server git asks: Who?");
     let (closed, next) = tokio::join!(Box::new(session).close(), server.next());
     closed.unwrap();
     assert_eq!(next, None, "no turn/start");

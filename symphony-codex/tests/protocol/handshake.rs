@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use symphony_core::agent::{AgentErrorKind, AgentSession as _, AgentUpdate, TurnEnd};
+use symphony_core::agent::{
+    AgentErrorKind, AgentSession as _, AgentUpdate, ClientTurnId, LastTurn, LastTurnState, Opened,
+    TurnEnd,
+};
 
 use crate::server::{Server, World, run};
 
@@ -48,6 +51,7 @@ async fn rule_10_3_the_messages_of_a_first_turn() {
         turn["params"],
         json!({
             "threadId": "T",
+            "clientUserMessageId": "symphony-1.1-1",
             "input": [{"type": "text", "text": "Please"}],
             "cwd": "/work/MT-1",
             "approvalPolicy": "never",
@@ -101,6 +105,7 @@ async fn rule_10_3_a_resumed_conversation_gets_its_policies_again() {
             "approvalPolicy": "on-request",
             "sandbox": "danger-full-access",
             "excludeTurns": true,
+            "initialTurnsPage": {"limit": 1, "itemsView": "summary"},
             "config": {"features.goals": false},
         })
     );
@@ -113,6 +118,54 @@ async fn rule_10_3_a_resumed_conversation_gets_its_policies_again() {
     .await;
     assert_eq!(end.unwrap(), TurnEnd::Completed);
     assert_eq!(turn["params"]["sandboxPolicy"], json!({"type": "dangerFullAccess"}));
+}
+
+/// Resumes a conversation and returns what the session says it found.
+async fn resumed(answer: Value) -> Opened {
+    let mut world = World::new();
+    world.request.resume = Some("OLD".into());
+    let (session, (), ..) = world
+        .open(async |server| {
+            let hello = server.expect("initialize").await;
+            server.answer(&hello, json!({})).await;
+            server.expect("initialized").await;
+            let resume = server.expect("thread/resume").await;
+            server.answer(&resume, answer).await;
+            let name = server.expect("thread/name/set").await;
+            server.answer(&name, json!({})).await;
+        })
+        .await;
+    session.unwrap().opened()
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_3_an_opened_session_tells_model_effort_and_the_last_turn() {
+    let message = json!({"type": "userMessage", "id": "i", "clientId": "symphony-1.1-3"});
+    let note = json!({"type": "userMessage", "id": "j", "clientId": "note-1"});
+    let said = json!({"type": "agentMessage", "id": "k", "text": "Done."});
+    let turn = json!({"id": "U", "status": "interrupted", "items": [message, said, note]});
+    let opened = resumed(json!({
+        "thread": {"id": "OLD"}, "model": "gpt-9", "reasoningEffort": "high",
+        "initialTurnsPage": {"data": [turn]},
+    }))
+    .await;
+    assert_eq!(opened.thread, Some("OLD".into()));
+    assert_eq!((opened.model.as_deref(), opened.effort.as_deref()), (Some("gpt-9"), Some("high")));
+    let client_id = Some(ClientTurnId::from("symphony-1.1-3"));
+    assert_eq!(opened.last_turn, Some(LastTurn::new(client_id, LastTurnState::Interrupted)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_10_3_what_cannot_be_read_of_the_last_turn_does_not_end_the_conversation() {
+    for page in [json!(7), json!({"data": 1}), json!({"data": [{"items": "x"}]}), json!(null)] {
+        let answer = json!({"thread": {"id": "OLD"}, "model": 1, "initialTurnsPage": page});
+        assert_eq!(resumed(answer).await, Opened::new("OLD".into()), "{page}");
+    }
+    let none = json!({"thread": {"id": "OLD"}, "initialTurnsPage": {"data": []}});
+    assert_eq!(resumed(none).await.last_turn, None);
+    let bare = json!({"thread": {"id": "OLD"}, "initialTurnsPage": {"data": [{}]}});
+    let unknown = LastTurn::new(None, LastTurnState::Unknown);
+    assert_eq!(resumed(bare).await.last_turn, Some(unknown));
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,6 +6,7 @@ mod answers;
 mod handshake;
 mod hostile;
 mod server;
+mod steering;
 mod tools;
 mod transcript;
 mod turns;

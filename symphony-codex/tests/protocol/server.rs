@@ -177,5 +177,5 @@ pub(crate) async fn run<T>(
 }
 
 pub(crate) fn prompt() -> Turn {
-    Turn { number: 1, prompt: "Please".to_owned() }
+    Turn::new(RunId { boot: 1, number: 1 }, 1, "Please")
 }

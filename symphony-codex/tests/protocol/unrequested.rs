@@ -75,7 +75,7 @@ async fn rule_10_3_the_end_of_a_turn_that_was_not_asked_for_is_not_ours() {
         let error = end.unwrap_err();
         assert_eq!(error.kind, AgentErrorKind::TurnFailed, "neither the end nor the error of X");
         let counted = |update: &AgentUpdate| match update {
-            AgentUpdate::Usage { total, .. } => total.total == 700,
+            AgentUpdate::Usage { total, .. } => total.tokens.unwrap().total == 700,
             _ => false,
         };
         assert!(told.all().iter().any(counted), "what it cost counts");

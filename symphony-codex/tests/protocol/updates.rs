@@ -34,7 +34,7 @@ async fn rule_10_8_tokens_are_the_totals_of_each_conversation_and_come_before_th
     let mut last = BTreeMap::new();
     for update in told.all() {
         if let AgentUpdate::Usage { thread, total } = update {
-            last.insert(thread.to_string(), total);
+            last.insert(thread.to_string(), total.tokens.unwrap());
         }
     }
     let tokens =
@@ -78,7 +78,7 @@ async fn counted(helpers: u64) -> (BTreeMap<String, u64>, Vec<String>) {
     let mut last = BTreeMap::new();
     for update in told.all() {
         if let AgentUpdate::Usage { thread, total } = update {
-            last.insert(thread.to_string(), total.total);
+            last.insert(thread.to_string(), total.tokens.unwrap().total);
         }
     }
     (last, told.events())

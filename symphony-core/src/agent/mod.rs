@@ -4,6 +4,10 @@
 //! the way goes out as [`AgentUpdate`]s.
 
 mod error;
+mod opened;
+mod question;
+mod steering;
+mod turn;
 mod update;
 
 use std::fmt;
@@ -12,7 +16,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
 use crate::env::Env;
 use crate::finding::Finding;
@@ -25,7 +28,13 @@ use crate::transcript::Transcript;
 use crate::workspace::{HostId, OpenFolder};
 
 pub use error::{AgentError, AgentErrorKind};
-pub use update::{AgentEvent, AgentUpdate, RateLimitWindow, RateLimits, Tokens, Updates};
+pub use opened::{LastTurn, LastTurnState, Opened};
+pub use question::{Question, QuestionId, QuestionItem, QuestionKind, QuestionOption};
+pub use steering::{SteerNote, TurnSteering};
+pub use turn::{ClientTurnId, Turn, TurnEnd};
+pub use update::{
+    AgentEvent, AgentUpdate, RateLimitWindow, RateLimits, Tokens, Updates, Usage, UsdMicros,
+};
 
 text_newtype! {
     /// The agent's own id of a conversation.
@@ -59,6 +68,19 @@ pub trait AgentBackend: fmt::Debug + Send + Sync {
 /// A live conversation with one agent.
 #[async_trait]
 pub trait AgentSession: Send {
+    /// Returns what was found when the session was opened, before its first turn.
+    ///
+    /// A backend that knows its conversation by then says so: without it, a service that dies
+    /// before the first turn is under way cannot go on with that conversation.
+    fn opened(&self) -> Opened {
+        Opened::default()
+    }
+
+    /// Returns a way to add input to the turn that is live, where the agent takes any.
+    fn steering(&self) -> Option<Arc<dyn TurnSteering>> {
+        None
+    }
+
     /// Runs one turn to its end. Safe to drop at any await; [`close`](Self::close) follows.
     ///
     /// # Errors
@@ -135,28 +157,6 @@ impl SessionRequest {
             unwanted: Unwanted::never(),
         }
     }
-}
-
-/// One turn.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Turn {
-    /// Counted from one within the run.
-    pub number: u32,
-    /// What the agent is told.
-    pub prompt: String,
-}
-
-/// How a turn ended that did not fail.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TurnEnd {
-    /// The agent says it is through.
-    Completed,
-    /// The agent asks something only a person can answer.
-    InputRequired {
-        /// The question.
-        question: String,
-    },
 }
 
 /// Says when something is no longer wanted: cheap to clone.

@@ -49,12 +49,12 @@ pub enum AgentUpdate {
     },
     /// Something worth showing.
     Event(Arc<AgentEvent>),
-    /// The absolute token counts of a conversation.
+    /// What a conversation has used, in absolute numbers.
     Usage {
         /// The conversation.
         thread: ThreadId,
         /// Everything it has used so far.
-        total: Tokens,
+        total: Usage,
     },
     /// The agent's limits.
     RateLimits(Arc<RateLimits>),
@@ -80,6 +80,58 @@ pub struct AgentEvent {
     pub summary: String,
     /// When it happened.
     pub at: Wall,
+}
+
+/// What a conversation has used, as far as its agent reports it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Usage {
+    /// Tokens. `None` where the agent does not count them.
+    pub tokens: Option<Tokens>,
+    /// What the agent says they cost. Symphony does not estimate it.
+    pub cost: Option<UsdMicros>,
+}
+
+impl Usage {
+    /// Reports a cost beside what is there.
+    #[must_use]
+    pub const fn with_cost(mut self, cost: UsdMicros) -> Self {
+        self.cost = Some(cost);
+        self
+    }
+}
+
+impl From<Tokens> for Usage {
+    fn from(tokens: Tokens) -> Self {
+        Self { tokens: Some(tokens), cost: None }
+    }
+}
+
+/// An amount of money in millionths of a US dollar.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct UsdMicros(pub u64);
+
+impl UsdMicros {
+    /// Reads an amount of dollars as agents report it. Negative, infinite and NaN are `None`.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked to be finite and positive; the cast saturates"
+    )]
+    pub fn from_dollars(dollars: f64) -> Option<Self> {
+        (dollars.is_finite() && dollars >= 0.0).then(|| Self((dollars * 1e6).round() as u64))
+    }
+
+    /// Returns the amount in dollars.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "exact up to nine billion dollars")]
+    pub fn as_dollars(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
 }
 
 /// Token counts.

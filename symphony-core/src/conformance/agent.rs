@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Able, Deviation, Rule, Unable, Verdict, abandon, broken, ensure, ensure_eq};
 use crate::agent::{
-    AgentBackend, AgentError, AgentSession, AgentUpdate, SessionRequest, ThreadId, Turn, TurnEnd,
-    Updates,
+    AgentBackend, AgentError, AgentSession, AgentUpdate, SessionRequest, SteerNote, ThreadId, Turn,
+    TurnEnd, Updates,
 };
 use crate::issue::Issue;
 use crate::run::RunId;
@@ -111,7 +111,7 @@ impl<'f, F: AgentFixture> Trial<'f, F> {
 }
 
 fn turn(number: u32) -> Turn {
-    Turn { number, prompt: format!("Turn {number}: mend the gate.") }
+    Turn::new(RunId { boot: 1, number: 1 }, number, format!("Turn {number}: mend the gate."))
 }
 
 fn failed(what: &str, error: &AgentError) -> Deviation {
@@ -145,15 +145,16 @@ pub fn rule_10_1_every_turn_sends_updates<F: AgentFixture>(fixture: &F) -> Verdi
     trial.close(session)
 }
 
-/// Later turns go on with the same conversation, and `session_id` is `<thread>-<turn>`.
-pub fn rule_10_3_turns_share_one_conversation<F: AgentFixture>(fixture: &F) -> Verdict {
+/// All turns are of the conversation that was opened, and `session_id` is `<thread>-<turn>`.
+pub fn rule_10_3_turns_share_the_opened_conversation<F: AgentFixture>(fixture: &F) -> Verdict {
     let trial = Trial::new(fixture, Script::Complete)?;
     let mut session = trial.open(1)?;
     completes("the first turn", trial.turn(&mut *session, 1))?;
     completes("the second turn", trial.turn(&mut *session, 2))?;
     let threads = trial.threads();
+    let opened = session.opened().thread;
     for (thread, session_id) in &threads {
-        ensure_eq("the conversation", thread, &threads[0].0)?;
+        ensure_eq("the conversation", thread, opened.as_ref().unwrap_or(&threads[0].0))?;
         ensure(session_id.starts_with(&format!("{thread}-")), || {
             format!("session {session_id} in conversation {thread}")
         })?;
@@ -177,7 +178,7 @@ pub fn rule_10_6_a_question_ends_the_turn_and_is_kept<F: AgentFixture>(fixture: 
     let trial = Trial::new(fixture, Script::Ask)?;
     let mut session = trial.open(1)?;
     match trial.turn(&mut *session, 1) {
-        Ok(TurnEnd::InputRequired { question }) if !question.trim().is_empty() => {}
+        Ok(TurnEnd::InputRequired { question }) if !question.to_string().trim().is_empty() => {}
         Ok(end) => return Err(broken(format!("the question ended the turn with {end:?}"))),
         Err(error) => return Err(failed("the turn with a question", &error)),
     }
@@ -195,10 +196,12 @@ pub fn rule_10_8_token_totals_never_fall<F: AgentFixture>(fixture: &F) -> Verdic
     let said = trial.said.lock().unwrap_or_else(PoisonError::into_inner);
     let mut highest = BTreeMap::new();
     for update in said.iter() {
-        if let AgentUpdate::Usage { thread, total } = update {
-            let before = highest.insert(thread.clone(), total.total).unwrap_or(0);
-            ensure(before <= total.total, || {
-                format!("{thread} fell from {before} to {} tokens", total.total)
+        if let AgentUpdate::Usage { thread, total } = update
+            && let Some(tokens) = total.tokens
+        {
+            let before = highest.insert(thread.clone(), tokens.total).unwrap_or(0);
+            ensure(before <= tokens.total, || {
+                format!("{thread} fell from {before} to {} tokens", tokens.total)
             })?;
         }
     }
@@ -245,6 +248,24 @@ pub fn rule_10_9_closing_one_session_leaves_the_others<F: AgentFixture>(fixture:
     trial.close(second)
 }
 
+/// Between turns there is nothing to steer, and a note must not be lost.
+pub fn rule_10_11_a_note_needs_a_live_turn<F: AgentFixture>(fixture: &F) -> Verdict {
+    let trial = Trial::new(fixture, Script::Complete)?;
+    let mut session = trial.open(1)?;
+    let Some(steering) = session.steering() else {
+        trial.close(session)?;
+        return Err(Unable("the agent takes no notes").into());
+    };
+    let refuses = |when: &str| {
+        let taken = fixture.block_on(steering.steer(SteerNote::new(when, "Mind the paint.")));
+        ensure(taken.is_err(), || format!("a note {when} a turn was taken"))
+    };
+    refuses("before")?;
+    completes("a turn", trial.turn(&mut *session, 1))?;
+    refuses("after")?;
+    trial.close(session)
+}
+
 /// Every rule with its name, for a run outside the test harness.
 #[must_use]
 pub fn rules<F: AgentFixture>() -> Vec<Rule<F>> {
@@ -276,13 +297,14 @@ macro_rules! __agent_rules {
         $crate::$then! { $($args)*;
             rule_10_1_a_session_runs_turns_and_is_closed,
             rule_10_1_every_turn_sends_updates,
-            rule_10_3_turns_share_one_conversation,
+            rule_10_3_turns_share_the_opened_conversation,
             rule_10_5_a_failed_turn_is_an_error,
             rule_10_6_a_question_ends_the_turn_and_is_kept,
             rule_10_8_token_totals_never_fall,
             rule_10_9_close_ends_a_turn_that_hangs,
             rule_10_9_a_dropped_open_leaves_nothing,
             rule_10_9_closing_one_session_leaves_the_others,
+            rule_10_11_a_note_needs_a_live_turn,
         }
     };
 }

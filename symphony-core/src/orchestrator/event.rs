@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{AgentUpdate, ThreadId};
+use crate::agent::{AgentUpdate, Opened, Question, ThreadId};
 use crate::budget::{BudgetView, Spent};
 use crate::failure::Failure;
 use crate::issue::{Identifier, Issue, IssueId, StateName};
@@ -243,6 +243,8 @@ pub enum RunNews {
     Workspace(WorkspaceRecord),
     /// Its new workspace was taken back, record and all, because `after_create` failed.
     WorkspaceGone,
+    /// Its session is open; its first turn follows.
+    Opened(Opened),
     /// The agent showed a sign of life.
     Agent(AgentUpdate),
     /// A turn completed: answered by [`Effect::NextTurn`], [`Effect::Finish`] or [`Effect::Stop`].
@@ -278,7 +280,7 @@ pub enum RunEnd {
     /// The agent asked something only a person can answer (contract 10.6).
     InputRequired {
         /// The question.
-        question: String,
+        question: Question,
     },
     /// It was told to stop, and did.
     Cancelled,
@@ -646,7 +648,7 @@ pub enum Happened {
 #[non_exhaustive]
 pub enum BlockReason {
     /// The agent asked this.
-    Question(String),
+    Question(Question),
     /// An operator stopped it.
     Operator,
 }

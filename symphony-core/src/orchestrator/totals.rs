@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::agent::Tokens;
+use crate::agent::{Tokens, Usage, UsdMicros};
 use crate::snapshot::Totals;
 
 use super::Outcome;
@@ -37,6 +37,32 @@ impl Tokens {
             *mine = (*mine).max(*theirs);
         }
         added
+    }
+}
+
+impl Usage {
+    /// Raises this high-water mark to an absolute report and returns what that added; `None` and
+    /// nothing more are the same.
+    pub(super) fn raise_to(&mut self, absolute: &Self) -> Self {
+        let tokens =
+            absolute.tokens.map(|tokens| self.tokens.get_or_insert_default().raise_to(&tokens));
+        let cost = absolute.cost.map(|cost| {
+            let before = self.cost.replace(cost.max(self.cost.unwrap_or_default()));
+            UsdMicros(cost.0.saturating_sub(before.unwrap_or_default().0))
+        });
+        let tokens = tokens.filter(|tokens| *tokens != Tokens::default());
+        Self { tokens, cost: cost.filter(|cost| cost.0 > 0) }
+    }
+
+    /// Adds it to sums of tokens and of money.
+    pub(super) fn add_to(&self, tokens: &mut Tokens, cost: &mut Option<UsdMicros>) {
+        if let Some(mine) = &self.tokens {
+            tokens.add(mine);
+        }
+        if let Some(mine) = self.cost {
+            let sum = cost.get_or_insert_default();
+            sum.0 = sum.0.saturating_add(mine.0);
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::agent::{AgentUpdate, ThreadId, Tokens};
+use crate::agent::{AgentUpdate, Opened, ThreadId, Usage};
 use crate::failure::{Failure, FailureKind};
 use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Standing};
@@ -43,6 +43,7 @@ impl Orchestrator {
                     self.folders.unmade(&run.scope, &run.issue);
                 }
             }
+            RunNews::Opened(opened) => self.session_opened(id, opened),
             RunNews::TurnEnded => self.turn_ended(id),
             RunNews::Ended(end) => self.run_ended(id, end),
         }
@@ -53,7 +54,7 @@ impl Orchestrator {
         let now = self.now.mono;
         // The only one that is frequent and about the claim too.
         if let AgentUpdate::Usage { thread, total } = update {
-            return self.count_tokens(id, thread, &total);
+            return self.count_usage(id, thread, &total);
         }
         let Some(run) = self.claims.run_mut(id) else {
             return;
@@ -82,15 +83,26 @@ impl Orchestrator {
         }
     }
 
-    fn count_tokens(&mut self, id: RunId, thread: ThreadId, total: &Tokens) {
+    /// The session is open. From here on a later run can resume its conversation.
+    fn session_opened(&mut self, id: RunId, mut opened: Opened) {
+        let Some((run, claim)) = self.claims.live_mut(id) else {
+            return;
+        };
+        if let Some(thread) = opened.thread.take() {
+            claim.thread = Some(Thread { id: thread, agent: Arc::clone(&run.agent) });
+        }
+        run.open(opened, self.now.mono);
+    }
+
+    fn count_usage(&mut self, id: RunId, thread: ThreadId, total: &Usage) {
         let Some((run, claim)) = self.claims.live_mut(id) else {
             return;
         };
         run.last_alive = self.now.mono;
         let used = claim.counted.entry(thread).or_default().raise_to(total);
-        run.tokens.add(&used);
-        self.totals.tokens.add(&used);
-        if used != Tokens::default()
+        used.add_to(&mut run.tokens, &mut run.cost);
+        used.add_to(&mut self.totals.tokens, &mut self.totals.cost);
+        if used != Usage::default()
             && let Some(agent) = self.pacing.holds.works(id)
         {
             self.hold_ended(agent);

@@ -128,7 +128,10 @@ fn running(
         thread: claim.thread.as_ref().map(|thread| thread.id.clone()),
         session_id: run.session_id.clone(),
         pid: run.pid,
+        model: run.model.clone(),
+        effort: run.effort.clone(),
         tokens: run.tokens,
+        cost: run.cost,
         last_event: run.last_event.clone(),
         last_alive: run.last_alive,
     }

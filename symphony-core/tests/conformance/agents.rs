@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use symphony_core::agent::{
-    AgentBackend, AgentError, AgentErrorKind, AgentSession, AgentUpdate, SessionRequest, Tokens,
-    Turn, TurnEnd, Updates,
+    AgentBackend, AgentError, AgentErrorKind, AgentSession, AgentUpdate, Opened, Question,
+    SessionRequest, SteerNote, Tokens, Turn, TurnEnd, TurnSteering, Updates,
 };
 use symphony_core::conformance::agent::{self, Script};
 use symphony_core::conformance::{Able, AgentFixture};
@@ -29,6 +29,8 @@ enum Mistake {
     OutlivesADroppedTurn,
     OutlivesADroppedOpen,
     ClosesEverySession,
+    OpensAnotherThread,
+    TakesNotesBetweenTurns,
 }
 
 #[derive(Debug)]
@@ -61,6 +63,22 @@ struct Session {
     number: usize,
     turns: u64,
     updates: Updates,
+}
+
+/// Notes between turns, which is when the rules send them.
+#[derive(Debug)]
+struct Notes {
+    taken_any_time: bool,
+}
+
+#[async_trait]
+impl TurnSteering for Notes {
+    async fn steer(&self, _: SteerNote) -> Result<(), AgentError> {
+        match self.taken_any_time {
+            true => Ok(()),
+            false => Err(AgentError::new(AgentErrorKind::ResponseError, "no turn is live")),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -117,13 +135,22 @@ impl Session {
         };
         self.updates.send(AgentUpdate::Usage {
             thread: thread.into(),
-            total: Tokens { total, ..Tokens::default() },
+            total: Tokens { total, ..Tokens::default() }.into(),
         });
     }
 }
 
 #[async_trait]
 impl AgentSession for Session {
+    fn opened(&self) -> Opened {
+        let kind = if self.makes(Mistake::OpensAnotherThread) { "other" } else { "thread" };
+        Opened::new(format!("{kind}-{}", self.number).into())
+    }
+
+    fn steering(&self) -> Option<Arc<dyn TurnSteering>> {
+        Some(Arc::new(Notes { taken_any_time: self.makes(Mistake::TakesNotesBetweenTurns) }))
+    }
+
     async fn run_turn(&mut self, _turn: Turn) -> Result<TurnEnd, AgentError> {
         let gone = self.backend.alive.load(Ordering::SeqCst) == 0;
         if gone || self.turns > 0 && self.makes(Mistake::EndsAfterOneTurn) {
@@ -139,8 +166,8 @@ impl AgentSession for Session {
             Script::Fail => Err(AgentError::new(AgentErrorKind::TurnFailed, "out of ideas")),
             Script::Ask => Ok(TurnEnd::InputRequired {
                 question: match self.makes(Mistake::LosesTheQuestion) {
-                    true => String::new(),
-                    false => "Which gate?".to_owned(),
+                    true => Question::text("q-1", ""),
+                    false => Question::text("q-1", "Which gate?"),
                 },
             }),
             Script::Hang => {
@@ -223,15 +250,20 @@ fn rule_11_6_each_wrong_agent_breaks_exactly_the_rules_it_should() {
             &[
                 "rule_10_1_a_session_runs_turns_and_is_closed",
                 "rule_10_1_every_turn_sends_updates",
-                "rule_10_3_turns_share_one_conversation",
+                "rule_10_3_turns_share_the_opened_conversation",
                 "rule_10_8_token_totals_never_fall",
             ],
         ),
         (
             Mistake::IsSilent,
-            &["rule_10_1_every_turn_sends_updates", "rule_10_3_turns_share_one_conversation"],
+            &[
+                "rule_10_1_every_turn_sends_updates",
+                "rule_10_3_turns_share_the_opened_conversation",
+            ],
         ),
-        (Mistake::BeginsAnewEachTurn, &["rule_10_3_turns_share_one_conversation"]),
+        (Mistake::BeginsAnewEachTurn, &["rule_10_3_turns_share_the_opened_conversation"]),
+        (Mistake::OpensAnotherThread, &["rule_10_3_turns_share_the_opened_conversation"]),
+        (Mistake::TakesNotesBetweenTurns, &["rule_10_11_a_note_needs_a_live_turn"]),
         (Mistake::TakesFailureForSuccess, &["rule_10_5_a_failed_turn_is_an_error"]),
         (Mistake::LosesTheQuestion, &["rule_10_6_a_question_ends_the_turn_and_is_kept"]),
         (Mistake::CountsPerTurn, &["rule_10_8_token_totals_never_fall"]),

@@ -1,6 +1,6 @@
 //! Contract section 6: claims.
 
-use symphony_core::agent::{AgentErrorKind, AgentUpdate};
+use symphony_core::agent::{AgentErrorKind, AgentUpdate, Question};
 use symphony_core::orchestrator::{
     BlockReason, Command, Event, Happened, Phase, Removal, RunEnd, RunNews,
 };
@@ -309,7 +309,7 @@ fn rule_6_4_a_failed_or_timed_out_run_is_retried() {
 
 #[test]
 fn rule_6_4_a_run_that_asks_for_input_is_blocked() {
-    let question = "Which door?".to_owned();
+    let question = Question::text("q-1", "Which door?");
     assert_eq!(after(RunEnd::InputRequired { question }), (Place::Blocked, None));
 }
 

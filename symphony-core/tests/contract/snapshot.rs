@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use symphony_core::agent::{AgentErrorKind, AgentEvent, AgentUpdate, ThreadId, Tokens};
+use symphony_core::agent::{AgentErrorKind, AgentEvent, AgentUpdate, Question, ThreadId, Tokens};
 use symphony_core::orchestrator::{BlockReason, Command, Job, Phase, StopReason};
 use symphony_core::snapshot::{
     BlockedRow, CheckingRow, CleaningRow, Mode, Reason, RunningRow, Slots, Totals, Verdict,
@@ -54,7 +54,10 @@ fn rule_13_2_a_running_row_shows_phase_turns_tokens_and_the_last_event() {
         thread: Some(ThreadId::from("thread-1")),
         session_id: Some("thread-1-1".into()),
         pid: Some(4242),
+        model: None,
+        effort: None,
         tokens: Tokens { input: 120, total: 120, ..Tokens::default() },
+        cost: None,
         last_event: Some(event),
         last_alive: desk.now().mono,
     };
@@ -97,7 +100,7 @@ fn rule_13_2_rows_for_waiting_blocked_checking_and_cleaning() {
     };
     let blocked = BlockedRow {
         issue: Arc::new(issue("MT-2")),
-        why: BlockReason::Question("Which door?".to_owned()),
+        why: BlockReason::Question(Question::text("q-1", "Which door?")),
         since,
     };
     let cleaning =

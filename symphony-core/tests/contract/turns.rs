@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use symphony_core::agent::{AgentUpdate, RateLimits, Tokens};
-use symphony_core::orchestrator::{BlockReason, Command, Effect, Happened};
+use symphony_core::agent::{AgentUpdate, Opened, Question, RateLimits, Tokens, Usage, UsdMicros};
+use symphony_core::orchestrator::{BlockReason, Command, Effect, Happened, Phase};
 use symphony_core::snapshot::Reason;
 use symphony_core::tracker::{Purpose, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind};
@@ -198,7 +198,7 @@ fn asked() -> Desk {
 fn rule_10_6_a_question_blocks_the_issue_and_is_kept() {
     let mut desk = asked();
     let row = desk.blocked("MT-1");
-    let why = BlockReason::Question("Which door?".to_owned());
+    let why = BlockReason::Question(Question::text("q-1", "Which door?"));
     assert_eq!((row.why, row.since), (why.clone(), desk.now()));
     desk.live(86_400_000);
     assert_eq!(desk.blocked("MT-1").why, why);
@@ -277,10 +277,46 @@ fn rule_10_8_every_kind_of_token_is_kept() {
     let mut desk = working();
     let total =
         Tokens { input: 100, cached_input: 60, output: 20, reasoning_output: 5, total: 120 };
-    desk.run("MT-1").says(AgentUpdate::Usage { thread: "one".into(), total });
+    desk.run("MT-1").says(AgentUpdate::Usage { thread: "one".into(), total: total.into() });
     assert_eq!(desk.running("MT-1").tokens, total);
     desk.run("MT-1").fails();
     assert_eq!(desk.snapshot().totals.tokens, total, "also after its end");
+}
+
+#[test]
+fn rule_10_8_a_reported_cost_is_counted_as_tokens_are() {
+    let mut desk = working();
+    assert_eq!(desk.running("MT-1").cost, None, "not reported is not nothing");
+    for (thread, cost) in [("one", 100), ("one", 150), ("one", 120), ("two", 30)] {
+        let total = Usage::default().with_cost(UsdMicros(cost));
+        desk.run("MT-1").says(AgentUpdate::Usage { thread: thread.into(), total });
+    }
+    assert_eq!(desk.running("MT-1").cost, Some(UsdMicros(180)));
+    assert_eq!(desk.running("MT-1").tokens, Tokens::default());
+    desk.run("MT-1").fails();
+    assert_eq!(desk.snapshot().totals.cost, Some(UsdMicros(180)), "also after its end");
+}
+
+#[test]
+fn rule_10_3_an_opened_session_names_its_conversation_before_its_first_turn() {
+    let mut desk = Desk::with(|setup| {
+        setup.turns(1);
+    });
+    desk.board([issue("MT-1")]);
+    desk.settle();
+    let mut opened = Opened::new("early".into());
+    opened.model = Some("fast-1".to_owned());
+    opened.effort = Some("high".to_owned());
+    desk.run("MT-1").enters(Phase::InitializingSession).opens(opened);
+    let row = desk.running("MT-1");
+    assert_eq!(row.thread, Some("early".into()));
+    assert_eq!((row.model.as_deref(), row.effort.as_deref()), (Some("fast-1"), Some("high")));
+    desk.run("MT-1").asks("Which door?");
+    desk.settle();
+    desk.command(Command::Retry(id("MT-1")));
+    desk.settle();
+    let start = desk.started().pop().expect("a start");
+    assert_eq!(start.resume, Some("early".into()));
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use symphony_core::agent::{AgentErrorKind, AgentEvent, AgentUpdate, ThreadId, Tokens};
+use symphony_core::agent::{
+    AgentErrorKind, AgentEvent, AgentUpdate, Opened, Question, ThreadId, Tokens, Usage, UsdMicros,
+};
 use symphony_core::hooks::Hook;
 use symphony_core::orchestrator::{Phase, RunEnd, RunNews, Start};
 use symphony_core::run::RunId;
@@ -52,6 +54,18 @@ pub(crate) struct Agent {
     record: Option<WorkspaceRecord>,
     created: bool,
     event: Arc<AgentEvent>,
+}
+
+impl Agent {
+    /// What its backend found when it opened the session. Not every backend says so.
+    fn opened(&self) -> Opened {
+        if self.start.run.number.is_multiple_of(4) {
+            return Opened::default();
+        }
+        let mut opened = Opened::new(self.thread.clone());
+        opened.model = Some(format!("model-{}", self.start.run.number % 3));
+        opened
+    }
 }
 
 /// What an agent does next: its news, and after how many milliseconds it goes on.
@@ -312,7 +326,10 @@ impl Agents {
                 session_id: Arc::from(format!("{}-{}", agent.thread, agent.turn)),
                 pid: Some(agent.turn),
             };
-            let news = vec![RunNews::Phase(Phase::StreamingTurn), RunNews::Agent(session)];
+            let mut news = vec![RunNews::Phase(Phase::StreamingTurn), RunNews::Agent(session)];
+            if agent.turn == 1 {
+                news.insert(0, RunNews::Opened(agent.opened()));
+            }
             return self.go_on(news, low, high);
         }
         if agent.tool_open {
@@ -376,7 +393,12 @@ impl Agents {
 
     fn usage(&mut self, agent: &mut Agent) -> Vec<RunNews> {
         let report = |thread: &ThreadId, total: Tokens| {
-            RunNews::Agent(AgentUpdate::Usage { thread: thread.clone(), total })
+            let mut usage = Usage::from(total);
+            // Some agents report money, some do not.
+            if thread.as_str().len().is_multiple_of(2) {
+                usage = usage.with_cost(UsdMicros(total.total / 2));
+            }
+            RunNews::Agent(AgentUpdate::Usage { thread: thread.clone(), total: usage })
         };
         if agent.resumed && agent.total.total > 0 {
             agent.resumed = false;
@@ -409,7 +431,7 @@ impl Agents {
         match agent.script.trouble {
             Trouble::Fail(kind) => return ended(Vec::new(), failed(FailureKind::Agent(kind))),
             Trouble::Ask => {
-                let question = "Which door?".to_owned();
+                let question = Question::text("q-1", "Which door?");
                 return ended(Vec::new(), RunEnd::InputRequired { question });
             }
             Trouble::Limit(limit) => {

@@ -345,7 +345,7 @@ impl Books {
             RunNews::TurnEnded => self.holds.works(run),
             RunNews::Ended(end) => self.run_ended(run, end),
             RunNews::Phase(Phase::InitializingSession) => self.holds.launched(run),
-            RunNews::Phase(_) => {}
+            RunNews::Phase(_) | RunNews::Opened(_) => {}
         }
     }
 
@@ -353,8 +353,8 @@ impl Books {
         use symphony_core::agent::AgentUpdate;
         match update {
             AgentUpdate::Usage { thread, total } => {
-                let new = self.sums.used(thread, total);
-                if new.total > 0 {
+                let (new, cost) = self.sums.used(thread, total);
+                if new.total > 0 || cost > 0 {
                     self.holds.works(run)
                 } else {
                     self.holds.may_work(run)
@@ -365,6 +365,7 @@ impl Books {
                     book.tokens.output += new.output;
                     book.tokens.reasoning_output += new.reasoning_output;
                     book.tokens.total += new.total;
+                    book.cost += cost;
                 }
             }
             AgentUpdate::RateLimits(limits) => {

@@ -83,6 +83,9 @@ pub(crate) struct RunBook {
     pub(crate) session: Option<Arc<str>>,
     pub(crate) pid: Option<u32>,
     pub(crate) tokens: Tokens,
+    /// In millionths of a dollar.
+    pub(crate) cost: u64,
+    pub(crate) model: Option<String>,
     pub(crate) event: Option<Arc<AgentEvent>>,
 }
 
@@ -125,6 +128,8 @@ impl RunBook {
             session: None,
             pid: None,
             tokens: Tokens::default(),
+            cost: 0,
+            model: None,
             event: None,
         }
     }
@@ -139,6 +144,13 @@ impl RunBook {
                 }
                 self.streamed |= *phase == Phase::StreamingTurn;
                 self.phase = *phase;
+            }
+            RunNews::Opened(opened) => {
+                self.line = now;
+                self.model.clone_from(&opened.model);
+                if opened.thread.is_some() {
+                    self.thread.clone_from(&opened.thread);
+                }
             }
             RunNews::Agent(update) => {
                 self.line = now;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use symphony_core::agent::{AgentErrorKind, AgentUpdate, RateLimitWindow, RateLimits};
+use symphony_core::agent::{AgentErrorKind, AgentUpdate, Question, RateLimitWindow, RateLimits};
 use symphony_core::orchestrator::{RunEnd, RunNews};
 use symphony_core::time::Wall;
 use symphony_core::{Failure, FailureKind};
@@ -176,7 +176,7 @@ impl Exit {
             end = if luck.rng.per_mille(800) {
                 RunEnd::Failed(failure)
             } else {
-                RunEnd::InputRequired { question: "Too late?".to_owned() }
+                RunEnd::InputRequired { question: Question::text("q-2", "Too late?") }
             };
         }
         Self { after, end, turn_first: luck.strikes(Fault::TurnRacesStop, 100) }

@@ -220,6 +220,8 @@ impl Books {
                 ("phase", row.phase == book.phase),
                 ("max_turns", row.max_turns == book.max_turns),
                 ("tokens", row.tokens == book.tokens),
+                ("cost", row.cost.map_or(0, |cost| cost.0) == book.cost),
+                ("model", row.model.as_deref() == book.model.as_deref()),
                 ("started", row.started == book.started),
                 ("stopping", row.stopping == book.stop.map(|(why, _)| why)),
                 ("thread", row.thread == book.thread),

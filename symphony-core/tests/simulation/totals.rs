@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use symphony_core::agent::{ThreadId, Tokens};
+use symphony_core::agent::{ThreadId, Tokens, Usage, UsdMicros};
 use symphony_core::orchestrator::{RunEnd, StopReason};
 use symphony_core::snapshot::Totals;
 
@@ -13,8 +13,9 @@ use crate::violation::{Check, ensure};
 /// Sums since the service started.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
-    high: BTreeMap<ThreadId, Tokens>,
+    high: BTreeMap<ThreadId, (Tokens, u64)>,
     tokens: Tokens,
+    cost: u64,
     runtime: Duration,
     started: u64,
     ended: u64,
@@ -29,8 +30,13 @@ impl Sums {
     }
 
     /// A thread reports its absolute total; returns what is new in it.
-    pub(crate) fn used(&mut self, thread: &ThreadId, total: &Tokens) -> Tokens {
-        let high = self.high.entry(thread.clone()).or_default();
+    pub(crate) fn used(&mut self, thread: &ThreadId, total: &Usage) -> (Tokens, u64) {
+        let (high, highest_cost) = self.high.entry(thread.clone()).or_default();
+        let cost = total.cost.map_or(0, |cost| cost.0);
+        let new_cost = cost.saturating_sub(*highest_cost);
+        *highest_cost = cost.max(*highest_cost);
+        self.cost += new_cost;
+        let total = total.tokens.unwrap_or_default();
         let mut new = Tokens::default();
         for (high, now, new, sum) in [
             (&mut high.input, total.input, &mut new.input, &mut self.tokens.input),
@@ -53,10 +59,9 @@ impl Sums {
             *high = now.max(*high);
             *sum += *new;
         }
-        new
+        (new, new_cost)
     }
 
-    /// A run is over.
     /// A run is over; `completed` says whether its issue, if it is over too, is completed.
     pub(crate) fn ended(
         &mut self,
@@ -113,6 +118,13 @@ impl Sums {
             "{:?} instead of {:?}",
             shown.tokens,
             self.tokens
+        );
+        let cost = shown.cost.map_or(0, |cost: UsdMicros| cost.0);
+        ensure!(
+            cost == self.cost,
+            "totals equal what was reported",
+            "{cost} instead of {} millionths of a dollar",
+            self.cost
         );
         let runtime = self.runtime + live;
         ensure!(

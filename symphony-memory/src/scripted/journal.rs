@@ -59,6 +59,8 @@ pub enum Did {
         /// What it answered.
         result: ToolResult,
     },
+    /// Was told this in the middle of a turn.
+    Note(String),
     /// Wrote or added to a file.
     Write(PathBuf),
     /// Ended a turn.

@@ -1,6 +1,8 @@
 //! How long a scripted agent lives, and who writes it down.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use symphony_core::Identifier;
 use symphony_core::agent::SessionRequest;
@@ -8,7 +10,7 @@ use symphony_core::agent::SessionRequest;
 use super::{Did, JournalEntry, ScriptedAgent};
 
 /// Writes down what one session does.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Scribe {
     pub(super) agent: ScriptedAgent,
     pub(super) issue: Identifier,
@@ -83,12 +85,15 @@ impl Drop for ScriptedLife {
 /// A turn that runs: dropped before it is over, it says so.
 pub(super) struct OpenTurn {
     scribe: Scribe,
+    live: Arc<AtomicBool>,
     over: bool,
 }
 
 impl OpenTurn {
-    pub(super) const fn begin(scribe: Scribe) -> Self {
-        Self { scribe, over: false }
+    /// `live` says for as long as it runs that a turn does.
+    pub(super) fn begin(scribe: Scribe, live: Arc<AtomicBool>) -> Self {
+        live.store(true, Ordering::SeqCst);
+        Self { scribe, live, over: false }
     }
 
     pub(super) fn end(mut self, did: Did) {
@@ -99,6 +104,7 @@ impl OpenTurn {
 
 impl Drop for OpenTurn {
     fn drop(&mut self) {
+        self.live.store(false, Ordering::SeqCst);
         if !self.over {
             self.scribe.note(Did::DropTurn);
         }

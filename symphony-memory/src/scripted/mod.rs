@@ -42,16 +42,18 @@ pub const SCRIPTED: &str = "scripted";
 /// let issue = Arc::new(Issue::new("2", "MT-2", "Paint the door", "Todo").unwrap());
 /// let states = StateSet::new(["Todo"]);
 /// let settings = Settings::new("memory", states.clone(), states, "/tmp/work".into());
+/// let run = RunId { boot: 1, number: 1 };
 /// let request = SessionRequest::new(
-///     RunId { boot: 1, number: 1 },
+///     run,
 ///     issue,
 ///     "/tmp/work/MT-2".into(),
 ///     Arc::new(settings),
 ///     Updates::new(|update| println!("{update:?}")),
 /// );
 /// let mut session = agent.open(request).await.unwrap();
-/// let end = session.run_turn(Turn { number: 1, prompt: "go".to_owned() }).await.unwrap();
-/// assert_eq!(end, TurnEnd::InputRequired { question: "red or blue?".to_owned() });
+/// let end = session.run_turn(Turn::new(run, 1, "go")).await.unwrap();
+/// let TurnEnd::InputRequired { question } = end else { panic!("no question") };
+/// assert_eq!(question.to_string(), "red or blue?");
 /// session.close().await.unwrap();
 /// assert_eq!(agent.journal().live(), 0);
 /// # });

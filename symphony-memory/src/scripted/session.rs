@@ -5,13 +5,14 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Component, Path};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use symphony_core::agent::{
-    AgentError, AgentErrorKind, AgentEvent, AgentSession, AgentUpdate, SessionRequest, ThreadId,
-    Tokens, Turn, TurnEnd,
+    AgentError, AgentErrorKind, AgentEvent, AgentSession, AgentUpdate, Opened, Question,
+    SessionRequest, SteerNote, ThreadId, Tokens, Turn, TurnEnd, TurnSteering,
 };
 use symphony_core::tracker::{ToolCall, ToolResult};
 use symphony_core::transcript::Direction;
@@ -27,7 +28,11 @@ pub(super) struct ScriptedSession {
     script: AgentScript,
     request: SessionRequest,
     thread: ThreadId,
+    /// Questions asked so far.
+    asked: u32,
     exited: Option<String>,
+    /// Whether a turn runs.
+    live: Arc<AtomicBool>,
 }
 
 impl ScriptedSession {
@@ -41,7 +46,8 @@ impl ScriptedSession {
         let life = ScriptedLife::begin(Scribe { agent, issue, session }, &request);
         let fresh = || ThreadId::from(format!("{}-{session}", request.issue.identifier));
         let thread = request.resume.clone().unwrap_or_else(fresh);
-        let mut session = Self { life, script, request, thread, exited: None };
+        let mut session =
+            Self { life, script, request, thread, asked: 0, exited: None, live: Arc::default() };
         let steps = session.script.opening().to_vec();
         match session.play(&steps).await {
             Ok(_) => {
@@ -75,7 +81,10 @@ impl ScriptedSession {
                 ScriptStep::Append { path, text } => self.write(path, text, Placing::AtEnd)?,
                 ScriptStep::Call { tool, arguments } => self.call(tool, arguments).await,
                 ScriptStep::Ask(question) => {
-                    return Ok(Some(TurnEnd::InputRequired { question: question.clone() }));
+                    self.asked += 1;
+                    let id = format!("{}-{}", self.request.run, self.asked);
+                    let question = Question::text(id, question.clone());
+                    return Ok(Some(TurnEnd::InputRequired { question }));
                 }
                 ScriptStep::Fail { kind, message, retry_at } => {
                     let mut error = AgentError::new(*kind, message);
@@ -117,7 +126,8 @@ impl ScriptedSession {
             *total = sum(*total, tokens);
             *total
         };
-        self.request.updates.send(AgentUpdate::Usage { thread: self.thread.clone(), total });
+        let thread = self.thread.clone();
+        self.request.updates.send(AgentUpdate::Usage { thread, total: total.into() });
     }
 
     async fn call(&self, tool: &str, arguments: &Value) {
@@ -169,7 +179,9 @@ impl ScriptedSession {
     fn end_turn(&self, outcome: &Result<TurnEnd, AgentError>) {
         match outcome {
             Ok(TurnEnd::Completed) => self.event("turn_completed", "the turn is complete"),
-            Ok(TurnEnd::InputRequired { question }) => self.event("turn_input_required", question),
+            Ok(TurnEnd::InputRequired { question }) => {
+                self.event("turn_input_required", &question.to_string());
+            }
             Err(error) if error.kind == AgentErrorKind::TurnCancelled => {
                 self.event("turn_cancelled", &error.message);
             }
@@ -183,9 +195,21 @@ impl ScriptedSession {
 
 #[async_trait]
 impl AgentSession for ScriptedSession {
+    fn opened(&self) -> Opened {
+        let mut opened = Opened::new(self.thread.clone());
+        opened.model = self.request.settings.agent.common.model.clone();
+        opened.effort = self.request.settings.agent.common.effort.clone();
+        opened
+    }
+
+    fn steering(&self) -> Option<Arc<dyn TurnSteering>> {
+        let (scribe, live) = (self.life.scribe.clone(), Arc::clone(&self.live));
+        Some(Arc::new(ScriptedSteering { scribe, live }))
+    }
+
     async fn run_turn(&mut self, turn: Turn) -> Result<TurnEnd, AgentError> {
         self.begin_turn(&turn);
-        let running = OpenTurn::begin(self.life.scribe.clone());
+        let running = OpenTurn::begin(self.life.scribe.clone(), Arc::clone(&self.live));
         let steps = self.script.turn(turn.number).to_vec();
         let outcome = self.play(&steps).await.map(|end| end.unwrap_or(TurnEnd::Completed));
         self.end_turn(&outcome);
@@ -207,6 +231,24 @@ impl AgentSession for ScriptedSession {
                 Err(error)
             }
         }
+    }
+}
+
+/// Writes notes down while a turn runs.
+#[derive(Debug)]
+struct ScriptedSteering {
+    scribe: Scribe,
+    live: Arc<AtomicBool>,
+}
+
+#[async_trait]
+impl TurnSteering for ScriptedSteering {
+    async fn steer(&self, note: SteerNote) -> Result<(), AgentError> {
+        if !self.live.load(Ordering::SeqCst) {
+            return Err(AgentError::new(AgentErrorKind::ResponseError, "no turn is live"));
+        }
+        self.scribe.note(Did::Note(note.text));
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::agent::{AgentEvent, Tokens};
+use crate::agent::{AgentEvent, Opened, Tokens, UsdMicros};
 use crate::issue::IssueId;
 use crate::orchestrator::{Configuration, Phase};
 use crate::time::{Mono, Now};
@@ -30,7 +30,11 @@ pub(in crate::orchestrator) struct Run {
     pub(in crate::orchestrator) unrequested_turns: u32,
     pub(in crate::orchestrator) session_id: Option<Arc<str>>,
     pub(in crate::orchestrator) pid: Option<u32>,
+    /// The model and the effort in force, where the agent names them.
+    pub(in crate::orchestrator) model: Option<Arc<str>>,
+    pub(in crate::orchestrator) effort: Option<Arc<str>>,
     pub(in crate::orchestrator) tokens: Tokens,
+    pub(in crate::orchestrator) cost: Option<UsdMicros>,
     pub(in crate::orchestrator) last_event: Option<Arc<AgentEvent>>,
     pub(in crate::orchestrator) last_alive: Mono,
     /// How long it may be silent: that of its kind of agent, as last set.
@@ -83,7 +87,10 @@ impl Run {
             unrequested_turns: 0,
             session_id: None,
             pid: None,
+            model: None,
+            effort: None,
             tokens: Tokens::default(),
+            cost: None,
             last_event: None,
             last_alive: now.mono,
             stall_timeout: settings.agent.common.stall_timeout,
@@ -105,6 +112,13 @@ impl Run {
             self.turns = 1;
         }
         true
+    }
+
+    /// Takes in what was found when its session was opened: a sign of life as well.
+    pub(in crate::orchestrator) fn open(&mut self, opened: Opened, now: Mono) {
+        self.last_alive = now;
+        self.model = opened.model.map(Into::into);
+        self.effort = opened.effort.map(Into::into);
     }
 
     /// Its turn is over: nothing is owed to it, and the issue is to be read.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::agent::{ThreadId, Tokens};
+use crate::agent::{ThreadId, Usage};
 use crate::failure::Failure;
 use crate::issue::{Issue, StateName};
 use crate::orchestrator::{BlockReason, ReadId, ReleaseReason, Removal, RemovalId, StopReason};
@@ -35,8 +35,8 @@ pub(in crate::orchestrator) struct Claim {
     pub(in crate::orchestrator) thread: Option<Thread>,
     /// Whether that conversation ended with a question that has no answer.
     pub(in crate::orchestrator) unanswered: bool,
-    /// What of each conversation's tokens is in the totals already.
-    pub(in crate::orchestrator) counted: BTreeMap<ThreadId, Tokens>,
+    /// What of each conversation's usage is in the totals already.
+    pub(in crate::orchestrator) counted: BTreeMap<ThreadId, Usage>,
     /// Its entry in the deadlines.
     pub(super) wake: Option<Mono>,
     pub(super) stage: Stage,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use symphony_core::agent::{AgentErrorKind, AgentUpdate, ThreadId, Tokens};
+use symphony_core::agent::{AgentErrorKind, AgentUpdate, Opened, Question, ThreadId, Tokens};
 use symphony_core::orchestrator::{Effect, Event, Phase, RunEnd, RunNews};
 use symphony_core::run::RunId;
 use symphony_core::{Failure, FailureKind, WorkspaceRecord};
@@ -81,6 +81,10 @@ impl<'a> Run<'a> {
         run
     }
 
+    pub(crate) fn opens(self, opened: Opened) -> Self {
+        self.news(RunNews::Opened(opened))
+    }
+
     pub(crate) fn says(self, update: AgentUpdate) -> Self {
         self.news(RunNews::Agent(update))
     }
@@ -88,7 +92,7 @@ impl<'a> Run<'a> {
     /// The conversation has used so many tokens in all.
     pub(crate) fn has_used(self, thread: &str, tokens: u64) -> Self {
         let total = Tokens { input: tokens, total: tokens, ..Tokens::default() };
-        self.says(AgentUpdate::Usage { thread: thread.into(), total })
+        self.says(AgentUpdate::Usage { thread: thread.into(), total: total.into() })
     }
 
     pub(crate) fn turn_ends(self) -> Self {
@@ -123,7 +127,7 @@ impl<'a> Run<'a> {
 
     /// It ends with a question.
     pub(crate) fn asks(self, question: &str) {
-        let question = question.to_owned();
+        let question = Question::text("q-1", question);
         self.ends(RunEnd::InputRequired { question });
     }
 
