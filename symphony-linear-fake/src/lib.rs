@@ -86,12 +86,12 @@ pub struct Fake {
 struct FakeState {
     board: Mutex<FakeBoard>,
     documents: Documents,
-    desk: Mutex<Desk>,
+    state: Mutex<ServerState>,
 }
 
 /// What is between the board and those who ask.
 #[derive(Debug)]
-struct Desk {
+struct ServerState {
     buckets: Buckets,
     fault: Option<FakeFault>,
     /// How many requests meet the fault; all, if none is said.
@@ -103,8 +103,9 @@ struct Desk {
 impl Default for FakeState {
     fn default() -> Self {
         let buckets = Buckets::full(FakeLimits::default());
-        let desk = Desk { buckets, fault: None, left: None, made: Vec::new(), connections: 0 };
-        Self { board: Mutex::default(), documents: Documents::default(), desk: Mutex::new(desk) }
+        let state =
+            ServerState { buckets, fault: None, left: None, made: Vec::new(), connections: 0 };
+        Self { board: Mutex::default(), documents: Documents::default(), state: Mutex::new(state) }
     }
 }
 
@@ -115,8 +116,8 @@ impl Fake {
         Self::default()
     }
 
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.shared.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, ServerState> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn board(&self) -> MutexGuard<'_, FakeBoard> {
@@ -151,51 +152,51 @@ impl Fake {
 
     /// From now on the key has these limits, and nothing of them is used.
     pub fn set_limits(&self, limits: FakeLimits) {
-        self.desk().buckets = Buckets::full(limits);
+        self.state().buckets = Buckets::full(limits);
     }
 
     /// Somebody else uses requests of the same key.
     pub fn drain(&self, requests: u32) {
-        self.desk().buckets.drain(requests);
+        self.state().buckets.drain(requests);
     }
 
     /// All requests meet this fault from now on; none do if there is none.
     pub fn fail(&self, fault: Option<FakeFault>) {
-        let mut desk = self.desk();
-        (desk.fault, desk.left) = (fault, None);
+        let mut state = self.state();
+        (state.fault, state.left) = (fault, None);
     }
 
     /// The next requests meet this fault, as many as said.
     pub fn fail_next(&self, requests: u32, fault: FakeFault) {
-        let mut desk = self.desk();
-        (desk.fault, desk.left) = (Some(fault), Some(requests));
+        let mut state = self.state();
+        (state.fault, state.left) = (Some(fault), Some(requests));
     }
 
     /// How many requests were made.
     #[must_use]
     pub fn requests(&self) -> u64 {
-        u64::try_from(self.desk().made.len()).unwrap_or(u64::MAX)
+        u64::try_from(self.state().made.len()).unwrap_or(u64::MAX)
     }
 
     /// The requests that were made, oldest first.
     #[must_use]
     pub fn made(&self) -> Vec<MadeRequest> {
-        self.desk().made.clone()
+        self.state().made.clone()
     }
 
     /// Forgets the requests that were made so far.
     pub fn forget(&self) {
-        self.desk().made.clear();
+        self.state().made.clear();
     }
 
     /// How many connections were made to the [`FakeServer`].
     #[must_use]
     pub fn connections(&self) -> u64 {
-        self.desk().connections
+        self.state().connections
     }
 
     fn note_connection(&self) {
-        self.desk().connections += 1;
+        self.state().connections += 1;
     }
 
     /// Answers a request with this `Authorization` and this body.
@@ -264,7 +265,7 @@ impl Fake {
             Ok(document) => document,
             Err(message) => {
                 let body = error("GRAPHQL_VALIDATION_FAILED", &message);
-                return (400, self.desk().buckets.headers(0), body, 0);
+                return (400, self.state().buckets.headers(0), body, 0);
             }
         };
         let variables = match &request["variables"] {
@@ -274,32 +275,32 @@ impl Fake {
         let variables = serde_json::from_value(variables).unwrap_or_default();
         let points = execute::complexity(&document, &variables);
         {
-            let mut desk = self.desk();
-            if points > desk.buckets.limits().query {
-                let headers = desk.buckets.headers(points);
+            let mut state = self.state();
+            if points > state.buckets.limits().query {
+                let headers = state.buckets.headers(points);
                 let body = error("QUERY_TOO_COMPLEX", "Query too complex");
                 return (400, headers, body, points);
             }
-            if !desk.buckets.take(points) {
+            if !state.buckets.take(points) {
                 let (status, body) = limited();
-                return (status, desk.buckets.headers(points), body, points);
+                return (status, state.buckets.headers(points), body, points);
             }
         }
         let body = execute::execute(&document, &variables, &self.shared.board);
-        (200, self.desk().buckets.headers(points), body, points)
+        (200, self.state().buckets.headers(points), body, points)
     }
 
     /// The fault that this request meets.
     fn take_fault(&self, request: &Value) -> Option<FakeFault> {
-        let mut desk = self.desk();
-        if desk.left == Some(0) {
+        let mut state = self.state();
+        if state.left == Some(0) {
             return None;
         }
-        let fault = desk.fault.clone()?;
+        let fault = state.fault.clone()?;
         if fault == FakeFault::LaterPage && request["variables"]["after"].is_null() {
             return None;
         }
-        desk.left = desk.left.map(|left| left - 1);
+        state.left = state.left.map(|left| left - 1);
         Some(fault)
     }
 
@@ -311,7 +312,7 @@ impl Fake {
             status,
             points,
         };
-        self.desk().made.push(made);
+        self.state().made.push(made);
     }
 }
 

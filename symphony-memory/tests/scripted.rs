@@ -23,12 +23,12 @@ use tempfile::TempDir;
 use tokio::time::{Instant, timeout};
 
 /// A workspace, and what the agent said.
-struct Stage {
+struct Harness {
     workspace: TempDir,
     said: Arc<Mutex<Vec<AgentUpdate>>>,
 }
 
-impl Stage {
+impl Harness {
     fn new() -> Self {
         Self { workspace: TempDir::new().unwrap(), said: Arc::default() }
     }
@@ -87,7 +87,7 @@ fn kind(error: AgentError) -> (AgentErrorKind, String) {
 
 #[tokio::test(start_paused = true)]
 async fn rule_10_1_a_session_follows_its_script_turn_by_turn() {
-    let stage = Stage::new();
+    let harness = Harness::new();
     let script = AgentScript::new()
         .say("looking")
         .wait(Duration::from_secs(3))
@@ -97,7 +97,7 @@ async fn rule_10_1_a_session_follows_its_script_turn_by_turn() {
         .append("notes/a.md", "two\n");
     let agent = agent(script);
     let began = Instant::now();
-    let mut session = stage.open(&agent).await;
+    let mut session = harness.open(&agent).await;
     assert_eq!(agent.live(), 1);
     assert_eq!(session.run_turn(turn(1)).await.unwrap(), TurnEnd::Completed);
     let id = |session_id: &str| AgentUpdate::Session {
@@ -112,20 +112,20 @@ async fn rule_10_1_a_session_follows_its_script_turn_by_turn() {
         event("notification", "looking"),
         completed(),
     ];
-    assert_eq!(stage.said(), first);
+    assert_eq!(harness.said(), first);
     assert_eq!(session.run_turn(turn(2)).await.unwrap(), TurnEnd::Completed);
     let second = [id("MT-1-1-2"), event("other_message", "thinking"), completed()];
-    assert_eq!(stage.said(), second);
+    assert_eq!(harness.said(), second);
     assert_eq!(session.run_turn(turn(3)).await.unwrap(), TurnEnd::Completed);
-    assert_eq!(stage.said(), [id("MT-1-1-3"), completed()], "the script has run out");
+    assert_eq!(harness.said(), [id("MT-1-1-3"), completed()], "the script has run out");
     session.close().await.unwrap();
-    assert_eq!(stage.file("notes/a.md"), "one\ntwo\n");
+    assert_eq!(harness.file("notes/a.md"), "one\ntwo\n");
     assert_eq!(began.elapsed(), Duration::from_secs(3), "virtual time: only the wait took any");
 
     let started = |number| Did::Turn { number, prompt: format!("prompt {number}") };
     let through = || Did::EndTurn(Ok(TurnEnd::Completed));
     let expected = [
-        Did::Begin { workspace: stage.workspace.path().to_owned(), resume: None },
+        Did::Begin { workspace: harness.workspace.path().to_owned(), resume: None },
         Did::Open,
         started(1),
         Did::Write(PathBuf::from("notes/a.md")),
@@ -177,12 +177,12 @@ async fn rule_10_5_turns_fail_in_every_way() {
             "turn_ended_with_error",
         ),
     ] {
-        let stage = Stage::new();
+        let harness = Harness::new();
         let agent = agent(script);
-        let mut session = stage.open(&agent).await;
+        let mut session = harness.open(&agent).await;
         let error = session.run_turn(turn(1)).await.unwrap_err();
         assert_eq!((error.kind, error.retry_at), expected);
-        assert_eq!(stage.said().last(), Some(&event(name, &error.message)));
+        assert_eq!(harness.said().last(), Some(&event(name, &error.message)));
         session.close().await.unwrap();
         assert_eq!(agent.live(), 0);
         let ended = Did::EndTurn(Err(expected.0));
@@ -192,9 +192,9 @@ async fn rule_10_5_turns_fail_in_every_way() {
 
 #[tokio::test]
 async fn rule_10_5_a_process_that_has_ended_runs_no_more_turns() {
-    let stage = Stage::new();
+    let harness = Harness::new();
     let agent = agent(AgentScript::new().exit("killed by signal 9").next_turn().say("never"));
-    let mut session = stage.open(&agent).await;
+    let mut session = harness.open(&agent).await;
     for number in [1, 2] {
         let error = session.run_turn(turn(number)).await.unwrap_err();
         let expected = (AgentErrorKind::ProcessExit, "killed by signal 9".to_owned());
@@ -205,10 +205,10 @@ async fn rule_10_5_a_process_that_has_ended_runs_no_more_turns() {
 
 #[tokio::test]
 async fn rule_10_11_a_note_in_a_live_turn_is_written_down() {
-    let stage = Stage::new();
+    let harness = Harness::new();
     let gate = Gate::new();
     let agent = agent(AgentScript::new().wait_for(&gate));
-    let mut session = stage.open(&agent).await;
+    let mut session = harness.open(&agent).await;
     let steering = session.steering().unwrap();
     let tell = async {
         agent.wait_until(|journal| journal.count(|did| matches!(did, Did::Turn { .. })) == 1).await;
@@ -223,22 +223,22 @@ async fn rule_10_11_a_note_in_a_live_turn_is_written_down() {
 
 #[tokio::test]
 async fn rule_10_6_a_question_ends_the_turn() {
-    let stage = Stage::new();
+    let harness = Harness::new();
     let agent = agent(AgentScript::new().ask("red or blue?").say("never"));
-    let mut session = stage.open(&agent).await;
+    let mut session = harness.open(&agent).await;
     let asked = TurnEnd::InputRequired { question: Question::text("1.1-1", "red or blue?") };
     assert_eq!(session.run_turn(turn(1)).await.unwrap(), asked);
-    assert_eq!(stage.said().last(), Some(&event("turn_input_required", "red or blue?")));
+    assert_eq!(harness.said().last(), Some(&event("turn_input_required", "red or blue?")));
 }
 
 #[tokio::test]
 async fn rule_10_7_a_tool_is_called_for_the_sessions_own_issue() {
-    let stage = Stage::new();
+    let harness = Harness::new();
     let board = MemoryTracker::new();
     board.add(issue());
     let agent =
         agent(AgentScript::new().set_state("Done").set_state("Doen").call("dance", json!({})));
-    let mut request = stage.request(issue());
+    let mut request = harness.request(issue());
     request.tools = board.tools();
     let mut session = agent.open(request).await.unwrap();
     assert_eq!(session.run_turn(turn(1)).await.unwrap(), TurnEnd::Completed);
@@ -254,7 +254,7 @@ async fn rule_10_7_a_tool_is_called_for_the_sessions_own_issue() {
         AgentUpdate::ToolEnded { changed_issue: false },
         event("notification", "dance: refused"),
     ];
-    assert_eq!(stage.said()[2..11], expected);
+    assert_eq!(harness.said()[2..11], expected);
     let called = agent.journal().of("MT-1").into_iter().filter_map(|did| match did {
         Did::Call { tool, result, .. } => Some((tool, result.success)),
         _ => None,
@@ -266,9 +266,9 @@ async fn rule_10_7_a_tool_is_called_for_the_sessions_own_issue() {
 
 #[tokio::test]
 async fn rule_10_7_without_tools_a_call_is_refused_and_the_session_goes_on() {
-    let stage = Stage::new();
+    let harness = Harness::new();
     let agent = agent(AgentScript::new().set_state("Done"));
-    let mut session = stage.open(&agent).await;
+    let mut session = harness.open(&agent).await;
     assert_eq!(session.run_turn(turn(1)).await.unwrap(), TurnEnd::Completed);
     let refused = Did::Call {
         tool: "update_issue".to_owned(),
@@ -280,9 +280,9 @@ async fn rule_10_7_without_tools_a_call_is_refused_and_the_session_goes_on() {
 
 #[tokio::test]
 async fn rule_10_8_tokens_are_totals_and_a_resumed_conversation_goes_on() {
-    let stage = Stage::new();
+    let harness = Harness::new();
     let agent = agent(AgentScript::new().spend(10, 5).spend(1, 1));
-    let mut session = stage.open(&agent).await;
+    let mut session = harness.open(&agent).await;
     session.run_turn(turn(1)).await.unwrap();
     session.close().await.unwrap();
     let totals = |said: Vec<AgentUpdate>| -> Vec<(String, u64, u64, u64)> {
@@ -296,42 +296,42 @@ async fn rule_10_8_tokens_are_totals_and_a_resumed_conversation_goes_on() {
         said.into_iter().filter_map(total).collect()
     };
     let row = |thread: &str, input, output| (thread.to_owned(), input, output, input + output);
-    assert_eq!(totals(stage.said()), [row("MT-1-1", 10, 5), row("MT-1-1", 11, 6)]);
+    assert_eq!(totals(harness.said()), [row("MT-1-1", 10, 5), row("MT-1-1", 11, 6)]);
 
-    let mut request = stage.request(issue());
+    let mut request = harness.request(issue());
     request.resume = Some(ThreadId::from("MT-1-1"));
     let mut session = agent.open(request).await.unwrap();
     session.run_turn(turn(1)).await.unwrap();
-    assert_eq!(totals(stage.said()), [row("MT-1-1", 21, 11), row("MT-1-1", 22, 12)]);
+    assert_eq!(totals(harness.said()), [row("MT-1-1", 21, 11), row("MT-1-1", 22, 12)]);
     session.close().await.unwrap();
 
-    let mut session = stage.open(&agent).await;
+    let mut session = harness.open(&agent).await;
     session.run_turn(turn(1)).await.unwrap();
-    assert_eq!(totals(stage.said()), [row("MT-1-3", 10, 5), row("MT-1-3", 11, 6)]);
+    assert_eq!(totals(harness.said()), [row("MT-1-3", 10, 5), row("MT-1-3", 11, 6)]);
 }
 
 #[tokio::test]
 async fn limits_and_signs_of_life_are_passed_on() {
-    let stage = Stage::new();
+    let harness = Harness::new();
     let limits = RateLimits { plan: Some("pro".to_owned()), ..RateLimits::default() };
     let agent = agent(
         AgentScript::new().then(ScriptStep::Alive).then(ScriptStep::RateLimits(limits.clone())),
     );
-    let mut session = stage.open(&agent).await;
+    let mut session = harness.open(&agent).await;
     session.run_turn(turn(1)).await.unwrap();
     let expected = [AgentUpdate::Alive, AgentUpdate::RateLimits(Arc::new(limits))];
-    assert_eq!(stage.said()[2..4], expected);
+    assert_eq!(harness.said()[2..4], expected);
 }
 
 #[tokio::test(start_paused = true)]
 async fn rule_10_9_a_turn_that_never_ends_may_be_dropped_and_is_closed() {
     for (script, alive) in [(AgentScript::new().stall(), 0), (AgentScript::new().hang(), 11)] {
-        let stage = Stage::new();
+        let harness = Harness::new();
         let agent = agent(script);
-        let mut session = stage.open(&agent).await;
+        let mut session = harness.open(&agent).await;
         let ten = Duration::from_millis(10_500);
         assert!(timeout(ten, session.run_turn(turn(1))).await.is_err());
-        let said = stage.said();
+        let said = harness.said();
         assert_eq!(said.iter().filter(|update| **update == AgentUpdate::Alive).count(), alive);
         assert_eq!(agent.live(), 1, "until it is closed");
         session.close().await.unwrap();
@@ -343,21 +343,21 @@ async fn rule_10_9_a_turn_that_never_ends_may_be_dropped_and_is_closed() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_10_9_a_dropped_opening_leaves_no_agent() {
-    let stage = Stage::new();
+    let harness = Harness::new();
     let agent = agent(AgentScript::new().on_open(ScriptStep::Stall));
     let second = Duration::from_secs(1);
-    assert!(timeout(second, agent.open(stage.request(issue()))).await.is_err());
+    assert!(timeout(second, agent.open(harness.request(issue()))).await.is_err());
     assert_eq!(agent.live(), 0);
     assert_eq!(agent.journal().of("MT-1").last(), Some(&Did::DropOpening));
 }
 
 #[tokio::test]
 async fn a_session_that_cannot_open_leaves_no_agent() {
-    let stage = Stage::new();
+    let harness = Harness::new();
     let (kind, message) = (AgentErrorKind::NotFound, "no such command".to_owned());
     let agent =
         agent(AgentScript::new().on_open(ScriptStep::Fail { kind, message, retry_at: None }));
-    let error = agent.open(stage.request(issue())).await.err().unwrap();
+    let error = agent.open(harness.request(issue())).await.err().unwrap();
     assert_eq!(error.kind, kind);
     assert_eq!(agent.live(), 0);
     assert_eq!(agent.journal().of("MT-1").last(), Some(&Did::Refuse(kind)));
@@ -365,35 +365,35 @@ async fn a_session_that_cannot_open_leaves_no_agent() {
 
 #[tokio::test]
 async fn a_session_dropped_without_closing_is_seen() {
-    let stage = Stage::new();
+    let harness = Harness::new();
     let agent = agent(AgentScript::new());
-    drop(stage.open(&agent).await);
+    drop(harness.open(&agent).await);
     assert_eq!(agent.live(), 0);
     assert_eq!(agent.journal().of("MT-1").last(), Some(&Did::Abandon));
 }
 
 #[tokio::test]
 async fn rule_10_9_an_agent_that_cannot_be_closed_lives_on() {
-    let stage = Stage::new();
+    let harness = Harness::new();
     let (kind, message) = (AgentErrorKind::ResponseTimeout, "still there".to_owned());
     let agent =
         agent(AgentScript::new().on_close(ScriptStep::Fail { kind, message, retry_at: None }));
-    let session = stage.open(&agent).await;
+    let session = harness.open(&agent).await;
     assert_eq!(session.close().await.unwrap_err().kind, kind);
     let journal = agent.journal();
     assert_eq!(journal.of("MT-1").last(), Some(&Did::FailToClose(kind)));
-    assert_eq!((journal.live(), journal.live_in(stage.workspace.path())), (1, 1));
+    assert_eq!((journal.live(), journal.live_in(harness.workspace.path())), (1, 1));
 }
 
 #[tokio::test]
 async fn rule_6_2_two_agents_in_one_workspace_are_seen() {
-    let stage = Stage::new();
-    let other = Stage::new();
+    let harness = Harness::new();
+    let other = Harness::new();
     let agent = agent(AgentScript::new());
-    let first = stage.open(&agent).await;
+    let first = harness.open(&agent).await;
     let elsewhere = other.open(&agent).await;
     assert_eq!(agent.journal().most_live_in_one_workspace(), 1);
-    let second = stage.open(&agent).await;
+    let second = harness.open(&agent).await;
     for session in [first, elsewhere, second] {
         session.close().await.unwrap();
     }
@@ -404,21 +404,21 @@ async fn rule_6_2_two_agents_in_one_workspace_are_seen() {
 
 #[tokio::test]
 async fn an_agent_waits_for_a_gate_and_tests_wait_for_the_journal() {
-    let stage = Stage::new();
+    let harness = Harness::new();
     let gate = Gate::new();
     let agent = agent(AgentScript::new().wait_for(&gate).say("through"));
-    let mut session = stage.open(&agent).await;
+    let mut session = harness.open(&agent).await;
     let running = tokio::spawn(async move { session.run_turn(turn(1)).await.unwrap() });
     agent.wait_until(|journal| journal.count(|did| matches!(did, Did::Turn { .. })) == 1).await;
-    assert!(!stage.said().contains(&event("notification", "through")));
+    assert!(!harness.said().contains(&event("notification", "through")));
     gate.open();
     assert_eq!(running.await.unwrap(), TurnEnd::Completed);
-    assert!(stage.said().contains(&event("notification", "through")));
+    assert!(harness.said().contains(&event("notification", "through")));
 }
 
 #[tokio::test]
 async fn scripts_are_chosen_by_identifier_then_label_then_for_all() {
-    let stage = Stage::new();
+    let harness = Harness::new();
     let line = |text: &str| AgentScript::new().say(text);
     let agent = ScriptedAgent::choosing(|opening| {
         AgentScript::new().say(format!("{} {}", opening.issue.identifier, opening.session))
@@ -442,10 +442,10 @@ async fn scripts_are_chosen_by_identifier_then_label_then_for_all() {
         labelled("4", &[]),
         labelled("4", &[]),
     ] {
-        let mut session = agent.open(stage.request(issue)).await.unwrap();
+        let mut session = agent.open(harness.request(issue)).await.unwrap();
         session.run_turn(turn(1)).await.unwrap();
         session.close().await.unwrap();
-        heard.extend(stage.said().into_iter().filter_map(|update| match update {
+        heard.extend(harness.said().into_iter().filter_map(|update| match update {
             AgentUpdate::Event(event) if event.name == "notification" => {
                 Some(event.summary.clone())
             }
@@ -467,37 +467,37 @@ async fn scripts_are_chosen_by_identifier_then_label_then_for_all() {
 #[tokio::test]
 async fn an_agent_writes_only_inside_its_workspace() {
     for path in ["../out", "/tmp/out", "a/../../out", "."] {
-        let stage = Stage::new();
+        let harness = Harness::new();
         let agent = agent(AgentScript::new().write(path, "x"));
-        let mut session = stage.open(&agent).await;
+        let mut session = harness.open(&agent).await;
         let error = session.run_turn(turn(1)).await.unwrap_err();
         let expected =
             (AgentErrorKind::InvalidWorkspace, format!("cannot write {path} in the workspace"));
         assert_eq!(kind(error), expected);
-        assert_eq!(fs::read_dir(stage.workspace.path()).unwrap().count(), 0);
+        assert_eq!(fs::read_dir(harness.workspace.path()).unwrap().count(), 0);
     }
 }
 
 #[tokio::test]
 async fn an_agent_does_not_make_its_workspace() {
-    let stage = Stage::new();
+    let harness = Harness::new();
     let agent = agent(AgentScript::new().write("a", "x"));
-    let mut request = stage.request(issue());
-    request.workspace = stage.workspace.path().join("missing");
+    let mut request = harness.request(issue());
+    request.workspace = harness.workspace.path().join("missing");
     let mut session = agent.open(request).await.unwrap();
     let error = session.run_turn(turn(1)).await.unwrap_err();
     assert_eq!(error.kind, AgentErrorKind::InvalidWorkspace);
-    assert_eq!(fs::read_dir(stage.workspace.path()).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(harness.workspace.path()).unwrap().count(), 0);
 }
 
 #[tokio::test]
 async fn the_factory_hands_out_its_agent() {
-    let stage = Stage::new();
+    let harness = Harness::new();
     let agent = agent(AgentScript::new());
     let factory = ScriptedFactory::new(agent.clone());
     assert_eq!(factory.kind(), "scripted");
     let env = std::collections::BTreeMap::new();
-    let request = stage.request(issue());
+    let request = harness.request(issue());
     let backend = factory.build(&request.settings, &env).unwrap();
     let session = backend.open(request).await.unwrap();
     assert_eq!(agent.live(), 1);
@@ -514,9 +514,9 @@ async fn a_clock_can_follow_tokios() {
 
 #[tokio::test]
 async fn an_agent_without_entries_still_counts_who_lives() {
-    let stage = Stage::new();
+    let harness = Harness::new();
     let agent = agent(AgentScript::new().say("hello")).without_entries();
-    let mut session = stage.open(&agent).await;
+    let mut session = harness.open(&agent).await;
     session.run_turn(turn(1)).await.unwrap();
     assert_eq!(agent.live(), 1);
     session.close().await.unwrap();

@@ -4,5 +4,5 @@
 
 mod dashboard;
 mod demo;
+mod harness;
 mod pictures;
-mod stage;

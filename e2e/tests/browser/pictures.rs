@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use symphony_e2e::Look;
 
-use crate::stage::{Stage, blocker, issue};
+use crate::harness::{Harness, blocker, issue};
 
 /// Where pictures go.
 fn folder() -> PathBuf {
@@ -14,15 +14,15 @@ fn folder() -> PathBuf {
     folder
 }
 
-async fn take(stage: &Stage, name: &str, look: Look) {
-    stage.browser.look(look).await;
+async fn take(harness: &Harness, name: &str, look: Look) {
+    harness.browser.look(look).await;
     let too_wide = "return document.documentElement.scrollWidth > window.innerWidth";
-    assert_eq!(stage.browser.run(too_wide).await, false, "{name} is wider than the window");
-    fs::write(folder().join(name), stage.browser.picture().await).unwrap();
+    assert_eq!(harness.browser.run(too_wide).await, false, "{name} is wider than the window");
+    fs::write(folder().join(name), harness.browser.picture().await).unwrap();
 }
 
 /// Fills the board with what a working day has.
-async fn busy(stage: &Stage) {
+async fn busy(harness: &Harness) {
     for (id, title, label) in [
         ("101", "Checkout: keep the basket when a session ends", "limits"),
         ("102", "Search finds nothing behind an umlaut", "test"),
@@ -31,16 +31,16 @@ async fn busy(stage: &Stage) {
         ("108", "Move payments to one provider", "ask"),
         ("110", "Flaky test in the mailer", "fail"),
     ] {
-        stage.board.add(issue(id, title, label));
+        harness.board.add(issue(id, title, label));
     }
     for (id, title) in [("112", "Delete the second provider"), ("113", "Tell customers")] {
         let mut waits = issue(id, title, "hang");
         waits.state = "Todo".into();
         waits.blocked_by = vec![blocker("MT-108")];
-        stage.board.add(waits);
+        harness.board.add(waits);
     }
-    stage.handle.poll_now().unwrap();
-    stage
+    harness.handle.poll_now().unwrap();
+    harness
         .until(|now| {
             now.running.iter().filter(|row| row.last_event.is_some()).count() == 4
                 && now.waiting.len() == 1
@@ -53,19 +53,19 @@ async fn busy(stage: &Stage) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_13_3_the_dashboard_fits_every_window_and_its_pictures_are_taken() {
-    let stage = Stage::new().await;
-    busy(&stage).await;
-    stage.visit("/").await;
-    stage.browser.until("document.querySelectorAll('#main tr[id^=run-]').length === 4").await;
-    stage.browser.until("document.querySelectorAll('.chart rect').length >= 3").await;
+    let harness = Harness::new().await;
+    busy(&harness).await;
+    harness.visit("/").await;
+    harness.browser.until("document.querySelectorAll('#main tr[id^=run-]').length === 4").await;
+    harness.browser.until("document.querySelectorAll('.chart rect').length >= 3").await;
     let wide = Look { width: 1_280, height: 1_000, dark: false };
-    take(&stage, "dashboard-light.png", wide).await;
-    take(&stage, "dashboard-dark.png", Look { dark: true, ..wide }).await;
-    take(&stage, "dashboard-phone.png", Look { width: 390, height: 844, dark: false }).await;
-    take(&stage, "dashboard-narrow.png", Look { width: 800, height: 900, dark: false }).await;
-    stage.visit("/issues/MT-110").await;
-    stage.browser.until("document.querySelector('#timeline')").await;
-    take(&stage, "issue-light.png", wide).await;
-    take(&stage, "issue-phone.png", Look { width: 390, height: 844, dark: true }).await;
-    stage.close().await;
+    take(&harness, "dashboard-light.png", wide).await;
+    take(&harness, "dashboard-dark.png", Look { dark: true, ..wide }).await;
+    take(&harness, "dashboard-phone.png", Look { width: 390, height: 844, dark: false }).await;
+    take(&harness, "dashboard-narrow.png", Look { width: 800, height: 900, dark: false }).await;
+    harness.visit("/issues/MT-110").await;
+    harness.browser.until("document.querySelector('#timeline')").await;
+    take(&harness, "issue-light.png", wide).await;
+    take(&harness, "issue-phone.png", Look { width: 390, height: 844, dark: true }).await;
+    harness.close().await;
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use symphony_core::orchestrator::Happened;
 use symphony_e2e::{Does, Model};
 
-use crate::stage::{Stage, now};
+use crate::harness::{Harness, now};
 use crate::work::move_to;
 
 #[tokio::test]
@@ -14,8 +14,8 @@ async fn rule_7_1_a_failed_turn_is_a_retry_with_the_models_message() {
     let error = json!({"error": {"message": "the oracle is silent"}});
     let script =
         [Does::Refuse(400, error), Does::run("echo again"), move_to("Done"), Does::Say("Done.")];
-    let stage = Stage::new(Model::following(script).await);
-    let live = stage.start().await;
+    let harness = Harness::new(Model::following(script).await);
+    let live = harness.start().await;
     live.until_done().await;
     let failures = live.happened(|what| match what {
         Happened::Waiting { attempt, failure: Some(failure), .. } => {
@@ -27,7 +27,7 @@ async fn rule_7_1_a_failed_turn_is_a_retry_with_the_models_message() {
     assert!(message.contains("the oracle is silent"), "{message}");
     let last = live.shut_down().await;
     assert_eq!((last.totals.failed, last.totals.done), (1, 1));
-    assert_eq!(last.totals.tokens.total, stage.model.cost());
+    assert_eq!(last.totals.tokens.total, harness.model.cost());
 }
 
 /// Longer than a hold whose end nobody told, in seconds.
@@ -46,8 +46,8 @@ async fn rule_7_6_a_used_up_share_holds_all_starts_and_recovers() {
             _ => Does::Say("Done."),
         }
     });
-    let stage = Stage::new(model.await);
-    let live = stage.start().await;
+    let harness = Harness::new(model.await);
+    let live = harness.start().await;
     live.until_done().await;
     let holds = live.happened(|what| match what {
         Happened::HoldBegan { agent, failure, .. } => Some((agent.clone(), failure.clone())),

@@ -3,9 +3,9 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
+mod harness;
 mod limits;
 mod linear;
 mod people;
-mod stage;
 mod stops;
 mod work;

@@ -4,20 +4,20 @@ use serde_json::json;
 use symphony_core::orchestrator::{BlockReason, Happened};
 use symphony_e2e::{Does, Model};
 
-use crate::stage::{ISSUE, Stage};
+use crate::harness::{Harness, ISSUE};
 use crate::work::move_to;
 
 /// Codex asks before it runs this.
 const ASKING: &str = "  approval_policy: untrusted\n";
 
-async fn with_approvals(approvals: &str) -> (Stage, String) {
+async fn with_approvals(approvals: &str) -> (Harness, String) {
     let script = [Does::run("touch made && echo made it"), move_to("Done"), Does::Say("Done.")];
-    let stage = Stage::new(Model::following(script).await);
-    let live = stage.start_with(&format!("{ASKING}  approvals: {approvals}\n")).await;
+    let harness = Harness::new(Model::following(script).await);
+    let live = harness.start_with(&format!("{ASKING}  approvals: {approvals}\n")).await;
     live.until_done().await;
     live.shut_down().await;
-    let results = stage.model.results(1);
-    (stage, results)
+    let results = harness.model.results(1);
+    (harness, results)
 }
 
 #[tokio::test]
@@ -35,17 +35,17 @@ async fn rule_10_6_an_approval_that_is_declined_is_told_to_the_model() {
 #[tokio::test]
 async fn rule_10_6_an_approval_that_needs_a_person_blocks_until_the_issue_moves() {
     let script = [Does::run("touch made"), move_to("Done"), Does::Say("Done.")];
-    let stage = Stage::new(Model::following(script).await);
-    let live = stage.start_with(&format!("{ASKING}  approvals: block\n")).await;
+    let harness = Harness::new(Model::following(script).await);
+    let live = harness.start_with(&format!("{ASKING}  approvals: block\n")).await;
     let why =
         live.until("a question", |seen| seen.blocked.first().map(|row| row.why.clone())).await;
     let BlockReason::Question(question) = why else { panic!("{why:?}") };
     assert!(question.to_string().contains("touch made"), "{question}");
     let seen = live.handle.snapshot().unwrap();
     assert!(seen.running.is_empty() && seen.slots.used == 0, "no slot is held");
-    assert!(!stage.workspace().join("made").exists());
+    assert!(!harness.workspace().join("made").exists());
     // A person moves the issue: it is worked on again, and nobody asks for the command any more.
-    stage.board.set_state(ISSUE, "In Progress");
+    harness.board.set_state(ISSUE, "In Progress");
     live.handle.poll_now().unwrap();
     live.until_done().await;
     live.shut_down().await;
@@ -61,8 +61,8 @@ async fn rule_10_6_a_question_blocks_the_issue_and_is_kept() {
         ],
     }]});
     let script = [Does::Call("request_user_input", question), Does::Hang];
-    let stage = Stage::new(Model::following(script).await);
-    let live = stage.start().await;
+    let harness = Harness::new(Model::following(script).await);
+    let live = harness.start().await;
     let why =
         live.until("a question", |seen| seen.blocked.first().map(|row| row.why.clone())).await;
     let BlockReason::Question(question) = why else { panic!("{why:?}") };

@@ -5,16 +5,16 @@ use std::fs;
 use symphony_core::orchestrator::Happened;
 use symphony_e2e::{Does, Model};
 
-use crate::stage::{ISSUE, Live, Stage, eventually};
+use crate::harness::{Harness, ISSUE, Live, eventually};
 use crate::work::move_to;
 
 /// A command that stays, with a child that left its group and session.
 const STAYS: &str = "setsid sleep 1000 & echo $! > away; echo $$ > here; sleep 1000";
 
 /// Waits until the command runs, and gives its processes and Codex's own.
-async fn in_the_middle(stage: &Stage, live: &Live) -> Vec<u32> {
+async fn in_the_middle(harness: &Harness, live: &Live) -> Vec<u32> {
     let pid = live.until("an agent", |seen| seen.running.first()?.pid).await;
-    let file = |name: &str| fs::read_to_string(stage.workspace().join(name)).unwrap_or_default();
+    let file = |name: &str| fs::read_to_string(harness.workspace().join(name)).unwrap_or_default();
     eventually("a command", || file("here").ends_with('\n') && file("away").ends_with('\n')).await;
     // The numbers in the files are those of the sandbox, if it has its own.
     let mut all = below(pid);
@@ -32,22 +32,22 @@ fn below(pid: u32) -> Vec<u32> {
 }
 
 /// Those in this workspace that live, also if it has been moved aside and removed.
-fn alive(stage: &Stage) -> Vec<String> {
+fn alive(harness: &Harness) -> Vec<String> {
     let processes = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
     let here = |path: &std::path::PathBuf| {
-        fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.starts_with(stage.path()))
+        fs::read_link(path.join("cwd")).is_ok_and(|cwd| cwd.starts_with(harness.path()))
     };
     processes.filter(here).map(|path| path.display().to_string()).collect()
 }
 
 #[tokio::test]
 async fn what_lives_in_a_removed_workspace_is_seen() {
-    let stage = Stage::new(Model::following([]).await);
-    fs::create_dir_all(stage.workspace()).unwrap();
+    let harness = Harness::new(Model::following([]).await);
+    fs::create_dir_all(harness.workspace()).unwrap();
     let mut sleeper = std::process::Command::new("sleep");
-    let mut sleeper = sleeper.arg("60").current_dir(stage.workspace()).spawn().unwrap();
-    fs::remove_dir(stage.workspace()).unwrap();
-    let seen = alive(&stage).len();
+    let mut sleeper = sleeper.arg("60").current_dir(harness.workspace()).spawn().unwrap();
+    fs::remove_dir(harness.workspace()).unwrap();
+    let seen = alive(&harness).len();
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
     assert_eq!(seen, 1);
@@ -55,57 +55,57 @@ async fn what_lives_in_a_removed_workspace_is_seen() {
 
 #[tokio::test]
 async fn rule_8_2_an_issue_that_is_over_stops_its_agent_in_the_middle_of_a_command() {
-    let stage = Stage::new(Model::following([Does::run(STAYS)]).await);
-    let live = stage.start().await;
-    in_the_middle(&stage, &live).await;
-    assert!(alive(&stage).len() >= 4);
-    stage.board.set_state(ISSUE, "Done");
+    let harness = Harness::new(Model::following([Does::run(STAYS)]).await);
+    let live = harness.start().await;
+    in_the_middle(&harness, &live).await;
+    assert!(alive(&harness).len() >= 4);
+    harness.board.set_state(ISSUE, "Done");
     live.handle.poll_now().unwrap();
     live.until_done().await;
-    assert_eq!(alive(&stage), [""; 0]);
-    assert!(!stage.workspace().exists());
+    assert_eq!(alive(&harness), [""; 0]);
+    assert!(!harness.workspace().exists());
     assert_eq!(live.shut_down().await.totals.done, 1);
 }
 
 #[tokio::test]
 async fn rule_8_2_an_issue_that_is_no_longer_active_stops_its_agent_and_keeps_its_files() {
-    let stage = Stage::new(Model::following([Does::run(STAYS)]).await);
-    let live = stage.start().await;
-    in_the_middle(&stage, &live).await;
-    stage.board.set_state(ISSUE, "In Review");
+    let harness = Harness::new(Model::following([Does::run(STAYS)]).await);
+    let live = harness.start().await;
+    in_the_middle(&harness, &live).await;
+    harness.board.set_state(ISSUE, "In Review");
     live.handle.poll_now().unwrap();
     live.until("a stop", |seen| (seen.totals.cancelled == 1).then_some(())).await;
     live.shut_down().await;
-    assert_eq!(alive(&stage), [""; 0]);
-    assert!(stage.workspace().join("here").exists());
+    assert_eq!(alive(&harness), [""; 0]);
+    assert!(harness.workspace().join("here").exists());
 }
 
 #[tokio::test]
 async fn rule_10_9_an_agent_that_is_stopped_while_it_is_greeted_is_gone_before_the_claim_moves_on()
 {
-    let mut stage = Stage::new(Model::following([]).await);
+    let mut harness = Harness::new(Model::following([]).await);
     // It never answers, says goodbye when it is asked to end, and leaves somebody behind.
-    stage.command = Some("trap 'touch bye; exit' TERM; setsid sleep 1000 & touch here; wait");
-    let live = stage.start().await;
-    let is_here = || stage.workspace().join("here").exists() && alive(&stage).len() >= 2;
+    harness.command = Some("trap 'touch bye; exit' TERM; setsid sleep 1000 & touch here; wait");
+    let live = harness.start().await;
+    let is_here = || harness.workspace().join("here").exists() && alive(&harness).len() >= 2;
     eventually("a command with a child", is_here).await;
-    stage.board.set_state(ISSUE, "In Review");
+    harness.board.set_state(ISSUE, "In Review");
     live.handle.poll_now().unwrap();
     let ended = || live.happened(|what| matches!(what, Happened::Ended { .. }).then_some(()));
     eventually("the end of the run", || !ended().is_empty()).await;
-    assert_eq!(alive(&stage), [""; 0]);
-    assert!(stage.workspace().join("bye").exists(), "it was asked before it was killed");
+    assert_eq!(alive(&harness), [""; 0]);
+    assert!(harness.workspace().join("bye").exists(), "it was asked before it was killed");
     assert_eq!(live.shut_down().await.totals.cancelled, 1);
 }
 
 #[tokio::test]
 async fn rule_10_9_a_killed_wrapper_leaves_nothing_and_is_a_failure_that_is_tried_again() {
     let script = [Does::run(STAYS), move_to("Done"), Does::Say("Done.")];
-    let stage = Stage::new(Model::following(script).await);
-    let live = stage.start().await;
-    in_the_middle(&stage, &live).await;
+    let harness = Harness::new(Model::following(script).await);
+    let live = harness.start().await;
+    in_the_middle(&harness, &live).await;
     let wrapper = live.handle.snapshot().unwrap().running[0].pid.unwrap();
-    let before: Vec<_> = alive(&stage);
+    let before: Vec<_> = alive(&harness);
     let killed = std::process::Command::new("kill").args(["-9", &wrapper.to_string()]).status();
     assert!(killed.unwrap().success());
     // Gone before the claim moves on: when the retry is told, none of them lives.
@@ -113,7 +113,7 @@ async fn rule_10_9_a_killed_wrapper_leaves_nothing_and_is_a_failure_that_is_trie
         !live.happened(|what| matches!(what, Happened::Waiting { .. }).then_some(())).is_empty()
     })
     .await;
-    let left: Vec<_> = alive(&stage).into_iter().filter(|path| before.contains(path)).collect();
+    let left: Vec<_> = alive(&harness).into_iter().filter(|path| before.contains(path)).collect();
     assert_eq!(left, [""; 0]);
     live.until_done().await;
     let last = live.shut_down().await;

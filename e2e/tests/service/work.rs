@@ -7,7 +7,7 @@ use symphony_core::orchestrator::Happened;
 use symphony_core::snapshot::Snapshot;
 use symphony_e2e::{Does, Model};
 
-use crate::stage::{ISSUE, Stage, eventually};
+use crate::harness::{Harness, ISSUE, eventually};
 
 /// The tracker's tool, called by the model.
 pub(crate) fn move_to(state: &str) -> Does {
@@ -35,18 +35,18 @@ async fn rule_10_1_an_issue_goes_from_todo_to_done() {
         move_to("Done"),
         Does::Say("It is done."),
     ];
-    let stage = Stage::new(Model::following(script).await);
-    let live = stage.start().await;
+    let harness = Harness::new(Model::following(script).await);
+    let live = harness.start().await;
     live.until_done().await;
     let last = live.shut_down().await;
-    assert_eq!(stage.board.issue(ISSUE).unwrap().state.as_str(), "Done");
-    assert!(!stage.workspace().exists(), "the workspace is cleaned");
+    assert_eq!(harness.board.issue(ISSUE).unwrap().state.as_str(), "Done");
+    assert!(!harness.workspace().exists(), "the workspace is cleaned");
     assert_eq!((last.totals.started, last.totals.done), (1, 1));
-    assert_eq!(last.totals.tokens.total, stage.model.cost(), "as the model reported");
-    assert_eq!(stage.model.asked().len(), 4);
-    let heard = stage.model.heard(3);
+    assert_eq!(last.totals.tokens.total, harness.model.cost(), "as the model reported");
+    assert_eq!(harness.model.asked().len(), 4);
+    let heard = harness.model.heard(3);
     assert!(heard.contains("Work on MT-1: Mend the door."), "the prompt: {heard}");
-    let results = stage.model.results(3);
+    let results = harness.model.results(3);
     assert!(results.contains("work/MT-1"), "the command ran in the workspace: {results}");
     assert!(results.contains("refused"), "the sandbox keeps the rest of the disk: {results}");
     assert!(!outside.exists());
@@ -62,9 +62,9 @@ async fn rule_8_2_a_push_after_the_move_is_not_lost() {
         pushed.display()
     );
     let script = [move_to("Done"), Does::run(&push), Does::Say("It is done.")];
-    let stage = Stage::new(Model::following(script).await);
-    let live = stage.start_with("  thread_sandbox: danger-full-access\n  turn_sandbox_policy: {type: dangerFullAccess}\n").await;
-    eventually("the push", || stage.workspace().join("here").exists()).await;
+    let harness = Harness::new(Model::following(script).await);
+    let live = harness.start_with("  thread_sandbox: danger-full-access\n  turn_sandbox_policy: {type: dangerFullAccess}\n").await;
+    eventually("the push", || harness.workspace().join("here").exists()).await;
     live.handle.poll_now().unwrap();
     let grace = |seen: &Snapshot| seen.running.iter().find_map(|row| row.finish_by);
     live.until("the grace", grace).await;
@@ -83,8 +83,8 @@ async fn rule_10_1_several_turns_are_one_conversation() {
         move_to("Done"),
         Does::Say("It is done."),
     ];
-    let stage = Stage::new(Model::following(script).await);
-    let live = stage.start().await;
+    let harness = Harness::new(Model::following(script).await);
+    let live = harness.start().await;
     live.until_done().await;
     let turns = live.happened(|what| match what {
         Happened::Continued { turn, max_turns } => Some((*turn, *max_turns)),
@@ -93,8 +93,8 @@ async fn rule_10_1_several_turns_are_one_conversation() {
     assert_eq!(turns, [(2, 5), (3, 5)]);
     let last = live.shut_down().await;
     assert_eq!((last.totals.started, last.totals.done), (1, 1));
-    assert_eq!(last.totals.tokens.total, stage.model.cost());
-    let heard = stage.model.heard(3);
+    assert_eq!(last.totals.tokens.total, harness.model.cost());
+    let heard = harness.model.heard(3);
     for said in
         ["Work on MT-1", "I have begun.", "I go on.", "turn 2 of at most 5", "turn 3 of at most 5"]
     {
@@ -112,14 +112,14 @@ async fn rule_10_3_a_run_after_a_normal_end_resumes_the_conversation_in_a_new_pr
         move_to("Done"),
         Does::Say("It is done."),
     ];
-    let mut stage = Stage::new(Model::following(script).await);
-    stage.max_turns = 1;
-    let live = stage.start().await;
+    let mut harness = Harness::new(Model::following(script).await);
+    harness.max_turns = 1;
+    let live = harness.start().await;
     live.until_done().await;
     let last = live.shut_down().await;
     let totals = &last.totals;
     assert_eq!((totals.started, totals.out_of_turns, totals.done), (3, 2, 1));
-    assert_eq!(last.totals.tokens.total, stage.model.cost(), "no token is counted twice");
-    let heard = stage.model.heard(5);
+    assert_eq!(last.totals.tokens.total, harness.model.cost(), "no token is counted twice");
+    let heard = harness.model.heard(5);
     assert!(heard.contains("The first run.") && heard.contains("The second run."), "{heard}");
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::program::{Shown, Stage, files};
+use crate::program::{Harness, Shown, files};
 
 /// The files, which are not part of the repository.
 fn corpus() -> Option<Vec<PathBuf>> {
@@ -45,13 +45,13 @@ fn rule_2_2_every_refusal_of_a_real_file_names_its_line_or_its_setting() {
         println!("NOT RUN: ../shared/data/workflows is not there");
         return;
     };
-    let stage = Stage::new();
+    let harness = Harness::new();
     let (mut accepted, mut only_adapters) = (0, 0);
     let mut kinds: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     let shown: Vec<_> = corpus
         .iter()
         .map(|path| path.to_str().unwrap())
-        .map(|name| (name, stage.run(&["check", "--offline", name])))
+        .map(|name| (name, harness.run(&["check", "--offline", name])))
         .collect();
     for (name, shown) in &shown {
         assert_eq!(shown.stderr, "", "{name}: a panic, or something else out of place");

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use symphony_linear_fake::{Fake, FakeIssue, FakeServer, KEY};
 
 use crate::linear::runtime;
-use crate::program::{Service, Stage, files, wait_for};
+use crate::program::{Harness, Service, files, wait_for};
 
 /// An HTTP server that answers every request with this status and the key it was shown, also where
 /// an error that is cut short would hold a part of it.
@@ -86,14 +86,14 @@ fn shows_key(text: &str, key: &str) -> bool {
 fn rule_11_7_an_answer_that_repeats_the_key_shows_it_nowhere() {
     let key = "lin_api_SECRETsecret0123456789abcdefghijklm";
     for status in [200, 400, 401, 429, 500] {
-        let mut stage = Stage::new();
-        stage.set("LINEAR_API_KEY", key);
-        stage.write("WORKFLOW.md", &workflow(&parrot(status), "'true'"));
-        let checked = stage.run(&["check"]);
+        let mut harness = Harness::new();
+        harness.set("LINEAR_API_KEY", key);
+        harness.write("WORKFLOW.md", &workflow(&parrot(status), "'true'"));
+        let checked = harness.run(&["check"]);
         assert!(checked.stdout.contains("denied for [redacted]"), "{status} {checked:#?}");
-        let explained = stage.run(&["explain"]);
+        let explained = harness.run(&["explain"]);
         assert!(explained.stderr.contains("denied for"), "{status} {explained:#?}");
-        let mut service = stage.start(&["run", "--log", "trace", "--port", "0"]);
+        let mut service = harness.start(&["run", "--log", "trace", "--port", "0"]);
         let mut log = Vec::new();
         let port = port(&mut service, &mut log);
         log.extend(service.log_until("denied for"));
@@ -142,27 +142,27 @@ fn rule_11_7_an_issue_that_holds_the_key_shows_it_to_no_agent() {
     let labels = vec![format!("of {KEY}")];
     fake.put([FakeIssue { title, description, labels, ..FakeIssue::new(1) }]);
     let server = runtime.block_on(FakeServer::start(fake)).unwrap();
-    let mut stage = Stage::new();
-    stage.set("LINEAR_API_KEY", KEY);
-    stage.write("server.sh", ASKING);
-    stage.write("WORKFLOW.md", &workflow(&server.endpoint(), "bash ../../server.sh"));
-    let prompt = stage.run(&["prompt", "MT-1"]);
-    let mut service = stage.start(&["--log", "trace", "--port", "0", "--logs-root", "logs"]);
+    let mut harness = Harness::new();
+    harness.set("LINEAR_API_KEY", KEY);
+    harness.write("server.sh", ASKING);
+    harness.write("WORKFLOW.md", &workflow(&server.endpoint(), "bash ../../server.sh"));
+    let prompt = harness.run(&["prompt", "MT-1"]);
+    let mut service = harness.start(&["--log", "trace", "--port", "0", "--logs-root", "logs"]);
     let mut shown = vec![prompt.stdout, prompt.stderr];
     let port = port(&mut service, &mut shown);
     wait_for("an answer of the tool", || {
         shown.push(service.heard());
-        stage.path("answered").exists()
+        harness.path("answered").exists()
     });
     for path in ["/", "/api/v1/state", "/api/v1/MT-1", "/issues/MT-1"] {
         shown.push(get(port, path));
     }
     service.signal(Signal::TERM);
     shown.push(service.end().1);
-    shown.push(stage.read("logs/symphony.log"));
-    let runs = files(&stage.path("logs/runs")).into_iter().flat_map(|issue| files(&issue));
+    shown.push(harness.read("logs/symphony.log"));
+    let runs = files(&harness.path("logs/runs")).into_iter().flat_map(|issue| files(&issue));
     shown.extend(runs.map(|run| std::fs::read_to_string(run).unwrap()));
-    let told = stage.read("told");
+    let told = harness.read("told");
     for wanted in ["Rotate [redacted]", r#""id":"call""#] {
         assert!(told.contains(wanted), "no {wanted} in {told}");
     }

@@ -14,7 +14,7 @@ use symphony_host::{Host, HostCommand, LocalHost, Mark, ProcessScope, RunLimit, 
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
-use crate::program::{Stage, files, wait_for};
+use crate::program::{Harness, files, wait_for};
 
 const AT_ONCE: usize = 50;
 const SAMPLES: usize = 40;
@@ -23,17 +23,17 @@ const LIMIT: Duration = Duration::from_secs(3600);
 #[test]
 fn rule_4_6_many_issues_leave_the_service_as_it_was() {
     let issues = std::env::var("SYMPHONY_ISSUES").map_or(500, |text| text.parse().unwrap());
-    let stage = Stage::new();
-    stage.write("board.yaml", "issues: []\n");
-    stage.write("WORKFLOW.md", &workflow());
-    let mut service = stage.start_for(LIMIT, &[]);
+    let harness = Harness::new();
+    harness.write("board.yaml", "issues: []\n");
+    harness.write("WORKFLOW.md", &workflow());
+    let mut service = harness.start_for(LIMIT, &[]);
     service.log_until("service starts");
     service.signal(Signal::HUP);
     service.log_until("asked to poll now");
     let descriptors = descriptors(service.id());
     let idle = resident(service.id());
 
-    stage.replace("board.yaml", &board(issues));
+    harness.replace("board.yaml", &board(issues));
     service.signal(Signal::HUP);
     service.log_until("run started");
     let began = Instant::now();
@@ -45,7 +45,7 @@ fn rule_4_6_many_issues_leave_the_service_as_it_was() {
         }
     }
     let ours = rate(issues, began.elapsed());
-    let bare = rate(issues, bare(&stage, issues));
+    let bare = rate(issues, bare(&harness, issues));
     println!("resident, KiB: {idle} idle, then {curve:?}");
     println!(
         "{issues} issues, {AT_ONCE} at a time: {ours:.0}/s; bare {bare:.0}/s; ratio {:.2}, goal 0.8",
@@ -63,7 +63,7 @@ fn rule_4_6_many_issues_leave_the_service_as_it_was() {
 
     service.signal(Signal::TERM);
     assert_eq!(service.end().0, Some(0));
-    let left = files(&stage.path("work"));
+    let left = files(&harness.path("work"));
     let left: Vec<_> = left.iter().filter(|path| path.to_string_lossy().contains("MT-")).collect();
     assert!(left.is_empty(), "{left:?}");
 }
@@ -88,8 +88,8 @@ fn board(issues: usize) -> String {
 }
 
 /// The same commands without a service.
-fn bare(stage: &Stage, issues: usize) -> Duration {
-    let (root, home) = (stage.path("bare"), stage.path("home"));
+fn bare(harness: &Harness, issues: usize) -> Duration {
+    let (root, home) = (harness.path("bare"), harness.path("home"));
     fs::create_dir(&root).unwrap();
     let host: Arc<dyn Host> = Arc::new(LocalHost::with_helper(env!("CARGO_BIN_EXE_symphony")));
     let next = Arc::new(AtomicUsize::new(0));

@@ -3,7 +3,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::program::{Service, Stage};
+use crate::program::{Harness, Service};
 use crate::shapes::{Shape, matrix};
 
 matrix! {
@@ -26,7 +26,7 @@ fn terminal_state(shape: Shape) {
     trial.board("Done", "hang");
     trial.run_ends("run ended");
     trial.service.log_until("workspace removed");
-    assert!(!trial.stage.path("work/MT-1").exists());
+    assert!(!trial.harness.path("work/MT-1").exists());
 }
 
 fn no_longer_active(shape: Shape) {
@@ -34,7 +34,7 @@ fn no_longer_active(shape: Shape) {
     trial.board("Backlog", "hang");
     trial.run_ends("run stopped");
     trial.service.log_until("released");
-    assert!(trial.stage.path("work/MT-1").exists());
+    assert!(trial.harness.path("work/MT-1").exists());
 }
 
 fn stall(shape: Shape) {
@@ -52,7 +52,7 @@ fn hook_timeout(shape: Shape) {
     for millis in [500, 2_000, 10_000] {
         let mut trial = Trial::start(shape, "hang", "exec sleep $T", millis, "");
         trial.run_ends("run failed");
-        if trial.stage.path("ready").exists() {
+        if trial.harness.path("ready").exists() {
             return;
         }
     }
@@ -60,28 +60,28 @@ fn hook_timeout(shape: Shape) {
 }
 
 fn service_terminated(shape: Shape) {
-    let Trial { mut stage, service } = Trial::begin(shape, "hang", "");
+    let Trial { mut harness, service } = Trial::begin(shape, "hang", "");
     service.signal(Signal::TERM);
     let (code, rest) = service.end();
     assert_eq!(code, Some(0), "{rest}");
-    assert!(stage.is_nothing_left(), "somebody outlived the service");
-    assert_eq!(stage.read("after_run.txt"), "ran\n");
+    assert!(harness.is_nothing_left(), "somebody outlived the service");
+    assert_eq!(harness.read("after_run.txt"), "ran\n");
 }
 
 fn service_killed(shape: Shape) {
-    let Trial { mut stage, service } = Trial::begin(shape, "hang", "");
+    let Trial { mut harness, service } = Trial::begin(shape, "hang", "");
     service.signal(Signal::KILL);
     assert_eq!(service.end().0, None);
-    stage.wait_until_nothing_is_left();
-    assert!(!stage.path("ready.escaped").exists(), "it ended by itself");
+    harness.wait_until_nothing_is_left();
+    assert!(!harness.path("ready.escaped").exists(), "it ended by itself");
 }
 
 fn helper_killed(shape: Shape) {
-    let Trial { mut stage, service } = Trial::begin(shape, "hang", "");
-    let helper = stage.read("helper").trim().parse().unwrap();
+    let Trial { mut harness, service } = Trial::begin(shape, "hang", "");
+    let helper = harness.read("helper").trim().parse().unwrap();
     kill_process(Pid::from_raw(helper).unwrap(), Signal::KILL).unwrap();
-    stage.wait_until_nothing_is_left();
-    assert!(!stage.path("ready.escaped").exists(), "it ended by itself");
+    harness.wait_until_nothing_is_left();
+    assert!(!harness.path("ready.escaped").exists(), "it ended by itself");
     service.signal(Signal::TERM);
     assert_eq!(service.end().0, Some(0));
 }
@@ -90,7 +90,7 @@ fn helper_killed(shape: Shape) {
 struct Trial {
     // Ends before its folder goes: it would go on writing there.
     service: Service,
-    stage: Stage,
+    harness: Harness,
 }
 
 impl Trial {
@@ -101,13 +101,13 @@ impl Trial {
         let mut trial = Self::start(shape, label, wait, 60_000, more);
         let seen = trial.service.log_until("hook ended");
         assert!(seen.last().unwrap().contains("before_run"), "{seen:#?}");
-        assert!(!trial.stage.is_nothing_left(), "it should live until the run ends");
+        assert!(!trial.harness.is_nothing_left(), "it should live until the run ends");
         trial
     }
 
     fn start(shape: Shape, label: &str, last: &str, hook_timeout: u32, more: &str) -> Self {
-        let stage = Stage::new();
-        let ready = stage.path("ready");
+        let harness = Harness::new();
+        let ready = harness.path("ready");
         // The hook's parent is its helper.
         let script = format!(
             "export T=100 R='{}'\necho $PPID > ../../helper\n{}\n{last}",
@@ -122,27 +122,27 @@ impl Trial {
              agent:\n  kind: scripted\n  stop_grace_ms: 50\n{more}---\nWait.\n",
             script.replace('\n', "\n    "),
         );
-        stage.write("WORKFLOW.md", &file);
-        write_board(&stage, "Todo", label);
-        let service = stage.start(&[]);
-        Self { stage, service }
+        harness.write("WORKFLOW.md", &file);
+        write_board(&harness, "Todo", label);
+        let service = harness.start(&[]);
+        Self { harness, service }
     }
 
     fn board(&self, state: &str, label: &str) {
-        write_board(&self.stage, state, label);
+        write_board(&self.harness, state, label);
     }
 
     /// Waits until the run is over. At that moment nobody may be left.
     fn run_ends(&mut self, how: &str) {
         self.service.log_until(how);
-        assert!(self.stage.is_nothing_left(), "somebody outlived the run");
-        assert!(!self.stage.path("ready.escaped").exists(), "it ended by itself");
-        assert_eq!(self.stage.read("after_run.txt"), "ran\n");
+        assert!(self.harness.is_nothing_left(), "somebody outlived the run");
+        assert!(!self.harness.path("ready.escaped").exists(), "it ended by itself");
+        assert_eq!(self.harness.read("after_run.txt"), "ran\n");
     }
 }
 
-fn write_board(stage: &Stage, state: &str, label: &str) {
+fn write_board(harness: &Harness, state: &str, label: &str) {
     let issue =
         format!("issues:\n- {{identifier: MT-1, title: Go, state: {state}, labels: [{label}]}}\n");
-    stage.replace("board.yaml", &issue);
+    harness.replace("board.yaml", &issue);
 }

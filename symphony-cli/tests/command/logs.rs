@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::process::Signal;
 
-use crate::program::{Stage, wait_for};
+use crate::program::{Harness, wait_for};
 
 /// A workflow whose one issue is started and never ends, with this section `logging`.
 fn workflow(logging: &str) -> String {
@@ -17,13 +17,13 @@ fn workflow(logging: &str) -> String {
 
 #[test]
 fn rule_13_1_the_file_says_how_lines_look_and_an_edit_counts_at_once() {
-    let stage = Stage::new();
-    stage.write("WORKFLOW.md", &workflow("logging: {level: \"off\"}\n"));
-    let mut service = stage.start(&[]);
-    wait_for("a run", || stage.path("work/MT-1").exists());
+    let harness = Harness::new();
+    harness.write("WORKFLOW.md", &workflow("logging: {level: \"off\"}\n"));
+    let mut service = harness.start(&[]);
+    wait_for("a run", || harness.path("work/MT-1").exists());
     let mut told = String::new();
     let mut poll_until = |format: &str, wanted: &str| {
-        stage.replace("WORKFLOW.md", &workflow(&format!("logging: {{format: {format}}}\n")));
+        harness.replace("WORKFLOW.md", &workflow(&format!("logging: {{format: {format}}}\n")));
         told.clear();
         wait_for(wanted, || {
             service.signal(Signal::HUP);
@@ -35,7 +35,7 @@ fn rule_13_1_the_file_says_how_lines_look_and_an_edit_counts_at_once() {
     let told = poll_until("json", r#""message":"asked to poll now""#);
     assert!(told.lines().all(|line| line.starts_with('{')), "it said nothing before: {told}");
     poll_until("text", " INFO asked to poll now");
-    stage.replace("WORKFLOW.md", &workflow("logging: {level: \"warn,symphony_runtime=info\"}\n"));
+    harness.replace("WORKFLOW.md", &workflow("logging: {level: \"warn,symphony_runtime=info\"}\n"));
     service.log_until("the workflow file is in force");
     let rest = service.stop();
     assert!(rest.contains("service ended"), "{rest}");
@@ -43,14 +43,14 @@ fn rule_13_1_the_file_says_how_lines_look_and_an_edit_counts_at_once() {
 
 #[test]
 fn rule_13_1_the_command_line_outweighs_the_file() {
-    let mut stage = Stage::new();
-    stage.write("WORKFLOW.md", &workflow("logging: {format: json, level: error}\n"));
-    let mut service = stage.start(&["--log", "info", "--log-format", "text"]);
+    let mut harness = Harness::new();
+    harness.write("WORKFLOW.md", &workflow("logging: {format: json, level: error}\n"));
+    let mut service = harness.start(&["--log", "info", "--log-format", "text"]);
     let started = service.log_until("run started").pop().unwrap();
     assert!(started.contains(" INFO run started issue_id="), "{started}");
     assert!(service.stop().contains("service ended"));
-    stage.set("SYMPHONY_LOG", "error,symphony_runtime=info");
-    let mut service = stage.start(&[]);
+    harness.set("SYMPHONY_LOG", "error,symphony_runtime=info");
+    let mut service = harness.start(&[]);
     service.log_until("\"message\":\"run started\"");
     let log = service.stop();
     assert!(log.contains("\"message\":\"service ended\""), "{log}");
@@ -59,69 +59,69 @@ fn rule_13_1_the_command_line_outweighs_the_file() {
 
 #[test]
 fn rule_13_1_what_is_no_filter_is_refused_at_the_start() {
-    let stage = Stage::new();
-    stage.write("WORKFLOW.md", &workflow("logging: {level: info;debug}\n"));
-    let shown = stage.run(&[]);
+    let harness = Harness::new();
+    harness.write("WORKFLOW.md", &workflow("logging: {level: info;debug}\n"));
+    let shown = harness.run(&[]);
     assert_eq!(shown.code, Some(1), "{shown:#?}");
     let wanted = "logging.level: must be a level (off, error, warn, info, debug, trace) or a list";
     assert!(shown.stderr.contains(wanted), "{shown:#?}");
-    let shown = stage.run(&["--log", "a=b=c"]);
+    let shown = harness.run(&["--log", "a=b=c"]);
     assert_eq!(shown.code, Some(1), "{shown:#?}");
     assert!(shown.stderr.contains("--log: \"a=b=c\" is no filter; try `info`"), "{shown:#?}");
 }
 
 #[test]
 fn rule_13_1_the_file_says_when_a_log_is_put_aside() {
-    let stage = Stage::new();
-    stage.write("WORKFLOW.md", &workflow("logging: {max_bytes: 300, max_files: 2}\n"));
-    let mut service = stage.start(&["--logs-root", "logs"]);
+    let harness = Harness::new();
+    harness.write("WORKFLOW.md", &workflow("logging: {max_bytes: 300, max_files: 2}\n"));
+    let mut service = harness.start(&["--logs-root", "logs"]);
     service.log_until("run started");
     service.stop();
     let names = ["symphony.log", "symphony.log.1", "symphony.log.2"];
     for name in names {
-        assert!(stage.read(&format!("logs/{name}")).len() <= 400, "{name}");
+        assert!(harness.read(&format!("logs/{name}")).len() <= 400, "{name}");
     }
-    assert!(!stage.path("logs/symphony.log.3").exists());
+    assert!(!harness.path("logs/symphony.log.3").exists());
 }
 
 #[test]
 fn rule_13_1_what_is_said_in_a_run_is_kept_without_secrets() {
-    let mut stage = Stage::new();
-    stage.set("SYMPHONY_TOKEN", "a-token/of-the-service");
+    let mut harness = Harness::new();
+    harness.set("SYMPHONY_TOKEN", "a-token/of-the-service");
     let file = workflow("server: {port: 0, token: $SYMPHONY_TOKEN}\n");
-    stage.write("WORKFLOW.md", &file.replace("Wait.", "Say a-token/of-the-service."));
-    let mut service = stage.start(&["--logs-root", "logs"]);
+    harness.write("WORKFLOW.md", &file.replace("Wait.", "Say a-token/of-the-service."));
+    let mut service = harness.start(&["--logs-root", "logs"]);
     service.log_until("run started");
     let path = "logs/runs/MT-1/1.1.jsonl";
     wait_for("the first line", || {
-        std::fs::read_to_string(stage.path(path)).is_ok_and(|text| text.ends_with('\n'))
+        std::fs::read_to_string(harness.path(path)).is_ok_and(|text| text.ends_with('\n'))
     });
     service.stop();
-    let kept = stage.read(path);
+    let kept = harness.read(path);
     assert!(kept.contains(r#""prompt":"Say [redacted].""#), "{kept}");
     assert!(!kept.contains("a-token"), "{kept}");
 }
 
 #[test]
 fn rule_13_1_a_log_beside_the_file_does_not_feed_on_itself() {
-    let stage = Stage::new();
+    let harness = Harness::new();
     let file = workflow("").replace("interval_ms: 200", "interval_ms: 3600000");
-    stage.write("WORKFLOW.md", &file);
-    let log = std::fs::File::create(stage.path("stderr.log")).unwrap();
-    let service = stage.start_into(log, &["--log", "trace", "--logs-root", "."]);
-    let told = |what: &str| stage.read("stderr.log").matches(what).count();
+    harness.write("WORKFLOW.md", &file);
+    let log = std::fs::File::create(harness.path("stderr.log")).unwrap();
+    let service = harness.start_into(log, &["--log", "trace", "--logs-root", "."]);
+    let told = |what: &str| harness.read("stderr.log").matches(what).count();
     wait_for("a run", || told("run started") > 0);
     // Events of the watched folder, and then an edit that is told only after them.
     for number in 0..500 {
-        stage.write("other", &number.to_string());
+        harness.write("other", &number.to_string());
     }
-    stage.replace("WORKFLOW.md", &file.replace("Wait.", "Wait on."));
+    harness.replace("WORKFLOW.md", &file.replace("Wait.", "Wait on."));
     wait_for("the edit", || told("the workflow file is in force") > 0);
     for log in ["stderr.log", "symphony.log"] {
-        let lines = stage.read(log).lines().count();
+        let lines = harness.read(log).lines().count();
         assert!(lines < 500, "{log} has {lines} lines");
     }
     assert_eq!(service.stop(), Some(0));
-    let mode = std::fs::metadata(stage.path("symphony.log")).unwrap().permissions().mode();
+    let mode = std::fs::metadata(harness.path("symphony.log")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }

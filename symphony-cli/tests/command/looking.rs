@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::program::{Service, Stage, wait_for};
+use crate::program::{Harness, Service, wait_for};
 
 /// One that runs for ever, with a title that wants more; one that waits for it; one that fails.
 const BOARD: &str = "---\ntracker:\n  kind: memory\n  provider:\n    issues:\n      \
@@ -17,18 +17,18 @@ const BOARD: &str = "---\ntracker:\n  kind: memory\n  provider:\n    issues:\n  
 
 const SCRIPTED: &str = "agent:\n  kind: scripted\n---\nWait.\n";
 
-/// A stage on which nothing from outside says which service is meant.
-fn stage(settings: &str) -> Stage {
-    let mut stage = Stage::new();
-    stage.set("SYMPHONY_URL", "");
-    stage.set("SYMPHONY_TOKEN", "");
-    stage.write("WORKFLOW.md", &format!("{BOARD}{settings}{SCRIPTED}"));
-    stage
+/// A harness on which nothing from outside says which service is meant.
+fn harness(settings: &str) -> Harness {
+    let mut harness = Harness::new();
+    harness.set("SYMPHONY_URL", "");
+    harness.set("SYMPHONY_TOKEN", "");
+    harness.write("WORKFLOW.md", &format!("{BOARD}{settings}{SCRIPTED}"));
+    harness
 }
 
 /// A service that is served, and where.
-fn served(stage: &Stage) -> (Service, String) {
-    let mut service = stage.start(&["run", "--port", "0"]);
+fn served(harness: &Harness) -> (Service, String) {
+    let mut service = harness.start(&["run", "--port", "0"]);
     let seen = service.log_until("dashboard and API are served");
     let line = seen.last().unwrap();
     let (_, address) = line.split_once("address=").unwrap();
@@ -48,19 +48,19 @@ fn get(url: &str, path: &str) -> Value {
     serde_json::from_str(body).unwrap()
 }
 
-fn wait_for_run(stage: &Stage, url: &str) {
+fn wait_for_run(harness: &Harness, url: &str) {
     wait_for("a turn, and a failure", || {
-        let shown = stage.run(&["status", "--url", url]).stdout;
+        let shown = harness.run(&["status", "--url", url]).stdout;
         shown.contains("the stand-in was here") && shown.contains("as the label says")
     });
 }
 
 #[test]
 fn rule_14_1_status_prints_a_table_and_with_json_what_the_api_answers() {
-    let stage = stage("");
-    let (service, url) = served(&stage);
-    wait_for_run(&stage, &url);
-    let shown = stage.run(&["status", "--url", &url]);
+    let harness = harness("");
+    let (service, url) = served(&harness);
+    wait_for_run(&harness, &url);
+    let shown = harness.run(&["status", "--url", &url]);
     assert_eq!(shown.code, Some(0), "{shown:#?}");
     for wanted in [
         "1 of 10 agents, 1 waiting, 0 blocked, 3 candidates",
@@ -78,7 +78,7 @@ fn rule_14_1_status_prints_a_table_and_with_json_what_the_api_answers() {
         state
     };
     wait_for("the same state twice", || {
-        let json = stage.run(&["status", "--json", "--url", &url]).stdout;
+        let json = harness.run(&["status", "--json", "--url", &url]).stdout;
         let ours = timeless(serde_json::from_str(&json).unwrap());
         ours == timeless(get(&url, "/api/v1/state"))
     });
@@ -88,34 +88,34 @@ fn rule_14_1_status_prints_a_table_and_with_json_what_the_api_answers() {
 
 #[test]
 fn rule_14_1_nobody_there_is_an_error_that_says_what_to_do() {
-    let stage = stage("");
+    let harness = harness("");
     for command in [&["status"][..], &["status", "--json"]] {
-        let shown = stage.run(command);
+        let shown = harness.run(command);
         assert_eq!(shown.code, Some(1), "{shown:#?}");
         assert!(shown.stderr.contains("sets no server.port"), "{shown:#?}");
         assert!(shown.stderr.contains("--url"), "{shown:#?}");
         let url = ["--url", "http://127.0.0.1:9"];
-        let shown = stage.run(&[command, &url].concat());
+        let shown = harness.run(&[command, &url].concat());
         assert_eq!((shown.code, shown.stdout.as_str()), (Some(1), ""), "{shown:#?}");
         assert!(shown.stderr.contains("http://127.0.0.1:9 does not answer"), "{shown:#?}");
         assert!(shown.stderr.contains("start the service"), "{shown:#?}");
     }
-    let missing = stage.run(&["status", "no-such-file.md"]);
+    let missing = harness.run(&["status", "no-such-file.md"]);
     assert_eq!(missing.code, Some(1));
     assert!(missing.stderr.contains("name the service with --url"), "{missing:#?}");
-    let explained = stage.run(&["explain", "--url", "http://127.0.0.1:9"]);
+    let explained = harness.run(&["explain", "--url", "http://127.0.0.1:9"]);
     assert_eq!(explained.code, Some(1), "a service that was named is not replaced: {explained:#?}");
-    let top = stage.run(&["top", "--url", "http://127.0.0.1:9"]);
+    let top = harness.run(&["top", "--url", "http://127.0.0.1:9"]);
     assert_eq!(top.code, Some(1));
     assert!(top.stderr.contains("`symphony status` prints lines"), "{top:#?}");
 }
 
 #[test]
 fn rule_5_5_explain_asks_the_running_service() {
-    let stage = stage("");
-    let (service, url) = served(&stage);
-    wait_for_run(&stage, &url);
-    let explain = |issue: &[&str]| stage.run(&[&["explain", "--url", &url], issue].concat());
+    let harness = harness("");
+    let (service, url) = served(&harness);
+    wait_for_run(&harness, &url);
+    let explain = |issue: &[&str]| harness.run(&[&["explain", "--url", &url], issue].concat());
     let all = explain(&[]);
     assert_eq!(all.code, Some(0), "{all:#?}");
     assert!(all.stdout.contains("MT-2   blocked by MT-1"), "{all:#?}");
@@ -132,24 +132,24 @@ fn rule_5_5_explain_asks_the_running_service() {
 
 #[test]
 fn rule_5_5_explain_without_a_service_is_a_dry_run_that_leaves_nothing() {
-    let stage = stage("polling:\n  activity_file: at-work\n");
+    let harness = harness("polling:\n  activity_file: at-work\n");
     for command in [&["explain"][..], &["explain", "--offline"]] {
-        let shown = stage.run(command);
+        let shown = harness.run(command);
         assert_eq!(shown.code, Some(0), "{shown:#?}");
         let wanted = "\nWould start\nISSUE  STATE  TITLE\nMT-1   Todo   Wait \\u{1b}[2J here\n\
                       MT-3   Todo   Three\n\nNot started\nISSUE  WHY NOT\nMT-2   blocked by MT-1\n";
         assert!(shown.stdout.ends_with(wanted), "{}", shown.stdout);
         assert_eq!(shown.stderr.is_empty(), command.len() == 2, "it says that none was asked");
     }
-    let one = |issue| stage.run(&["explain", "--offline", issue]);
+    let one = |issue| harness.run(&["explain", "--offline", issue]);
     assert_eq!(one("mt-1").stdout, "MT-1: would start now\n");
     assert_eq!(one("MT-2").stdout, "MT-2: blocked by MT-1\n");
     let unknown = one("MT-9");
     assert_eq!(unknown.code, Some(1));
     assert!(unknown.stderr.contains("MT-9 is no candidate"), "{unknown:#?}");
-    assert!(!stage.path("work").exists(), "no workspace, no lock");
-    stage.write("WORKFLOW.md", "---\ntracker:\n  kind: jira\n---\n");
-    let bad = stage.run(&["explain", "--offline"]);
+    assert!(!harness.path("work").exists(), "no workspace, no lock");
+    harness.write("WORKFLOW.md", "---\ntracker:\n  kind: jira\n---\n");
+    let bad = harness.run(&["explain", "--offline"]);
     assert_eq!(bad.code, Some(1));
     assert!(bad.stderr.contains("unsupported_tracker_kind"), "{bad:#?}");
 }
@@ -157,7 +157,7 @@ fn rule_5_5_explain_without_a_service_is_a_dry_run_that_leaves_nothing() {
 #[test]
 fn rule_13_3_a_token_comes_from_the_environment_or_the_file_and_goes_to_its_own_service_only() {
     const TOKEN: &str = "a-token-of-decent-length";
-    let mut with = stage("server: {token: $TOKEN_HERE}\n");
+    let mut with = harness("server: {token: $TOKEN_HERE}\n");
     with.set("TOKEN_HERE", TOKEN);
     let (service, url) = served(&with);
     let port = url.rsplit(':').next().unwrap();
@@ -203,11 +203,11 @@ fn rule_13_3_what_is_no_symphony_is_told_and_its_answer_steers_nothing() {
             stream.write_all(answer.as_bytes()).unwrap();
         }
     });
-    let stage = stage("");
+    let harness = harness("");
     for wanted in
         ["answers something else than a state", "is it the right address?", "a\\u{1b}[2Jb"]
     {
-        let shown = stage.run(&["status", "--url", &url]);
+        let shown = harness.run(&["status", "--url", &url]);
         assert_eq!(shown.code, Some(1), "{shown:#?}");
         assert!(shown.stderr.contains(wanted), "no {wanted:?} in {shown:#?}");
     }

@@ -28,7 +28,7 @@ pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 ///
 /// Hooks are login shells, and the profile here makes each of them hold a pipe, which whatever it
 /// starts inherits. When the pipe is at its end, nothing of any hook is left.
-pub(crate) struct Stage {
+pub(crate) struct Harness {
     folder: tempfile::TempDir,
     pipe: File,
     hooks_ran: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Stage {
 /// A user whom the system does not trust.
 const NOBODY: u32 = 65534;
 
-impl Stage {
+impl Harness {
     pub(crate) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("symphony-cli-test-").tempdir().unwrap();
         let (home, temporary) = (folder.path().join("home"), folder.path().join("tmp"));
@@ -217,7 +217,7 @@ impl Stage {
     }
 }
 
-impl Drop for Stage {
+impl Drop for Harness {
     /// A test that failed must leave nobody either, and who was stopped does not end by itself.
     fn drop(&mut self) {
         let (pipe, own) = (self.path("home/pipe"), rustix::process::getpid());

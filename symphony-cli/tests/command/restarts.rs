@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::Signal;
 
-use crate::program::{Stage, files, wait_for};
+use crate::program::{Harness, files, wait_for};
 
 /// A child that lives as long as the run holds a lock on a file of its issue: who comes second tells.
 /// What `after_create` has written is told to the outside, and must be found again.
@@ -54,76 +54,76 @@ fn rule_14_3_killed_at_any_moment_it_goes_on_without_two_runs_or_a_lost_workspac
     let (kills, seed) = (variable("SYMPHONY_KILLS").unwrap_or(10), seed());
     println!("{kills} kills; repeat with SYMPHONY_KILLS_SEED={seed}");
     let mut moments = Moments(seed);
-    let mut stage = Stage::new();
+    let mut harness = Harness::new();
     for folder in ["locks", "begun"] {
-        std::fs::create_dir(stage.path(folder)).unwrap();
+        std::fs::create_dir(harness.path(folder)).unwrap();
     }
-    stage.write("WORKFLOW.md", FILE);
-    stage.write("board.yaml", "issues:\n");
+    harness.write("WORKFLOW.md", FILE);
+    harness.write("board.yaml", "issues:\n");
     for number in 0..4 {
-        add(&stage, &format!("HANG-{number}"), "hang");
-        add(&stage, &format!("FAIL-{number}"), "fail");
+        add(&harness, &format!("HANG-{number}"), "hang");
+        add(&harness, &format!("FAIL-{number}"), "fail");
     }
     let mut person = None;
     for kill in 0..kills {
         for number in 0..3 {
-            add(&stage, &format!("MT-{kill}-{number}"), "plain");
+            add(&harness, &format!("MT-{kill}-{number}"), "plain");
         }
-        let service = stage.start(&["--log", "error"]);
+        let service = harness.start(&["--log", "error"]);
         std::thread::sleep(Duration::from_millis(moments.next(LONGEST_LIFE)));
         service.signal(Signal::KILL);
         let (code, rest) = service.end();
         assert_eq!(code, None, "kill {kill} of seed {seed}: {rest}");
-        assert_sound(&stage, &format!("kill {kill} of seed {seed}"));
-        if person.is_none() && stage.path("work/HANG-0").exists() {
-            person = Some(Person::looks_into(&stage, "work/HANG-0"));
+        assert_sound(&harness, &format!("kill {kill} of seed {seed}"));
+        if person.is_none() && harness.path("work/HANG-0").exists() {
+            person = Some(Person::looks_into(&harness, "work/HANG-0"));
         }
     }
     // One that is left alone does what is left to do.
-    let mut service = stage.start(&["--log", "error,symphony_runtime::service=info"]);
+    let mut service = harness.start(&["--log", "error,symphony_runtime::service=info"]);
     service.log_until("service starts");
-    wait_for("the end of all work", || states(&stage).values().all(|state| state != "Todo"));
+    wait_for("the end of all work", || states(&harness).values().all(|state| state != "Todo"));
     wait_for("the removal of what is done", || {
-        let left = files(&stage.path("work"));
+        let left = files(&harness.path("work"));
         !left.iter().any(|path| path.to_string_lossy().contains("/MT-"))
     });
-    stage.wait_for_file("begun/HANG-0");
-    let mut person = person.unwrap_or_else(|| Person::looks_into(&stage, "work/HANG-0"));
+    harness.wait_for_file("begun/HANG-0");
+    let mut person = person.unwrap_or_else(|| Person::looks_into(&harness, "work/HANG-0"));
     service.signal(Signal::TERM);
     assert_eq!(service.end().0, Some(0));
-    assert!(stage.is_nothing_left(), "somebody outlived the service");
-    assert_sound(&stage, &format!("the end of seed {seed}"));
+    assert!(harness.is_nothing_left(), "somebody outlived the service");
+    assert_sound(&harness, &format!("the end of seed {seed}"));
     assert!(person.is_there(), "a person's shell was ended; seed {seed}");
 }
 
 /// Nobody has seen two runs of one issue, and every workspace that an agent has seen and whose issue
 /// is not finished is still the same.
-fn assert_sound(stage: &Stage, when: &str) {
-    let faults = std::fs::read_to_string(stage.path("faults")).unwrap_or_default();
+fn assert_sound(harness: &Harness, when: &str) {
+    let faults = std::fs::read_to_string(harness.path("faults")).unwrap_or_default();
     assert_eq!(faults, "", "{when}");
-    let states = states(stage);
-    for begun in files(&stage.path("begun")) {
+    let states = states(harness);
+    for begun in files(&harness.path("begun")) {
         let issue = begun.file_name().unwrap().to_str().unwrap();
         if states[issue] != "Done" {
-            let kept = std::fs::read_to_string(stage.path(&format!("work/{issue}/kept.txt")));
-            let wanted = stage.read(&format!("begun/{issue}"));
+            let kept = std::fs::read_to_string(harness.path(&format!("work/{issue}/kept.txt")));
+            let wanted = harness.read(&format!("begun/{issue}"));
             assert_eq!(kept.ok(), Some(wanted), "the workspace of {issue}, {when}");
         }
     }
 }
 
 /// Puts an issue at the end of the board. What is not meant to be finished is in progress.
-fn add(stage: &Stage, identifier: &str, label: &str) {
-    let mut board = stage.read("board.yaml");
+fn add(harness: &Harness, identifier: &str, label: &str) {
+    let mut board = harness.read("board.yaml");
     let state = if label == "plain" { "Todo" } else { "In Progress" };
     writeln!(board, "- {{identifier: {identifier}, title: Go, state: {state}, labels: [{label}]}}")
         .unwrap();
-    stage.replace("board.yaml", &board);
+    harness.replace("board.yaml", &board);
 }
 
 /// The state of each issue on the board.
-fn states(stage: &Stage) -> BTreeMap<String, String> {
-    let board: serde_yaml::Value = serde_yaml::from_str(&stage.read("board.yaml")).unwrap();
+fn states(harness: &Harness) -> BTreeMap<String, String> {
+    let board: serde_yaml::Value = serde_yaml::from_str(&harness.read("board.yaml")).unwrap();
     let issues = board["issues"].as_sequence().unwrap().iter();
     let text = |value: &serde_yaml::Value| value.as_str().unwrap().to_owned();
     issues.map(|issue| (text(&issue["identifier"]), text(&issue["state"]))).collect()
@@ -133,10 +133,10 @@ fn states(stage: &Stage) -> BTreeMap<String, String> {
 struct Person(Child);
 
 impl Person {
-    fn looks_into(stage: &Stage, folder: &str) -> Self {
+    fn looks_into(harness: &Harness, folder: &str) -> Self {
         let mut shell = Command::new("sh");
         // It ends with the test, whose end of the pipe is closed then.
-        shell.args(["-c", "read line"]).current_dir(stage.path(folder)).stdin(Stdio::piped());
+        shell.args(["-c", "read line"]).current_dir(harness.path(folder)).stdin(Stdio::piped());
         Self(shell.spawn().unwrap())
     }
 

@@ -5,7 +5,7 @@ use std::process::{Child, Command};
 
 use rustix::process::Signal;
 
-use crate::program::{Stage, files, wait_for};
+use crate::program::{Harness, files, wait_for};
 
 /// An agent that stays: a hook that lives as long as its run.
 const HOOK: &str = "before_run: echo $$ > ../../began.$SYMPHONY_ISSUE_IDENTIFIER; exec sleep 1000";
@@ -24,46 +24,46 @@ fn issue(identifier: &str) -> String {
 
 #[test]
 fn rule_14_3_a_second_service_is_refused_also_without_the_lock_file() {
-    let mut stage = Stage::new();
-    stage.write("WORKFLOW.md", &workflow(&issue("MT-1"), HOOK));
-    let mut first = stage.start(&[]);
-    stage.wait_for_file("began.MT-1");
+    let mut harness = Harness::new();
+    harness.write("WORKFLOW.md", &workflow(&issue("MT-1"), HOOK));
+    let mut first = harness.start(&[]);
+    harness.wait_for_file("began.MT-1");
     // Stopped, it cannot make the file anew in time.
     first.signal(Signal::STOP);
-    fs::remove_file(stage.path("work/~symphony/lock")).unwrap();
-    let second = stage.run(&[]);
+    fs::remove_file(harness.path("work/~symphony/lock")).unwrap();
+    let second = harness.run(&[]);
     first.signal(Signal::CONT);
     assert_eq!(second.code, Some(1), "{second:#?}");
     let refused =
-        format!("another Symphony uses the workspace root {}", stage.path("work").display());
+        format!("another Symphony uses the workspace root {}", harness.path("work").display());
     assert!(second.stderr.contains(&refused), "{second:#?}");
     assert!(second.stderr.contains(&format!("process {}", first.id())), "{second:#?}");
     // The first one notices by itself.
     first.log_until("the lock file was removed or replaced; it was made anew");
-    let lock = stage.read("work/~symphony/lock");
+    let lock = harness.read("work/~symphony/lock");
     assert!(lock.contains(&first.id().to_string()), "{lock}");
     first.stop();
-    stage.wait_until_nothing_is_left();
+    harness.wait_until_nothing_is_left();
 }
 
 #[test]
 fn rule_14_3_a_service_at_an_equal_path_ends_nobody_elses_agents() {
-    let mut stage = Stage::new();
-    stage.write("WORKFLOW.md", &workflow(&issue("MT-1"), HOOK));
-    let mut first = stage.start(&[]);
-    stage.wait_for_file("began.MT-1");
+    let mut harness = Harness::new();
+    harness.write("WORKFLOW.md", &workflow(&issue("MT-1"), HOOK));
+    let mut first = harness.start(&[]);
+    harness.wait_for_file("began.MT-1");
     // As in another container that sees our processes: the same path, another root.
-    fs::rename(stage.path("work"), stage.path("elsewhere")).unwrap();
-    stage.write("OTHER.md", &workflow(&issue("MT-2"), HOOK));
-    let mut second = stage.start(&["run", "OTHER.md"]);
+    fs::rename(harness.path("work"), harness.path("elsewhere")).unwrap();
+    harness.write("OTHER.md", &workflow(&issue("MT-2"), HOOK));
+    let mut second = harness.start(&["run", "OTHER.md"]);
     let log = second.log_until("run started").concat();
     assert!(!log.contains("ended what an earlier life had left"), "{log}");
     second.stop();
     let log = first.heard();
     assert!(!log.contains("run failed") && !log.contains("hook ended"), "{log}");
-    fs::remove_dir_all(stage.path("work")).unwrap();
+    fs::remove_dir_all(harness.path("work")).unwrap();
     first.stop();
-    stage.wait_until_nothing_is_left();
+    harness.wait_until_nothing_is_left();
 }
 
 /// Somebody whom nobody should end.
@@ -92,50 +92,50 @@ impl Drop for Person {
 
 #[test]
 fn rule_14_3_a_forged_run_record_ends_nobody() {
-    let stage = Stage::new();
-    stage.write("WORKFLOW.md", &workflow("", HOOK));
+    let harness = Harness::new();
+    harness.write("WORKFLOW.md", &workflow("", HOOK));
     let mut person = Person::new();
-    fs::create_dir_all(stage.path("work/~symphony/runs")).unwrap();
-    stage.write("work/~symphony/runs/9.9", &person.record());
-    let mut service = stage.start(&[]);
+    fs::create_dir_all(harness.path("work/~symphony/runs")).unwrap();
+    harness.write("work/~symphony/runs/9.9", &person.record());
+    let mut service = harness.start(&[]);
     let log = service.log_until("service starts").concat();
     assert!(!log.contains("ended what an earlier life had left"), "{log}");
     assert_eq!(person.0.try_wait().unwrap(), None, "{log}");
-    assert!(files(&stage.path("work/~symphony/runs")).is_empty());
+    assert!(files(&harness.path("work/~symphony/runs")).is_empty());
     service.stop();
 }
 
 #[test]
 fn rule_9_2_an_agent_that_closes_its_folder_and_the_root_stops_no_work() {
-    let mut stage = Stage::new().without_root();
+    let mut harness = Harness::new().without_root();
     // Each closes everything that it can reach; the next ones come after it.
     let hooks =
         "after_run: chmod 000 ../~symphony/* ../~symphony .. .\n  before_remove: touch ../../seen";
     let issues: String = (1..=4).map(|number| issue(&format!("MT-{number}"))).collect();
     let file = workflow(&issues, hooks)
         .replace("kind: scripted", "kind: scripted\n  max_concurrent_agents: 1");
-    stage.write("WORKFLOW.md", &file);
-    let mut service = stage.start(&[]);
+    harness.write("WORKFLOW.md", &file);
+    let mut service = harness.start(&[]);
     for _ in 1..=4 {
         service.log_until("workspace removed");
     }
     service.stop();
-    assert!(stage.path("seen").exists(), "the hook ran in a folder that was closed");
-    stage.give_away("work");
-    let left: Vec<_> = files(&stage.path("work"));
-    assert_eq!(left, [stage.path("work/~symphony")]);
-    assert!(files(&stage.path("work/~symphony/trash")).is_empty());
-    stage.wait_until_nothing_is_left();
+    assert!(harness.path("seen").exists(), "the hook ran in a folder that was closed");
+    harness.give_away("work");
+    let left: Vec<_> = files(&harness.path("work"));
+    assert_eq!(left, [harness.path("work/~symphony")]);
+    assert!(files(&harness.path("work/~symphony/trash")).is_empty());
+    harness.wait_until_nothing_is_left();
 }
 
 #[test]
 fn rule_12_4_a_state_that_cannot_be_written_is_told_once() {
-    let stage = Stage::new();
-    stage.write("WORKFLOW.md", &workflow("", HOOK));
-    let mut service = stage.start(&[]);
+    let harness = Harness::new();
+    harness.write("WORKFLOW.md", &workflow("", HOOK));
+    let mut service = harness.start(&[]);
     service.log_until("service starts");
     // As a full disk: it is where the new file is made before it takes the other's place.
-    let in_the_way = stage.path("work/~symphony/state.json~");
+    let in_the_way = harness.path("work/~symphony/state.json~");
     wait_for("a moment between two writes", || fs::create_dir(&in_the_way).is_ok());
     let mut log = service.log_until("the state file could not be written");
     for _ in 0..20 {

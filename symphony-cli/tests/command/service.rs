@@ -2,40 +2,40 @@
 
 use rustix::process::Signal;
 
-use crate::program::{Service, Stage, files, wait_for};
+use crate::program::{Harness, Service, files, wait_for};
 
 /// A hook that says that it was there.
 const NOTE: &str = "echo ran >> ../../after_run.txt";
 
 #[test]
 fn rule_14_2_a_signal_stops_everything_runs_after_run_and_exits_with_0() {
-    let mut stage = Stage::new();
-    stage.endless(NOTE);
-    let mut service = stage.start(&["--log-format", "json"]);
+    let mut harness = Harness::new();
+    harness.endless(NOTE);
+    let mut service = harness.start(&["--log-format", "json"]);
     let seen = service.log_until("run started");
     assert!(seen.iter().all(|line| line.starts_with('{')), "one object per line: {seen:#?}");
     assert!(seen.last().unwrap().contains("\"issue_identifier\":\"MT-1\""), "{seen:#?}");
-    stage.wait_for_file("began");
+    harness.wait_for_file("began");
     service.signal(Signal::TERM);
     let (code, rest) = service.end();
     assert_eq!(code, Some(0), "{rest}");
     assert!(rest.contains("service ended"), "{rest}");
-    assert_eq!(stage.read("after_run.txt"), "ran\n");
-    stage.wait_until_nothing_is_left();
+    assert_eq!(harness.read("after_run.txt"), "ran\n");
+    harness.wait_until_nothing_is_left();
 }
 
 #[test]
 fn rule_14_2_a_signal_during_the_start_is_heard() {
-    let stage = Stage::new();
-    stage.endless(NOTE);
+    let harness = Harness::new();
+    harness.endless(NOTE);
     // The lock of a service that was killed just now: the next one waits for it a while.
     let mut gone = std::process::Command::new("true").spawn().unwrap();
     gone.wait().unwrap();
-    std::fs::create_dir_all(stage.path("work/~symphony")).unwrap();
-    stage.write("work/~symphony/lock", &format!("{{\"pid\": {}}}", gone.id()));
-    let lock = std::fs::File::open(stage.path("work/~symphony/lock")).unwrap();
+    std::fs::create_dir_all(harness.path("work/~symphony")).unwrap();
+    harness.write("work/~symphony/lock", &format!("{{\"pid\": {}}}", gone.id()));
+    let lock = std::fs::File::open(harness.path("work/~symphony/lock")).unwrap();
     lock.lock().unwrap();
-    let service = stage.start(&[]);
+    let service = harness.start(&[]);
     wait_for("an ear for signals", || hears(&service, Signal::TERM));
     service.signal(Signal::TERM);
     let (code, log) = service.end();
@@ -53,25 +53,25 @@ fn hears(service: &Service, signal: Signal) -> bool {
 
 #[test]
 fn rule_14_2_a_second_signal_ends_at_once_and_leaves_nothing() {
-    let mut stage = Stage::new();
-    stage.endless("trap '' TERM; touch ../../stopping; sleep 1000; touch ../../stopped");
-    let service = stage.start(&[]);
-    stage.wait_for_file("began");
+    let mut harness = Harness::new();
+    harness.endless("trap '' TERM; touch ../../stopping; sleep 1000; touch ../../stopped");
+    let service = harness.start(&[]);
+    harness.wait_for_file("began");
     service.signal(Signal::TERM);
     // Now it waits for a hook that does not listen and has an hour.
-    stage.wait_for_file("stopping");
+    harness.wait_for_file("stopping");
     service.signal(Signal::TERM);
     let (code, rest) = service.end();
     assert_eq!(code, Some(0), "{rest}");
     assert!(rest.contains("ending at once"), "{rest}");
-    stage.wait_until_nothing_is_left();
-    assert!(!stage.path("stopped").exists(), "the hook came to its end");
+    harness.wait_until_nothing_is_left();
+    assert!(!harness.path("stopped").exists(), "the hook came to its end");
 }
 
 #[test]
 fn rule_14_2_a_signal_with_fifty_running_runs_fifty_after_run() {
     const RUNNING: usize = 50;
-    let mut stage = Stage::new();
+    let mut harness = Harness::new();
     let issue = |number| {
         format!("      - {{identifier: MT-{number}, title: Wait, state: Todo, labels: [hang]}}\n")
     };
@@ -81,25 +81,25 @@ fn rule_14_2_a_signal_with_fifty_running_runs_fifty_after_run() {
          agent:\n  kind: scripted\n  max_concurrent_agents: {RUNNING}\n---\nWait.\n",
         (0..RUNNING).map(issue).collect::<String>(),
     );
-    stage.write("WORKFLOW.md", &file);
-    let mut service = stage.start(&[]);
+    harness.write("WORKFLOW.md", &file);
+    let mut service = harness.start(&[]);
     for _ in 0..RUNNING {
         service.log_until("hook ended");
     }
     service.signal(Signal::TERM);
     let (code, rest) = service.end();
     assert_eq!(code, Some(0), "{rest}");
-    assert!(stage.is_nothing_left(), "somebody outlived the service");
-    assert_eq!(stage.read("after_run.txt"), "ran\n".repeat(RUNNING));
+    assert!(harness.is_nothing_left(), "somebody outlived the service");
+    assert_eq!(harness.read("after_run.txt"), "ran\n".repeat(RUNNING));
 }
 
 #[test]
 fn rule_14_3_a_second_service_on_the_same_root_is_refused_and_told_by_whom() {
-    let stage = Stage::new();
-    stage.endless(NOTE);
-    let mut first = stage.start(&[]);
+    let harness = Harness::new();
+    harness.endless(NOTE);
+    let mut first = harness.start(&[]);
     first.log_until("run started");
-    let second = stage.run(&[]);
+    let second = harness.run(&[]);
     assert_eq!(second.code, Some(1));
     assert!(second.stderr.contains(&first.id().to_string()), "it names the process: {second:#?}");
     first.signal(Signal::INT);
@@ -108,9 +108,9 @@ fn rule_14_3_a_second_service_on_the_same_root_is_refused_and_told_by_whom() {
 
 #[test]
 fn rule_4_7_a_hangup_polls_now() {
-    let stage = Stage::new();
-    stage.endless(NOTE);
-    let mut service = stage.start(&[]);
+    let harness = Harness::new();
+    harness.endless(NOTE);
+    let mut service = harness.start(&[]);
     service.log_until("run started");
     service.signal(Signal::HUP);
     service.log_until("asked to poll now");
@@ -120,27 +120,27 @@ fn rule_4_7_a_hangup_polls_now() {
 
 #[test]
 fn rule_13_1_the_log_also_goes_to_a_file() {
-    let stage = Stage::new();
-    stage.endless(NOTE);
-    let mut service = stage.start(&["--logs-root", "logs"]);
+    let harness = Harness::new();
+    harness.endless(NOTE);
+    let mut service = harness.start(&["--logs-root", "logs"]);
     service.log_until("run started");
     service.signal(Signal::TERM);
     assert_eq!(service.end().0, Some(0));
-    let log = stage.read("logs/symphony.log");
+    let log = harness.read("logs/symphony.log");
     assert!(log.contains("run started") && log.contains("service ended"), "{log}");
     assert!(!log.contains('\u{1b}'), "no colours in a file");
-    assert_eq!(files(&stage.path("logs")).len(), 1);
+    assert_eq!(files(&harness.path("logs")).len(), 1);
 }
 
 #[test]
 fn rule_5_5_a_service_that_can_start_nothing_says_so_and_why() {
-    let stage = Stage::new();
+    let harness = Harness::new();
     let file = "---\ntracker:\n  kind: memory\n  required_labels: [agent]\n  provider:\n    issues:\n      \
         - {identifier: MT-1, title: One, state: Todo}\n      \
         - {identifier: MT-2, title: Two, state: Todo}\nworkspace:\n  root: ./work\n\
         agent:\n  kind: scripted\n---\nHi.\n";
-    stage.write("WORKFLOW.md", file);
-    let mut service = stage.start(&[]);
+    harness.write("WORKFLOW.md", file);
+    let mut service = harness.start(&[]);
     let told = service.log_until("nothing is started").pop().unwrap();
     assert!(told.contains("issues=2") && told.contains("MT-1: lacks the label"), "{told}");
     service.signal(Signal::TERM);
@@ -152,7 +152,7 @@ fn rule_5_5_a_service_that_can_start_nothing_says_so_and_why() {
 #[test]
 fn rule_13_1_a_log_that_nobody_reads_stops_no_service() {
     const ISSUES: usize = 30;
-    let mut stage = Stage::new();
+    let mut harness = Harness::new();
     let issue = |number| format!("      - {{identifier: MT-{number}, title: Fail, state: Todo}}\n");
     // Each says more than a pipe holds for all of them together.
     let file = format!(
@@ -161,36 +161,36 @@ fn rule_13_1_a_log_that_nobody_reads_stops_no_service() {
          agent:\n  kind: scripted\n  max_concurrent_agents: {ISSUES}\n---\nFail.\n",
         (0..ISSUES).map(issue).collect::<String>(),
     );
-    stage.write("WORKFLOW.md", &file);
-    let service = stage.start(&["--log", "debug"]);
-    stage.wait_for_file("after_run.txt");
-    wait_for("every run's end", || stage.read("after_run.txt").lines().count() >= ISSUES);
+    harness.write("WORKFLOW.md", &file);
+    let service = harness.start(&["--log", "debug"]);
+    harness.wait_for_file("after_run.txt");
+    wait_for("every run's end", || harness.read("after_run.txt").lines().count() >= ISSUES);
     service.signal(Signal::TERM);
     assert_eq!(service.end_unread(), Some(0));
-    stage.wait_until_nothing_is_left();
+    harness.wait_until_nothing_is_left();
 }
 
 #[test]
 fn rule_9_2_what_cannot_be_removed_keeps_nothing_else_on_disk_as_root() {
     const FILES: usize = 100;
-    let stage = Stage::new().without_root();
-    if stage.is_run_by_the_tester() {
+    let harness = Harness::new().without_root();
+    if harness.is_run_by_the_tester() {
         println!("skipped: only root can make a file another user's");
         return;
     }
-    let folder = stage.path("work/MT-1");
+    let folder = harness.path("work/MT-1");
     std::fs::create_dir_all(folder.join("not-ours/file")).unwrap();
     for number in 0..FILES {
         std::fs::create_dir(folder.join(number.to_string())).unwrap();
         std::fs::write(folder.join(format!("{number}/file")), "").unwrap();
     }
-    stage.give_away("work");
-    stage.keep("work/MT-1/not-ours");
+    harness.give_away("work");
+    harness.keep("work/MT-1/not-ours");
     let file = "---\ntracker:\n  kind: memory\n  provider:\n    issues:\n      \
         - {identifier: MT-1, title: Over, state: Done}\nworkspace:\n  root: ./work\n\
         agent:\n  kind: scripted\n---\nHi.\n";
-    stage.write("WORKFLOW.md", file);
-    let mut service = stage.start(&[]);
+    harness.write("WORKFLOW.md", file);
+    let mut service = harness.start(&[]);
     let told = service.log_until("could not be removed").pop().unwrap();
     assert!(
         told.contains("/not-ours: ") && told.contains("belongs to user 0, not to us"),
@@ -198,7 +198,7 @@ fn rule_9_2_what_cannot_be_removed_keeps_nothing_else_on_disk_as_root() {
     );
     service.signal(Signal::TERM);
     assert_eq!(service.end().0, Some(0));
-    let trash = files(&stage.path("work/~symphony/trash"));
+    let trash = files(&harness.path("work/~symphony/trash"));
     assert_eq!(trash.len(), 1, "{trash:?}");
     assert_eq!(files(&trash[0]), [trash[0].join("not-ours")]);
 }
@@ -226,19 +226,19 @@ done
 #[test]
 fn rule_8_1_agents_that_spoke_while_the_service_was_stopped_have_not_stalled() {
     const AGENTS: usize = 8;
-    let mut stage = Stage::new();
+    let mut harness = Harness::new();
     let issue = |number| format!("      - {{identifier: MT-{number}, title: T, state: Todo}}\n");
     let file = format!(
         "---\ntracker:\n  kind: memory\n  provider:\n    issues:\n{}workspace:\n  root: ./work\n\
          codex:\n  command: sh ../../talker\n  stall_timeout_ms: 8000\n---\nTalk.\n",
         (0..AGENTS).map(issue).collect::<String>(),
     );
-    stage.write("WORKFLOW.md", &file);
-    stage.write("talker", TALKER);
-    let mut service = stage.start(&[]);
+    harness.write("WORKFLOW.md", &file);
+    harness.write("talker", TALKER);
+    let mut service = harness.start(&[]);
     let talking = |path: &std::path::PathBuf| path.to_string_lossy().contains("talking.");
     wait_for("agents", || {
-        files(&stage.path("")).iter().filter(|path| talking(path)).count() == AGENTS
+        files(&harness.path("")).iter().filter(|path| talking(path)).count() == AGENTS
     });
     service.signal(Signal::STOP);
     // Longer than an agent may be silent; nothing else is to be waited for.
@@ -251,34 +251,34 @@ fn rule_8_1_agents_that_spoke_while_the_service_was_stopped_have_not_stalled() {
     assert_eq!(code, Some(0), "{rest}");
     log.push(rest);
     assert!(!log.concat().contains("Stalled"), "{log:#?}");
-    stage.wait_until_nothing_is_left();
+    harness.wait_until_nothing_is_left();
 }
 
 #[test]
 fn rule_14_4_a_hook_reads_neither_the_environment_nor_the_memory_of_the_service() {
-    let stage = Stage::new().without_root();
+    let harness = Harness::new().without_root();
     // The helper stands between the hook and the service.
-    stage.endless(
+    harness.endless(
         "exec > ../../seen.txt 2>&1; service=$(cut -d' ' -f4 /proc/$PPID/stat); echo $service; \
          for file in environ mem; do head -c 1 /proc/$service/$file; done",
     );
-    let service = stage.start(&[]);
+    let service = harness.start(&[]);
     let id = service.id();
-    stage.wait_for_file("began");
+    harness.wait_for_file("began");
     service.signal(Signal::TERM);
     assert_eq!(service.end().0, Some(0));
-    let seen = stage.read("seen.txt");
+    let seen = harness.read("seen.txt");
     assert!(seen.starts_with(&format!("{id}\n")), "the hook looked elsewhere: {seen}");
     assert_eq!(seen.matches("Permission denied").count(), 2, "{seen}");
 }
 
 #[test]
 fn rule_7_6_a_machine_without_files_holds_starts_and_fails_no_issue_alone() {
-    let mut stage = Stage::new();
+    let mut harness = Harness::new();
     let issues: String = (1..=40)
         .map(|n| format!("      - {{identifier: MT-{n}, title: Wait, state: Todo}}\n"))
         .collect();
-    stage.write(
+    harness.write(
         "WORKFLOW.md",
         &format!(
             "---\ntracker:\n  kind: memory\n  provider:\n    issues:\n{issues}workspace:\n  root: ./work\n\
@@ -286,13 +286,13 @@ fn rule_7_6_a_machine_without_files_holds_starts_and_fails_no_issue_alone() {
              agent:\n  kind: scripted\n  max_concurrent_agents: 40\n---\nWait.\n"
         ),
     );
-    let mut service = stage.start_under("ulimit -n 64", &[]);
+    let mut service = harness.start_under("ulimit -n 64", &[]);
     let log = service.log_until("starts are held").concat();
     assert!(log.contains("machine_exhausted: "), "{log}");
     assert!(log.contains("Too many open files"), "{log}");
     // What could be started goes on.
-    stage.wait_for_file("began");
+    harness.wait_for_file("began");
     let rest = service.stop();
     assert!(!(log + &rest).contains("attempt=1"), "{rest}");
-    stage.wait_until_nothing_is_left();
+    harness.wait_until_nothing_is_left();
 }

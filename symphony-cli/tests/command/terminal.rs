@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::program::{Stage, wait_for};
+use crate::program::{Harness, wait_for};
 
 /// Runs that never end, one of them with a title that wants to be more.
 const BOARD: &str = "---\ntracker:\n  kind: memory\n  provider:\n    issues:\n      \
@@ -16,35 +16,35 @@ const BOARD: &str = "---\ntracker:\n  kind: memory\n  provider:\n    issues:\n  
     workspace:\n  root: ./work\nhooks:\n  before_run: sleep 1000 &\n  \
     after_run: echo ran >> ../../after_run.txt\nagent:\n  kind: scripted\n---\nWait.\n";
 
-/// A terminal of its own, in the stage's folder.
+/// A terminal of its own, in the harness's folder.
 struct Terminal<'a> {
-    stage: &'a Stage,
+    harness: &'a Harness,
     socket: PathBuf,
 }
 
 impl<'a> Terminal<'a> {
     /// Runs a script; `None`, and a word about it, where there is no tmux.
-    fn run(stage: &'a Stage, script: &str) -> Option<Self> {
+    fn run(harness: &'a Harness, script: &str) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             println!("NOT RUN: tmux is not installed");
             return None;
         }
         let program = env!("CARGO_BIN_EXE_symphony");
-        let (home, temporary) = (stage.path("home"), stage.path("tmp"));
+        let (home, temporary) = (harness.path("home"), harness.path("tmp"));
         let script = format!(
             "cd '{}'; export HOME='{}' TMPDIR='{}'; unset NO_COLOR SYMPHONY_LOG SYMPHONY_URL\n\
              trap : INT # it is the program that is meant by Ctrl-C\n\
              symphony() {{ sh -c 'echo $$ > pid; exec \"$0\" \"$@\"' '{program}' \"$@\"; }}\n{script}\n",
-            stage.path("").display(),
+            harness.path("").display(),
             home.display(),
             temporary.display(),
         );
-        stage.write("script", &script);
+        harness.write("script", &script);
         // One each: a server that is ending would take the next session with it.
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let terminal = Self { stage, socket: stage.path(&format!("tmux-{number}")) };
-        let script = format!("exec sh '{}'", stage.path("script").display());
+        let terminal = Self { harness, socket: harness.path(&format!("tmux-{number}")) };
+        let script = format!("exec sh '{}'", harness.path("script").display());
         let begun = terminal.tmux(&["new-session", "-d", "-x", "100", "-y", "30", &script]);
         assert!(begun.status.success(), "{begun:?}");
         Some(terminal)
@@ -84,7 +84,7 @@ impl<'a> Terminal<'a> {
 
     /// The program's process; it has written its number down.
     fn pid(&self) -> Option<Pid> {
-        let text = std::fs::read_to_string(self.stage.path("pid")).ok()?;
+        let text = std::fs::read_to_string(self.harness.path("pid")).ok()?;
         Pid::from_raw(text.trim().parse().ok()?)
     }
 }
@@ -120,9 +120,9 @@ const AND_THEN: &str = "echo \"code $?\"; stty -a | grep -q ' icanon' && stty -a
 
 #[test]
 fn rule_13_4_the_dashboard_is_driven_by_keys_and_gives_the_terminal_back() {
-    let mut stage = Stage::new();
-    stage.write("WORKFLOW.md", BOARD);
-    let Some(terminal) = Terminal::run(&stage, &format!("symphony run; {AND_THEN}")) else {
+    let mut harness = Harness::new();
+    harness.write("WORKFLOW.md", BOARD);
+    let Some(terminal) = Terminal::run(&harness, &format!("symphony run; {AND_THEN}")) else {
         return;
     };
     let shown = terminal.wait_for("▶MT-1");
@@ -172,47 +172,47 @@ fn rule_13_4_the_dashboard_is_driven_by_keys_and_gives_the_terminal_back() {
     let shown = terminal.wait_for("sane");
     assert!(shown.contains("service ended") && shown.contains("code 0"), "{shown}");
     drop(terminal);
-    assert_eq!(stage.read("after_run.txt"), "ran\n".repeat(3), "two at the end, one before");
-    stage.wait_until_nothing_is_left();
+    assert_eq!(harness.read("after_run.txt"), "ran\n".repeat(3), "two at the end, one before");
+    harness.wait_until_nothing_is_left();
 }
 
 #[test]
 fn rule_14_2_ctrl_c_in_the_dashboard_ends_the_service_and_a_second_one_at_once() {
-    let mut stage = Stage::new();
-    stage.write("WORKFLOW.md", BOARD);
+    let mut harness = Harness::new();
+    harness.write("WORKFLOW.md", BOARD);
     let script = format!("symphony run; {AND_THEN}");
-    let Some(terminal) = Terminal::run(&stage, &script) else { return };
+    let Some(terminal) = Terminal::run(&harness, &script) else { return };
     terminal.wait_for("▶MT-1");
     terminal.press(&["C-c"]);
     let shown = terminal.wait_for("sane");
     assert!(shown.contains("service ended") && shown.contains("code 0"), "{shown}");
     drop(terminal);
-    stage.wait_until_nothing_is_left();
+    harness.wait_until_nothing_is_left();
 
     let hook = "trap '' TERM; touch ../../stopping; sleep 1000";
-    stage.endless(hook);
-    let Some(terminal) = Terminal::run(&stage, &script) else { return };
+    harness.endless(hook);
+    let Some(terminal) = Terminal::run(&harness, &script) else { return };
     terminal.wait_for("▶MT-1");
-    stage.wait_for_file("began");
+    harness.wait_for_file("began");
     terminal.press(&["C-c"]);
-    stage.wait_for_file("stopping");
+    harness.wait_for_file("stopping");
     terminal.wait_for("! the service ends: 1 runs are being stopped");
     terminal.press(&["C-c"]);
     let shown = terminal.wait_for("sane");
     assert!(shown.contains("ending at once") && shown.contains("code 0"), "{shown}");
     drop(terminal);
-    stage.wait_until_nothing_is_left();
+    harness.wait_until_nothing_is_left();
 }
 
 #[test]
 fn rule_13_4_a_terminal_that_goes_away_leaves_the_service_alone() {
-    let mut stage = Stage::new();
-    stage.write("WORKFLOW.md", BOARD);
-    let Some(terminal) = Terminal::run(&stage, "symphony run --logs-root logs") else { return };
+    let mut harness = Harness::new();
+    harness.write("WORKFLOW.md", BOARD);
+    let Some(terminal) = Terminal::run(&harness, "symphony run --logs-root logs") else { return };
     terminal.wait_for("▶MT-1");
     let service = terminal.pid().unwrap();
     terminal.tmux(&["kill-pane"]);
-    let log = || stage.read("logs/symphony.log");
+    let log = || harness.read("logs/symphony.log");
     wait_for("a word about it", || log().contains("the terminal of the dashboard is gone"));
     // A terminal says goodbye with a signal that means: poll now.
     wait_for("the signal", || log().contains("asked to poll now"));
@@ -221,8 +221,8 @@ fn rule_13_4_a_terminal_that_goes_away_leaves_the_service_alone() {
     wait_for("its end", || !is_alive(service));
     assert!(log().contains("service ended"), "{}", log());
     drop(terminal);
-    assert_eq!(stage.read("after_run.txt"), "ran\n".repeat(2));
-    stage.wait_until_nothing_is_left();
+    assert_eq!(harness.read("after_run.txt"), "ran\n".repeat(2));
+    harness.wait_until_nothing_is_left();
 }
 
 #[test]
@@ -234,29 +234,29 @@ fn rule_13_4_where_no_dashboard_is_wanted_or_possible_there_are_plain_lines() {
         "set -m; symphony run & wait",
         "symphony run < /dev/null",
     ] {
-        let stage = Stage::new();
-        stage.write("WORKFLOW.md", BOARD);
-        let Some(terminal) = Terminal::run(&stage, run) else { return };
+        let harness = Harness::new();
+        harness.write("WORKFLOW.md", BOARD);
+        let Some(terminal) = Terminal::run(&harness, run) else { return };
         let shown = terminal.wait_for("run started");
         assert!(!shown.contains("Symphony live"), "{run}: {shown}");
     }
-    let stage = Stage::new();
+    let harness = Harness::new();
     let file = BOARD.replace("agent:", "observability: {dashboard_enabled: false}\nagent:");
-    stage.write("WORKFLOW.md", &file);
-    let Some(terminal) = Terminal::run(&stage, "symphony run") else { return };
+    harness.write("WORKFLOW.md", &file);
+    let Some(terminal) = Terminal::run(&harness, "symphony run") else { return };
     let shown = terminal.wait_for("run started");
     assert!(!shown.contains("Symphony live"), "{shown}");
 }
 
 #[test]
 fn rule_13_4_top_looks_at_a_service_elsewhere_and_finds_it_again() {
-    let stage = Stage::new();
-    stage.write("WORKFLOW.md", BOARD);
-    let mut service = stage.start(&["run", "--port", "0"]);
+    let harness = Harness::new();
+    harness.write("WORKFLOW.md", BOARD);
+    let mut service = harness.start(&["run", "--port", "0"]);
     let served = service.log_until("dashboard and API are served").pop().unwrap();
     let address = served.split_once("address=").unwrap().1.trim().to_owned();
     let script = format!("symphony top --url http://{address}; {AND_THEN}");
-    let Some(terminal) = Terminal::run(&stage, &script) else { return };
+    let Some(terminal) = Terminal::run(&harness, &script) else { return };
     terminal.wait_for("▶MT-1");
     terminal.press(&["p"]);
     service.log_until("starts are paused");
@@ -276,7 +276,7 @@ fn rule_13_4_top_looks_at_a_service_elsewhere_and_finds_it_again() {
     let shown = terminal.wait_for("NO CONNECTION");
     assert!(shown.contains("PAUSED") && shown.contains("Running"), "the last state stays: {shown}");
     let port = address.rsplit(':').next().unwrap();
-    let mut again = stage.start(&["run", "--port", port]);
+    let mut again = harness.start(&["run", "--port", port]);
     again.log_until("starts are paused");
     terminal.wait_until("the new one, as it was left", |shown| {
         shown.starts_with("Symphony live PAUSED") && shown.contains("Blocked 1")
@@ -302,8 +302,8 @@ fn rule_13_4_a_log_line_that_the_terminal_does_not_take_holds_up_nobody() {
 /// Runs a service on a terminal that takes nothing, with this filter of the log.
 fn stands_still(filter: &str) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    let mut stage = Stage::new();
-    stage.write("WORKFLOW.md", BOARD);
+    let mut harness = Harness::new();
+    harness.write("WORKFLOW.md", BOARD);
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let terminal = openpt(flags).unwrap();
     grantpt(&terminal).unwrap();
@@ -317,13 +317,13 @@ fn stands_still(filter: &str) {
     let mut command = Command::new("setsid");
     command.args(["-c", env!("CARGO_BIN_EXE_symphony"), "run", "--logs-root", "logs"]);
     command.args(["--log", filter]);
-    command.current_dir(stage.path("")).env("HOME", stage.path("home"));
-    command.env("TMPDIR", stage.path("tmp")).env("TERM", "xterm").env_remove("SYMPHONY_LOG");
+    command.current_dir(harness.path("")).env("HOME", harness.path("home"));
+    command.env("TMPDIR", harness.path("tmp")).env("TERM", "xterm").env_remove("SYMPHONY_LOG");
     let child = command.stdin(open()).stdout(open()).stderr(open()).spawn().unwrap();
     drop(command);
     let mut service = Leashed(child);
     let pid = Pid::from_raw(i32::try_from(service.0.id()).unwrap()).unwrap();
-    let log = || std::fs::read_to_string(stage.path("logs/symphony.log")).unwrap_or_default();
+    let log = || std::fs::read_to_string(harness.path("logs/symphony.log")).unwrap_or_default();
     wait_for("runs", || log().matches("hook ended").count() >= 2);
     let draws = |thread: std::fs::DirEntry| {
         let name = std::fs::read_to_string(thread.path().join("comm"));
@@ -340,8 +340,8 @@ fn stands_still(filter: &str) {
         ended.is_some()
     });
     assert_eq!(ended.unwrap().code(), Some(0), "{}", log());
-    assert_eq!(stage.read("after_run.txt"), "ran\n".repeat(2));
+    assert_eq!(harness.read("after_run.txt"), "ran\n".repeat(2));
     let taken = rustix::io::ioctl_fionread(&terminal).unwrap();
     assert_eq!(taken, 0, "the terminal has taken something, so this shows nothing");
-    stage.wait_until_nothing_is_left();
+    harness.wait_until_nothing_is_left();
 }

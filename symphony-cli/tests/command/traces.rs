@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 
 use rustix::process::Signal;
 
-use crate::program::{Stage, wait_for};
+use crate::program::{Harness, wait_for};
 
 /// Two issues: one is finished at once, of the other every run fails.
 const WORKFLOW: &str = "---\ntracker:\n  kind: memory\n  provider:\n    issues:\n      \
@@ -172,12 +172,12 @@ fn read(span: &[u8]) -> Span {
 #[test]
 fn rule_13_1_a_run_is_a_trace_and_its_phases_and_turns_are_spans() {
     let (address, bodies) = collector();
-    let mut stage = Stage::new();
-    stage.set("OTEL_EXPORTER_OTLP_ENDPOINT", &address);
-    stage.write("WORKFLOW.md", WORKFLOW);
-    let service = stage.start(&["--log", "off"]);
+    let mut harness = Harness::new();
+    harness.set("OTEL_EXPORTER_OTLP_ENDPOINT", &address);
+    harness.write("WORKFLOW.md", WORKFLOW);
+    let service = harness.start(&["--log", "off"]);
     wait_for("both runs", || {
-        let ended = std::fs::read_to_string(stage.path("ended")).unwrap_or_default();
+        let ended = std::fs::read_to_string(harness.path("ended")).unwrap_or_default();
         ended.contains("MT-1") && ended.contains("MT-2")
     });
     service.signal(Signal::TERM);
@@ -225,16 +225,16 @@ fn rule_13_1_a_run_is_a_trace_and_its_phases_and_turns_are_spans() {
 
 #[test]
 fn rule_13_1_an_endpoint_that_is_none_is_told_at_the_start() {
-    let mut stage = Stage::new();
-    stage.write("WORKFLOW.md", WORKFLOW);
-    stage.set("OTEL_EXPORTER_OTLP_ENDPOINT", "no address");
-    let shown = stage.run(&[]);
+    let mut harness = Harness::new();
+    harness.write("WORKFLOW.md", WORKFLOW);
+    harness.set("OTEL_EXPORTER_OTLP_ENDPOINT", "no address");
+    let shown = harness.run(&[]);
     assert_eq!(shown.code, Some(1), "{shown:#?}");
     assert!(
         shown.stderr.contains("OTEL_EXPORTER_OTLP_ENDPOINT: no traces can be sent"),
         "{shown:#?}"
     );
-    assert!(!stage.path("work").exists(), "nothing was begun");
+    assert!(!harness.path("work").exists(), "nothing was begun");
 }
 
 #[test]
@@ -246,12 +246,12 @@ fn rule_13_1_a_collector_that_is_away_or_hangs_stops_nobody() {
     // It lets itself be called, and says nothing.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     for address in [away, silent.local_addr().unwrap()] {
-        let mut stage = Stage::new();
-        stage.set("OTEL_EXPORTER_OTLP_ENDPOINT", &format!("http://{address}"));
-        stage.set("OTEL_BSP_SCHEDULE_DELAY", "1");
-        stage.write("WORKFLOW.md", WORKFLOW);
-        let service = stage.start(&[]);
-        wait_for("a run", || stage.path("ended").exists());
+        let mut harness = Harness::new();
+        harness.set("OTEL_EXPORTER_OTLP_ENDPOINT", &format!("http://{address}"));
+        harness.set("OTEL_BSP_SCHEDULE_DELAY", "1");
+        harness.write("WORKFLOW.md", WORKFLOW);
+        let service = harness.start(&[]);
+        wait_for("a run", || harness.path("ended").exists());
         service.signal(Signal::TERM);
         let (code, log) = service.end();
         assert_eq!(code, Some(0), "{log}");

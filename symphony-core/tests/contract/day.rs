@@ -11,7 +11,7 @@ use symphony_core::orchestrator::Event;
 use symphony_core::settings::{ActivitySettings, PollingSettings};
 use symphony_core::snapshot::Mode;
 
-use crate::desk::{Desk, Draft as _, issue};
+use crate::harness::{Draft as _, Harness, issue};
 
 const MINUTE: u64 = 60_000;
 const HOUR: u64 = 60 * MINUTE;
@@ -25,8 +25,8 @@ const ISSUES: u64 = 30;
 /// Reads by job.
 type Counts = BTreeMap<&'static str, usize>;
 
-fn count(counts: &mut Counts, desk: &mut Desk) {
-    for read in desk.asked() {
+fn count(counts: &mut Counts, harness: &mut Harness) {
+    for read in harness.asked() {
         let job = match read.split_whitespace().next() {
             Some("poll") => "candidates",
             Some("refresh") => "refresh",
@@ -39,7 +39,7 @@ fn count(counts: &mut Counts, desk: &mut Desk) {
 #[test]
 #[expect(clippy::disallowed_macros, reason = "a table for people")]
 fn rule_12_2_a_day_of_thirty_issues_takes_few_requests() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.settings.polling.activity = Some(ActivitySettings::default());
         setup.settings.agent.common.stall_timeout = None;
     });
@@ -48,34 +48,34 @@ fn rule_12_2_a_day_of_thirty_issues_takes_few_requests() {
     let mut counts = Counts::new();
     for number in 1..=ISSUES {
         let name = format!("MT-{number}");
-        desk.board([issue(&name)]);
-        desk.live(30_000);
-        assert_eq!(desk.starts(), [name.as_str()], "within the active interval");
-        desk.run(&name).works();
-        desk.live(TURN);
-        desk.run(&name).turn_ends();
-        desk.live(GATHER);
-        assert_eq!(desk.told(), [format!("next turn {name}: 2")], "at once");
-        desk.live(TURN);
-        desk.board([issue(&name).state("Done")]);
-        desk.run(&name).turn_ends();
-        desk.live(GATHER);
-        assert_eq!(desk.told(), [format!("finish {name}")], "at once");
-        desk.run(&name).ends_well();
-        desk.removed(&name);
-        desk.live(BETWEEN - 2 * TURN - 30_000 - 2 * GATHER);
-        count(&mut counts, &mut desk);
+        harness.board([issue(&name)]);
+        harness.live(30_000);
+        assert_eq!(harness.starts(), [name.as_str()], "within the active interval");
+        harness.run(&name).works();
+        harness.live(TURN);
+        harness.run(&name).turn_ends();
+        harness.live(GATHER);
+        assert_eq!(harness.told(), [format!("next turn {name}: 2")], "at once");
+        harness.live(TURN);
+        harness.board([issue(&name).state("Done")]);
+        harness.run(&name).turn_ends();
+        harness.live(GATHER);
+        assert_eq!(harness.told(), [format!("finish {name}")], "at once");
+        harness.run(&name).ends_well();
+        harness.removed(&name);
+        harness.live(BETWEEN - 2 * TURN - 30_000 - 2 * GATHER);
+        count(&mut counts, &mut harness);
     }
     periods.push(("8 h of work", std::mem::take(&mut counts)));
 
-    desk.live(8 * HOUR);
-    assert_eq!(desk.snapshot().polling.mode, Mode::Dormant);
-    count(&mut counts, &mut desk);
+    harness.live(8 * HOUR);
+    assert_eq!(harness.snapshot().polling.mode, Mode::Dormant);
+    count(&mut counts, &mut harness);
     periods.push(("8 h idle", std::mem::take(&mut counts)));
 
-    desk.event(Event::QuietHours { on: true });
-    desk.live(8 * HOUR);
-    count(&mut counts, &mut desk);
+    harness.event(Event::QuietHours { on: true });
+    harness.live(8 * HOUR);
+    count(&mut counts, &mut harness);
     periods.push(("8 h quiet", counts));
 
     let jobs = ["candidates", "refresh", "check, turn"];
@@ -101,19 +101,19 @@ fn rule_12_7_a_forecast_is_what_comes_to_pass_at_most() {
             let mut polling = PollingSettings::default();
             polling.jobs.candidates = second(candidates);
             polling.jobs.refresh = second(refresh);
-            let mut desk = Desk::with(|setup| {
+            let mut harness = Harness::with(|setup| {
                 setup.settings.polling = polling.clone();
                 setup.settings.agent.common.stall_timeout = None;
             });
             for number in 0..agents {
-                desk.works_on([issue(&format!("MT-{number}"))]);
+                harness.works_on([issue(&format!("MT-{number}"))]);
             }
             let workload = Workload { agents, turn: Duration::MAX, turns: 1 };
             let expected = hourly(&polling, Mode::Active, workload);
-            desk.live(MINUTE);
-            desk.asked();
-            desk.live(HOUR);
-            let real = u64::try_from(desk.asked().len()).unwrap();
+            harness.live(MINUTE);
+            harness.asked();
+            harness.live(HOUR);
+            let real = u64::try_from(harness.asked().len()).unwrap();
             let case =
                 format!("{candidates} s, {refresh} s, {agents} agents: {real}, {expected:?}");
             assert!(real <= expected.polls, "{case}");

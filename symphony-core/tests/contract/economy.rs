@@ -10,40 +10,40 @@ use symphony_core::snapshot::Mode;
 use symphony_core::tracker::TrackerErrorKind;
 use symphony_core::{Failure, FailureKind};
 
-use crate::desk::{Desk, Draft, NONE, Place, issue, record};
+use crate::harness::{Draft, Harness, NONE, Stage, issue, record};
 
 const MINUTE: u64 = 60_000;
 
 /// Active every 30 s, idle after 10 minutes every 2, dormant after an hour every 5.
-fn with_activity() -> Desk {
-    Desk::with(|setup| {
+fn with_activity() -> Harness {
+    Harness::with(|setup| {
         setup.settings.polling.activity = Some(ActivitySettings::default());
         setup.settings.agent.common.stall_timeout = None;
     })
 }
 
 /// How many reads go out in this time, all answered at once.
-fn reads_in(millis: u64, desk: &mut Desk) -> usize {
-    desk.asked();
-    desk.live(millis);
-    desk.asked().len()
+fn reads_in(millis: u64, harness: &mut Harness) -> usize {
+    harness.asked();
+    harness.live(millis);
+    harness.asked().len()
 }
 
-fn mode(desk: &Desk) -> Mode {
-    desk.snapshot().polling.mode
+fn mode(harness: &Harness) -> Mode {
+    harness.snapshot().polling.mode
 }
 
 // 12.1
 
 #[test]
 fn rule_12_1_each_job_has_its_own_interval() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.settings.polling.jobs.candidates = Some(Duration::from_secs(10));
         setup.settings.polling.jobs.refresh = Some(Duration::from_secs(25));
     });
-    desk.works_on([issue("MT-1")]);
-    desk.live(50_000);
-    let asked = desk.asked();
+    harness.works_on([issue("MT-1")]);
+    harness.live(50_000);
+    let asked = harness.asked();
     let polls = asked.iter().filter(|read| read.starts_with("poll")).count();
     let refreshes = asked.iter().filter(|read| read.contains("MT-1")).count();
     assert_eq!((polls, refreshes), (5, 2), "{asked:?}");
@@ -51,77 +51,77 @@ fn rule_12_1_each_job_has_its_own_interval() {
 
 #[test]
 fn rule_12_1_without_claims_there_is_nothing_to_refresh() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.settings.polling.jobs.candidates = Some(Duration::from_secs(60));
         setup.settings.polling.jobs.refresh = Some(Duration::from_secs(5));
     });
-    desk.settle();
-    desk.asked();
-    desk.live(59_999);
-    assert_eq!(desk.asked(), NONE);
-    assert_eq!(desk.job(&Job::Refresh).next, None);
+    harness.settle();
+    harness.asked();
+    harness.live(59_999);
+    assert_eq!(harness.asked(), NONE);
+    assert_eq!(harness.job(&Job::Refresh).next, None);
 }
 
 #[test]
 fn rule_12_1_an_embedder_adds_a_job() {
-    let mut desk = Desk::new();
-    desk.settle();
-    desk.event(Event::JobAdded { name: "report".into(), interval: Duration::from_secs(60) });
-    desk.live(60_000);
-    assert_eq!(desk.job_runs(), ["report"]);
-    desk.live(600_000);
-    assert_eq!(desk.job_runs(), NONE, "not while it runs");
-    desk.job_ends("report", Ok(()));
-    desk.live(60_000);
-    assert_eq!(desk.job_runs(), ["report"]);
+    let mut harness = Harness::new();
+    harness.settle();
+    harness.event(Event::JobAdded { name: "report".into(), interval: Duration::from_secs(60) });
+    harness.live(60_000);
+    assert_eq!(harness.job_runs(), ["report"]);
+    harness.live(600_000);
+    assert_eq!(harness.job_runs(), NONE, "not while it runs");
+    harness.job_ends("report", Ok(()));
+    harness.live(60_000);
+    assert_eq!(harness.job_runs(), ["report"]);
 }
 
 #[test]
 fn rule_12_1_an_embedders_job_may_fail() {
-    let mut desk = Desk::new();
-    desk.event(Event::JobAdded { name: "report".into(), interval: Duration::from_secs(60) });
-    desk.live(60_000);
-    desk.job_runs();
+    let mut harness = Harness::new();
+    harness.event(Event::JobAdded { name: "report".into(), interval: Duration::from_secs(60) });
+    harness.live(60_000);
+    harness.job_runs();
     let failure = Failure::new(FailureKind::Internal, "printer on fire");
-    desk.job_ends("report", Err(failure.clone()));
+    harness.job_ends("report", Err(failure.clone()));
     let job = Job::Custom("report".into());
-    assert_eq!(desk.job(&job).failure, Some(failure.clone()));
+    assert_eq!(harness.job(&job).failure, Some(failure.clone()));
     let told = Happened::JobFailed { job, failure };
-    assert!(desk.notices().contains(&told));
-    desk.live(60_000);
-    assert_eq!(desk.job_runs(), ["report"]);
+    assert!(harness.notices().contains(&told));
+    harness.live(60_000);
+    assert_eq!(harness.job_runs(), ["report"]);
 }
 
 #[test]
 fn rule_12_1_what_is_local_never_waits_for_a_poll() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.settings.polling.interval = Duration::from_secs(86_400);
     });
-    desk.works_on([issue("MT-1"), issue("MT-2")]);
-    desk.run("MT-1").fails();
-    assert_eq!(desk.place("MT-1"), Place::Waiting);
-    desk.live(10_000);
-    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
-    desk.live(290_000);
-    assert_eq!(desk.told(), ["stop MT-2: Stalled"]);
+    harness.works_on([issue("MT-1"), issue("MT-2")]);
+    harness.run("MT-1").fails();
+    assert_eq!(harness.stage("MT-1"), Stage::Waiting);
+    harness.live(10_000);
+    assert_eq!(harness.starts(), ["MT-1 attempt 1"]);
+    harness.live(290_000);
+    assert_eq!(harness.told(), ["stop MT-2: Stalled"]);
 }
 
 // 12.2
 
 #[test]
 fn rule_12_2_without_activity_polling_slows_down_in_two_steps() {
-    let mut desk = with_activity();
-    assert_eq!(mode(&desk), Mode::Active);
-    assert_eq!(reads_in(9 * MINUTE, &mut desk), 18);
-    desk.live(MINUTE);
-    assert_eq!(mode(&desk), Mode::Idle);
-    desk.live(2 * MINUTE);
-    assert_eq!(reads_in(20 * MINUTE, &mut desk), 10);
-    desk.live(28 * MINUTE);
-    assert_eq!(mode(&desk), Mode::Dormant);
-    desk.live(5 * MINUTE);
-    assert_eq!(reads_in(20 * MINUTE, &mut desk), 4);
-    let modes: Vec<_> = desk
+    let mut harness = with_activity();
+    assert_eq!(mode(&harness), Mode::Active);
+    assert_eq!(reads_in(9 * MINUTE, &mut harness), 18);
+    harness.live(MINUTE);
+    assert_eq!(mode(&harness), Mode::Idle);
+    harness.live(2 * MINUTE);
+    assert_eq!(reads_in(20 * MINUTE, &mut harness), 10);
+    harness.live(28 * MINUTE);
+    assert_eq!(mode(&harness), Mode::Dormant);
+    harness.live(5 * MINUTE);
+    assert_eq!(reads_in(20 * MINUTE, &mut harness), 4);
+    let modes: Vec<_> = harness
         .notices()
         .into_iter()
         .filter(|what| matches!(what, Happened::ModeChanged { .. }))
@@ -132,94 +132,94 @@ fn rule_12_2_without_activity_polling_slows_down_in_two_steps() {
 
 #[test]
 fn rule_12_2_without_the_section_polling_keeps_its_pace() {
-    let mut desk = Desk::new();
-    desk.live(24 * 60 * MINUTE);
-    assert_eq!(mode(&desk), Mode::Active);
-    assert_eq!(reads_in(10 * MINUTE, &mut desk), 20);
+    let mut harness = Harness::new();
+    harness.live(24 * 60 * MINUTE);
+    assert_eq!(mode(&harness), Mode::Active);
+    assert_eq!(reads_in(10 * MINUTE, &mut harness), 20);
 }
 
-/// A desk that has been dormant for long, its last poll just answered.
-fn dormant() -> Desk {
-    let mut desk = with_activity();
-    desk.live(3 * 60 * MINUTE);
-    assert_eq!(mode(&desk), Mode::Dormant);
-    desk.asked();
-    desk
+/// A harness that has been dormant for long, its last poll just answered.
+fn dormant() -> Harness {
+    let mut harness = with_activity();
+    harness.live(3 * 60 * MINUTE);
+    assert_eq!(mode(&harness), Mode::Dormant);
+    harness.asked();
+    harness
 }
 
 #[test]
 fn rule_12_2_a_sign_from_outside_returns_to_active_at_once() {
-    let mut desk = dormant();
-    desk.event(Event::Activity);
-    assert_eq!(mode(&desk), Mode::Active);
-    assert!(reads_in(30_000, &mut desk) > 0);
-    assert_eq!(reads_in(5 * MINUTE, &mut desk), 10);
+    let mut harness = dormant();
+    harness.event(Event::Activity);
+    assert_eq!(mode(&harness), Mode::Active);
+    assert!(reads_in(30_000, &mut harness) > 0);
+    assert_eq!(reads_in(5 * MINUTE, &mut harness), 10);
 }
 
 #[test]
 fn rule_12_2_an_operators_command_is_activity() {
     for command in [Command::PollNow, Command::Pause, Command::ClearHolds] {
-        let mut desk = dormant();
-        desk.command(command);
-        assert_eq!(mode(&desk), Mode::Active);
+        let mut harness = dormant();
+        harness.command(command);
+        assert_eq!(mode(&harness), Mode::Active);
     }
 }
 
 #[test]
 fn rule_12_2_a_new_candidate_is_activity_also_when_it_cannot_start() {
-    let mut desk = dormant();
-    desk.board([issue("MT-1").undispatchable()]);
-    desk.live(5 * MINUTE);
-    assert_eq!(mode(&desk), Mode::Active);
-    desk.live(20 * MINUTE);
-    assert_eq!(mode(&desk), Mode::Idle, "it is new only once");
+    let mut harness = dormant();
+    harness.board([issue("MT-1").undispatchable()]);
+    harness.live(5 * MINUTE);
+    assert_eq!(mode(&harness), Mode::Active);
+    harness.live(20 * MINUTE);
+    assert_eq!(mode(&harness), Mode::Idle, "it is new only once");
 }
 
 #[test]
 fn rule_12_2_a_change_of_state_is_activity() {
-    let mut desk = with_activity();
-    desk.works_on([issue("MT-1")]);
-    desk.live(20 * MINUTE);
-    assert_eq!(mode(&desk), Mode::Idle);
-    desk.board([issue("MT-1").state("In Progress")]);
-    desk.live(30_000);
-    assert_eq!(mode(&desk), Mode::Active);
+    let mut harness = with_activity();
+    harness.works_on([issue("MT-1")]);
+    harness.live(20 * MINUTE);
+    assert_eq!(mode(&harness), Mode::Idle);
+    harness.board([issue("MT-1").state("In Progress")]);
+    harness.live(30_000);
+    assert_eq!(mode(&harness), Mode::Active);
 }
 
 #[test]
 fn rule_12_2_one_candidate_for_another_and_a_change_of_its_state_are_activity() {
-    let mut desk = with_activity();
-    desk.board([issue("MT-1").undispatchable()]);
+    let mut harness = with_activity();
+    harness.board([issue("MT-1").undispatchable()]);
     let second = issue("MT-2").undispatchable();
     for changed in [second.clone(), second.state("In Progress")] {
-        desk.live(20 * MINUTE);
-        assert_eq!(mode(&desk), Mode::Idle);
-        desk.gone("MT-1");
-        desk.board([changed]);
-        desk.live(2 * MINUTE);
-        assert_eq!(mode(&desk), Mode::Active, "the list is as long as before");
+        harness.live(20 * MINUTE);
+        assert_eq!(mode(&harness), Mode::Idle);
+        harness.delete("MT-1");
+        harness.board([changed]);
+        harness.live(2 * MINUTE);
+        assert_eq!(mode(&harness), Mode::Active, "the list is as long as before");
     }
 }
 
 #[test]
 fn rule_12_2_starts_and_ends_are_activity() {
-    let mut desk = with_activity();
-    desk.works_on([issue("MT-1")]);
-    desk.live(20 * MINUTE);
-    assert_eq!(mode(&desk), Mode::Idle);
-    desk.run("MT-1").fails();
-    assert_eq!(mode(&desk), Mode::Active);
+    let mut harness = with_activity();
+    harness.works_on([issue("MT-1")]);
+    harness.live(20 * MINUTE);
+    assert_eq!(mode(&harness), Mode::Idle);
+    harness.run("MT-1").fails();
+    assert_eq!(mode(&harness), Mode::Active);
 }
 
 #[test]
 fn rule_12_2_while_a_run_lives_refresh_keeps_the_active_interval() {
-    let mut desk = with_activity();
-    desk.works_on([issue("MT-1")]);
-    desk.live(20 * MINUTE);
-    assert_eq!(mode(&desk), Mode::Idle);
-    desk.asked();
-    desk.live(10 * MINUTE);
-    let asked = desk.asked();
+    let mut harness = with_activity();
+    harness.works_on([issue("MT-1")]);
+    harness.live(20 * MINUTE);
+    assert_eq!(mode(&harness), Mode::Idle);
+    harness.asked();
+    harness.live(10 * MINUTE);
+    let asked = harness.asked();
     let refreshes = asked.iter().filter(|read| read.contains("MT-1")).count();
     let polls = asked.iter().filter(|read| read.starts_with("poll")).count();
     assert_eq!((refreshes, polls), (20, 5), "{asked:?}");
@@ -229,49 +229,49 @@ fn rule_12_2_while_a_run_lives_refresh_keeps_the_active_interval() {
 
 #[test]
 fn rule_12_3_quiet_hours_force_dormant() {
-    let mut desk = with_activity();
-    desk.settle();
-    desk.event(Event::QuietHours { on: true });
-    assert_eq!(mode(&desk), Mode::Dormant);
-    assert!(desk.snapshot().polling.quiet);
-    desk.live(10 * MINUTE);
-    assert_eq!(reads_in(10 * MINUTE, &mut desk), 2);
-    desk.event(Event::Activity);
-    assert_eq!(mode(&desk), Mode::Dormant);
+    let mut harness = with_activity();
+    harness.settle();
+    harness.event(Event::QuietHours { on: true });
+    assert_eq!(mode(&harness), Mode::Dormant);
+    assert!(harness.snapshot().polling.quiet);
+    harness.live(10 * MINUTE);
+    assert_eq!(reads_in(10 * MINUTE, &mut harness), 2);
+    harness.event(Event::Activity);
+    assert_eq!(mode(&harness), Mode::Dormant);
 }
 
 #[test]
 fn rule_12_3_a_manual_poll_still_works() {
-    let mut desk = with_activity();
-    desk.settle();
-    desk.event(Event::QuietHours { on: true });
-    desk.board([issue("MT-1")]);
-    desk.command(Command::PollNow);
-    desk.settle();
-    assert_eq!(desk.starts(), ["MT-1"]);
+    let mut harness = with_activity();
+    harness.settle();
+    harness.event(Event::QuietHours { on: true });
+    harness.board([issue("MT-1")]);
+    harness.command(Command::PollNow);
+    harness.settle();
+    assert_eq!(harness.starts(), ["MT-1"]);
 }
 
 #[test]
 fn rule_12_3_they_end() {
-    let mut desk = with_activity();
-    desk.settle();
-    desk.event(Event::QuietHours { on: true });
-    desk.live(MINUTE);
-    desk.event(Event::QuietHours { on: false });
-    assert_eq!(mode(&desk), Mode::Active);
-    desk.asked();
-    desk.live(30_000);
-    assert_eq!(desk.asked(), ["poll"]);
+    let mut harness = with_activity();
+    harness.settle();
+    harness.event(Event::QuietHours { on: true });
+    harness.live(MINUTE);
+    harness.event(Event::QuietHours { on: false });
+    assert_eq!(mode(&harness), Mode::Active);
+    harness.asked();
+    harness.live(30_000);
+    assert_eq!(harness.asked(), ["poll"]);
 }
 
 #[test]
 fn rule_12_3_live_runs_are_refreshed_all_the_same() {
-    let mut desk = with_activity();
-    desk.works_on([issue("MT-1")]);
-    desk.event(Event::QuietHours { on: true });
-    desk.asked();
-    desk.live(10 * MINUTE);
-    let asked = desk.asked();
+    let mut harness = with_activity();
+    harness.works_on([issue("MT-1")]);
+    harness.event(Event::QuietHours { on: true });
+    harness.asked();
+    harness.live(10 * MINUTE);
+    let asked = harness.asked();
     let refreshes = asked.iter().filter(|read| read.contains("MT-1")).count();
     let polls = asked.iter().filter(|read| read.starts_with("poll")).count();
     assert_eq!((refreshes, polls), (20, 2), "{asked:?}");
@@ -281,20 +281,20 @@ fn rule_12_3_live_runs_are_refreshed_all_the_same() {
 fn rule_12_3_a_clock_that_jumps_neither_misses_nor_doubles_work() {
     const HOUR: i64 = 3_600_000;
     let reads_after = |jump: i64| {
-        let mut desk = with_activity();
-        desk.works_on([issue("MT-1"), issue("MT-2")]);
-        desk.run("MT-1").fails();
-        desk.live(5_000);
-        desk.asked();
-        desk.wall_jumps(jump);
-        desk.live(4_999);
-        assert_eq!(desk.starts(), NONE, "a retry is not due earlier: {jump}");
-        desk.live(1);
-        assert_eq!(desk.starts(), ["MT-1 attempt 1"], "nor later: {jump}");
-        desk.live(30 * MINUTE);
-        assert_eq!(desk.starts(), NONE, "{jump}");
-        assert_eq!(desk.place("MT-2"), Place::Running, "{jump}");
-        desk.asked()
+        let mut harness = with_activity();
+        harness.works_on([issue("MT-1"), issue("MT-2")]);
+        harness.run("MT-1").fails();
+        harness.live(5_000);
+        harness.asked();
+        harness.wall_jumps(jump);
+        harness.live(4_999);
+        assert_eq!(harness.starts(), NONE, "a retry is not due earlier: {jump}");
+        harness.live(1);
+        assert_eq!(harness.starts(), ["MT-1 attempt 1"], "nor later: {jump}");
+        harness.live(30 * MINUTE);
+        assert_eq!(harness.starts(), NONE, "{jump}");
+        assert_eq!(harness.stage("MT-2"), Stage::Running, "{jump}");
+        harness.asked()
     };
     let expected = reads_after(0);
     for jump in [-7 * 24 * HOUR, -HOUR, HOUR, 7 * 24 * HOUR] {
@@ -306,15 +306,15 @@ fn rule_12_3_a_clock_that_jumps_neither_misses_nor_doubles_work() {
 
 #[test]
 fn rule_12_4_last_runs_and_counts_are_saved_with_each_read() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.left_behind(record("MT-1"));
     });
-    let opened = desk.now().wall;
-    desk.live(30_000);
-    let last_saved = desk.saves().pop().expect("a save");
+    let opened = harness.now().wall;
+    harness.live(30_000);
+    let last_saved = harness.saves().pop().expect("a save");
     let Saved { scope, last_runs, spent, .. } = last_saved;
     assert_eq!(scope.as_str(), "board");
-    assert_eq!(last_runs[&Job::Candidates], desk.now().wall);
+    assert_eq!(last_runs[&Job::Candidates], harness.now().wall);
     assert_eq!(last_runs[&Job::Sweep], opened);
     assert_eq!(spent.day, opened.day());
     assert!(spent.requests["candidates"] >= 1);
@@ -323,15 +323,15 @@ fn rule_12_4_last_runs_and_counts_are_saved_with_each_read() {
 #[test]
 fn rule_12_4_the_days_counts_go_on_after_a_restart() {
     let restarted = |days_ago: i64| {
-        let today = Desk::new().now().wall.day();
-        let mut desk = Desk::with(|setup| {
+        let today = Harness::new().now().wall.day();
+        let mut harness = Harness::with(|setup| {
             setup.restored.spent = Spent {
                 day: today - days_ago,
                 requests: BTreeMap::from([("candidates".to_owned(), 41)]),
             };
         });
-        desk.settle();
-        desk.snapshot().polling.requests_today["candidates"]
+        harness.settle();
+        harness.snapshot().polling.requests_today["candidates"]
     };
     assert_eq!(restarted(0), 42);
     assert_eq!(restarted(1), 1);
@@ -346,7 +346,7 @@ fn rule_12_4_a_restart_loop_is_no_request_storm() {
     let mut reads = 0;
     for restart in 0..100_u64 {
         // Each life lasts 50 ms; what is saved says when the last read was.
-        let mut desk = Desk::with(|setup| {
+        let mut harness = Harness::with(|setup| {
             let age = Duration::from_millis(restart * 50 % 10_000);
             if restart > 0 {
                 let jobs = [Job::Candidates, Job::Refresh, Job::Sweep];
@@ -354,8 +354,8 @@ fn rule_12_4_a_restart_loop_is_no_request_storm() {
             }
             setup.left_behind(record("MT-1"));
         });
-        desk.live(50);
-        reads += desk.asked().len();
+        harness.live(50);
+        reads += harness.asked().len();
     }
     assert_eq!(reads, 1);
 }
@@ -364,25 +364,25 @@ fn rule_12_4_a_restart_loop_is_no_request_storm() {
 
 #[test]
 fn rule_12_5_an_issue_that_is_claimed_and_has_a_record_is_asked_for_once() {
-    // The desk checks that no read names an issue twice.
-    let mut desk = Desk::with(|setup| {
+    // The harness checks that no read names an issue twice.
+    let mut harness = Harness::with(|setup| {
         setup.left_behind(record("MT-1")).left_behind(record("MT-2"));
     });
-    desk.board([issue("MT-2").state("Backlog")]);
-    desk.works_on([issue("MT-1")]);
-    desk.live(3_200_000);
-    desk.asked();
-    desk.live(400_000);
-    assert!(desk.asked().contains(&"poll with MT-1 MT-2".to_owned()));
+    harness.board([issue("MT-2").state("Backlog")]);
+    harness.works_on([issue("MT-1")]);
+    harness.live(3_200_000);
+    harness.asked();
+    harness.live(400_000);
+    assert!(harness.asked().contains(&"poll with MT-1 MT-2".to_owned()));
 }
 
 #[test]
 fn rule_12_5_a_poll_asks_nothing_twice_but_the_one_check_before_a_start() {
-    let mut desk = Desk::new();
-    desk.works_on([issue("MT-1")]);
-    desk.board([issue("MT-2")]);
-    desk.live(30_000);
-    assert_eq!(desk.asked(), ["poll with MT-1", "read MT-2"]);
+    let mut harness = Harness::new();
+    harness.works_on([issue("MT-1")]);
+    harness.board([issue("MT-2")]);
+    harness.live(30_000);
+    assert_eq!(harness.asked(), ["poll with MT-1", "read MT-2"]);
 }
 
 // 12.6, as far as the core decides: the next poll.
@@ -394,152 +394,153 @@ fn rate_limited(retry_after_ms: u64) -> Failure {
 
 #[test]
 fn rule_12_6_a_poll_that_was_refused_waits_for_its_time() {
-    let mut desk = Desk::new();
-    desk.answer_fails(&rate_limited(90_000));
-    desk.advance(89_999);
-    assert_eq!(desk.reads(), NONE);
-    desk.advance(1);
-    assert_eq!(desk.reads(), ["poll"]);
+    let mut harness = Harness::new();
+    harness.answer_fails(&rate_limited(90_000));
+    harness.advance(89_999);
+    assert_eq!(harness.reads(), NONE);
+    harness.advance(1);
+    assert_eq!(harness.reads(), ["poll"]);
 }
 
 #[test]
 fn rule_12_6_a_suggested_next_poll_is_honoured() {
-    let mut desk = Desk::new();
-    desk.answer_but(|answer| answer.next_poll = Some(Duration::from_secs(45)));
-    desk.advance(44_999);
-    assert_eq!(desk.reads(), NONE);
-    desk.advance(1);
-    assert_eq!(desk.reads(), ["poll"]);
+    let mut harness = Harness::new();
+    harness.answer_but(|answer| answer.next_poll = Some(Duration::from_secs(45)));
+    harness.advance(44_999);
+    assert_eq!(harness.reads(), NONE);
+    harness.advance(1);
+    assert_eq!(harness.reads(), ["poll"]);
 }
 
 #[test]
 fn rule_12_6_a_suggested_next_poll_is_bounded() {
-    let mut desk = Desk::new();
-    desk.answer_but(|answer| answer.next_poll = Some(Duration::from_secs(365 * 86_400)));
-    desk.live(24 * 60 * MINUTE);
-    assert!(desk.asked().len() > 1);
-    let mut desk = Desk::new();
-    desk.answer_but(|answer| answer.next_poll = Some(Duration::ZERO));
-    desk.asked();
-    desk.advance(999);
-    assert_eq!(desk.asked(), NONE);
+    let mut harness = Harness::new();
+    harness.answer_but(|answer| answer.next_poll = Some(Duration::from_secs(365 * 86_400)));
+    harness.live(24 * 60 * MINUTE);
+    assert!(harness.asked().len() > 1);
+    let mut harness = Harness::new();
+    harness.answer_but(|answer| answer.next_poll = Some(Duration::ZERO));
+    harness.asked();
+    harness.advance(999);
+    assert_eq!(harness.asked(), NONE);
 }
 
 // 12.7
 
 #[test]
 fn rule_12_7_status_shows_the_next_run_of_each_job() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.left_behind(record("MT-2"));
     });
-    desk.board([issue("MT-2").state("Backlog")]);
-    let row = desk.job(&Job::Candidates);
+    harness.board([issue("MT-2").state("Backlog")]);
+    let row = harness.job(&Job::Candidates);
     assert!(row.in_progress);
-    desk.works_on([issue("MT-1")]);
-    desk.advance(10_000);
-    let row = desk.job(&Job::Candidates);
-    assert_eq!((row.in_progress, row.next), (false, Some(desk.after(20_000))));
-    let row = desk.job(&Job::Refresh);
-    assert_eq!((row.in_progress, row.next), (false, Some(desk.after(20_000))));
-    let row = desk.job(&Job::Sweep);
-    assert_eq!((row.in_progress, row.next), (false, Some(desk.after(3_590_000))));
+    harness.works_on([issue("MT-1")]);
+    harness.advance(10_000);
+    let row = harness.job(&Job::Candidates);
+    assert_eq!((row.in_progress, row.next), (false, Some(harness.after(20_000))));
+    let row = harness.job(&Job::Refresh);
+    assert_eq!((row.in_progress, row.next), (false, Some(harness.after(20_000))));
+    let row = harness.job(&Job::Sweep);
+    assert_eq!((row.in_progress, row.next), (false, Some(harness.after(3_590_000))));
 }
 
 #[test]
 fn rule_12_7_status_shows_requests_by_job_and_what_is_left() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.turns(1);
     });
-    desk.works_on([issue("MT-1")]);
-    desk.ends_normally("MT-1");
-    let requests = desk.snapshot().polling.requests_today;
+    harness.works_on([issue("MT-1")]);
+    harness.ends_normally("MT-1");
+    let requests = harness.snapshot().polling.requests_today;
     let expected = [("candidates", 1), ("check", 1), ("turn", 1)];
     let expected = expected.map(|(purpose, count)| (purpose.to_owned(), count));
     assert_eq!(requests, BTreeMap::from(expected));
 
     let left = BudgetView { requests_left: Some(1_200), ..BudgetView::default() };
     let copy = left.clone();
-    desk.advance(30_000);
-    let read = desk.reads().remove(0);
-    desk.answer_to_but(&read, |answer| answer.budget = Some(copy));
-    assert_eq!(desk.snapshot().polling.budget, Some(left));
+    harness.advance(30_000);
+    let read = harness.reads().remove(0);
+    harness.answer_to_but(&read, |answer| answer.budget = Some(copy));
+    assert_eq!(harness.snapshot().polling.budget, Some(left));
 }
 
 #[test]
 fn rule_12_7_the_counts_begin_anew_each_day() {
-    let mut desk = Desk::new();
-    desk.live(14 * 60 * MINUTE);
-    let yesterday = desk.snapshot().polling.requests_today["candidates"];
+    let mut harness = Harness::new();
+    harness.live(14 * 60 * MINUTE);
+    let yesterday = harness.snapshot().polling.requests_today["candidates"];
     assert_eq!(yesterday, 14 * 120 + 1);
-    desk.live(60 * MINUTE);
-    assert!(desk.snapshot().polling.requests_today["candidates"] <= 61);
+    harness.live(60 * MINUTE);
+    assert!(harness.snapshot().polling.requests_today["candidates"] <= 61);
 }
 
 #[test]
 fn rule_12_7_requests_of_a_tracker_that_was_replaced_are_counted() {
-    let mut desk = Desk::new();
-    let late = desk.withhold();
-    desk.reloads_tracker("desk");
-    desk.deliver(late);
-    let total: u64 = desk.snapshot().polling.requests_today.values().sum();
+    let mut harness = Harness::new();
+    let late = harness.withhold();
+    harness.reloads_tracker("harness");
+    harness.deliver(late);
+    let total: u64 = harness.snapshot().polling.requests_today.values().sum();
     assert_eq!(total, 1);
 }
 
 #[test]
 fn rule_12_7_after_midnight_the_day_before_is_not_shown() {
-    let mut desk = Desk::new();
-    desk.settle();
-    assert_ne!(desk.snapshot().polling.requests_today, BTreeMap::new());
-    desk.advance(30_000);
-    assert_eq!(desk.reads(), ["poll"]);
-    desk.advance(86_400_000);
-    assert_eq!(desk.snapshot().polling.requests_today, BTreeMap::new());
+    let mut harness = Harness::new();
+    harness.settle();
+    assert_ne!(harness.snapshot().polling.requests_today, BTreeMap::new());
+    harness.advance(30_000);
+    assert_eq!(harness.reads(), ["poll"]);
+    harness.advance(86_400_000);
+    assert_eq!(harness.snapshot().polling.requests_today, BTreeMap::new());
 }
 
 #[test]
 fn rule_12_5_a_wish_that_comes_with_a_refresh_does_not_put_candidates_off() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.settings.polling.jobs.candidates = Some(Duration::from_secs(60));
         setup.settings.polling.jobs.refresh = Some(Duration::from_secs(10));
     });
-    desk.works_on([issue("MT-1")]);
-    desk.asked();
-    desk.advance(10_000);
-    desk.answer_to_but("refresh MT-1", |answer| {
+    harness.works_on([issue("MT-1")]);
+    harness.asked();
+    harness.advance(10_000);
+    harness.answer_to_but("refresh MT-1", |answer| {
         answer.next_poll = Some(Duration::from_secs(3_600));
     });
-    desk.live(60_000);
-    assert!(desk.asked().iter().any(|read| read.starts_with("poll")));
+    harness.live(60_000);
+    assert!(harness.asked().iter().any(|read| read.starts_with("poll")));
 }
 
 #[test]
 fn rule_12_5_no_job_travels_along_before_the_tracker_wants_it() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.settings.polling.jobs.candidates = Some(Duration::from_secs(100));
         setup.settings.polling.jobs.refresh = Some(Duration::from_secs(95));
         setup.settings.agent.common.stall_timeout = None;
     });
-    desk.works_on([issue("MT-1")]);
-    desk.asked();
-    desk.advance(95_000);
-    assert_eq!(desk.reads(), ["poll with MT-1"], "they travel together");
+    harness.works_on([issue("MT-1")]);
+    harness.asked();
+    harness.advance(95_000);
+    assert_eq!(harness.reads(), ["poll with MT-1"], "they travel together");
     let failure = Failure::new(FailureKind::Tracker(TrackerErrorKind::RateLimited), "no more")
         .retry_after(Some(Duration::from_secs(105)));
-    desk.answer_but(|answer| answer.candidates = Some(Err(failure)));
-    desk.asked();
-    desk.advance(95_000);
-    assert_eq!(desk.asked(), ["refresh MT-1"], "candidates are not asked for before that");
+    harness.answer_but(|answer| answer.candidates = Some(Err(failure)));
+    harness.asked();
+    harness.advance(95_000);
+    assert_eq!(harness.asked(), ["refresh MT-1"], "candidates are not asked for before that");
 }
 
 #[test]
 fn rule_12_5_a_long_list_reaches_beyond_what_cannot_start() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.slots(1);
     });
     let stuck = |number: u32| issue(&format!("MT-{number}")).undispatchable();
-    desk.board((1..=20).map(stuck));
-    let enough = |desk: &mut Desk| {
-        desk.effects()
+    harness.board((1..=20).map(stuck));
+    let enough = |harness: &mut Harness| {
+        harness
+            .effects()
             .iter()
             .find_map(|effect| match effect {
                 Effect::Read { poll, .. } => poll.candidates.clone(),
@@ -547,32 +548,32 @@ fn rule_12_5_a_long_list_reaches_beyond_what_cannot_start() {
             })
             .map(|query| query.enough)
     };
-    assert_eq!(enough(&mut desk), Some(6));
-    desk.answer_but(|answer| {
+    assert_eq!(enough(&mut harness), Some(6));
+    harness.answer_but(|answer| {
         if let Some(Ok(list)) = &mut answer.candidates {
             list.issues.truncate(6);
             list.more = true;
         }
     });
-    desk.advance(30_000);
-    assert_eq!(enough(&mut desk), Some(12), "six of them cannot start");
+    harness.advance(30_000);
+    assert_eq!(enough(&mut harness), Some(12), "six of them cannot start");
 }
 
 #[test]
 fn rule_12_5_what_the_check_shows_is_known_and_not_read_again_and_again() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.state_slots("In Progress", 1);
     });
-    desk.board([issue("MT-1"), issue("MT-2"), issue("MT-3")]);
-    desk.answer();
-    desk.board([
+    harness.board([issue("MT-1"), issue("MT-2"), issue("MT-3")]);
+    harness.answer();
+    harness.board([
         issue("MT-1").state("In Progress"),
         issue("MT-2").state("In Progress"),
         issue("MT-3").called("mt-1"),
     ]);
-    desk.answer();
-    assert_eq!(desk.starts(), ["MT-1"], "it takes the slot of one and the folder of the other");
-    assert_eq!(desk.reads(), NONE);
+    harness.answer();
+    assert_eq!(harness.starts(), ["MT-1"], "it takes the slot of one and the folder of the other");
+    assert_eq!(harness.reads(), NONE);
 }
 
 // 12.6: one far time does not silence everything.
@@ -584,75 +585,75 @@ fn refused_until_tomorrow() -> Failure {
 
 #[test]
 fn rule_12_6_claimed_issues_are_read_every_five_minutes_all_the_same() {
-    let mut desk = Desk::with(|setup| setup.settings.agent.common.stall_timeout = None);
-    desk.works_on([issue("MT-1")]);
-    desk.advance(30_000);
-    desk.answer_fails(&refused_until_tomorrow());
-    desk.asked();
-    desk.advance(299_999);
-    assert_eq!(desk.asked(), NONE);
-    desk.advance(1);
-    assert_eq!(desk.asked(), ["refresh MT-1"], "and no candidates for an hour");
+    let mut harness = Harness::with(|setup| setup.settings.agent.common.stall_timeout = None);
+    harness.works_on([issue("MT-1")]);
+    harness.advance(30_000);
+    harness.answer_fails(&refused_until_tomorrow());
+    harness.asked();
+    harness.advance(299_999);
+    assert_eq!(harness.asked(), NONE);
+    harness.advance(1);
+    assert_eq!(harness.asked(), ["refresh MT-1"], "and no candidates for an hour");
 }
 
 #[test]
 fn rule_12_6_a_turn_is_not_kept_waiting_for_an_hour() {
-    let mut desk = Desk::with(|setup| setup.settings.agent.common.stall_timeout = None);
-    desk.works_on([issue("MT-1")]);
-    desk.run("MT-1").turn_ends();
-    desk.advance(50);
-    desk.asked();
-    desk.answer_fails(&refused_until_tomorrow());
-    desk.advance(300_000);
-    assert!(desk.asked().contains(&"read MT-1".to_owned()));
+    let mut harness = Harness::with(|setup| setup.settings.agent.common.stall_timeout = None);
+    harness.works_on([issue("MT-1")]);
+    harness.run("MT-1").turn_ends();
+    harness.advance(50);
+    harness.asked();
+    harness.answer_fails(&refused_until_tomorrow());
+    harness.advance(300_000);
+    assert!(harness.asked().contains(&"read MT-1".to_owned()));
 }
 
 // 4.7: an operator's polls keep the tracker's least gap.
 
 #[test]
 fn rule_4_7_a_flood_of_manual_polls_keeps_the_least_gap() {
-    let mut desk = Desk::with(|setup| setup.min_read_gap = 2_000);
-    desk.settle();
-    desk.advance(10_000);
-    desk.asked();
+    let mut harness = Harness::with(|setup| setup.min_read_gap = 2_000);
+    harness.settle();
+    harness.advance(10_000);
+    harness.asked();
     let mut polls = 0;
     for _ in 0..1_000 {
-        desk.command(Command::PollNow);
-        desk.settle();
-        polls += desk.asked().len();
-        desk.advance(10);
+        harness.command(Command::PollNow);
+        harness.settle();
+        polls += harness.asked().len();
+        harness.advance(10);
     }
     assert!((4..=6).contains(&polls), "{polls} polls in ten seconds");
 }
 
 #[test]
 fn rule_4_7_a_manual_poll_within_the_gap_comes_when_it_is_over() {
-    let mut desk = Desk::with(|setup| setup.min_read_gap = 2_000);
-    desk.settle();
-    desk.asked();
-    desk.advance(500);
-    desk.command(Command::PollNow);
-    assert_eq!(desk.asked(), NONE);
-    desk.advance(1_500);
-    assert_eq!(desk.asked().len(), 1);
+    let mut harness = Harness::with(|setup| setup.min_read_gap = 2_000);
+    harness.settle();
+    harness.asked();
+    harness.advance(500);
+    harness.command(Command::PollNow);
+    assert_eq!(harness.asked(), NONE);
+    harness.advance(1_500);
+    assert_eq!(harness.asked().len(), 1);
 }
 
 #[test]
 fn rule_10_1_a_limit_does_not_use_up_the_tries_of_a_turn() {
-    let mut desk = Desk::with(|setup| setup.settings.agent.common.stall_timeout = None);
-    desk.works_on([issue("MT-1")]);
-    desk.run("MT-1").turn_ends();
+    let mut harness = Harness::with(|setup| setup.settings.agent.common.stall_timeout = None);
+    harness.works_on([issue("MT-1")]);
+    harness.run("MT-1").turn_ends();
     for _ in 0..10 {
-        desk.advance(300_000);
-        for read in desk.reads() {
-            desk.answer_to_but(&read, |answer| {
+        harness.advance(300_000);
+        for read in harness.reads() {
+            harness.answer_to_but(&read, |answer| {
                 answer.by_id = Some(Err(refused_until_tomorrow()));
                 let list = answer.candidates.take();
                 answer.candidates = list.map(|_| Err(refused_until_tomorrow()));
             });
         }
     }
-    assert_eq!(desk.told(), NONE);
-    desk.live(300_000);
-    assert_eq!(desk.told(), ["next turn MT-1: 2"]);
+    assert_eq!(harness.told(), NONE);
+    harness.live(300_000);
+    assert_eq!(harness.told(), ["next turn MT-1: 2"]);
 }

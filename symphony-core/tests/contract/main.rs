@@ -4,11 +4,11 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "the test bench fails its test this way"
+    reason = "the harness fails its test this way"
 )]
 
 mod day;
-mod desk;
+mod harness;
 
 mod answers;
 mod claims;

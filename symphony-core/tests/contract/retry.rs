@@ -9,11 +9,11 @@ use symphony_core::snapshot::Reason;
 use symphony_core::tracker::TrackerErrorKind;
 use symphony_core::{Failure, FailureKind};
 
-use crate::desk::{Desk, Draft, NONE, Place, issue, record};
+use crate::harness::{Draft, Harness, NONE, Stage, issue, record};
 
 /// One turn per run, so that a run ends with its first turn.
-fn one_turn() -> Desk {
-    Desk::with(|setup| {
+fn one_turn() -> Harness {
+    Harness::with(|setup| {
         setup.turns(1);
     })
 }
@@ -24,83 +24,83 @@ fn unreachable(retry_after_ms: Option<u64>) -> Failure {
 }
 
 /// MT-1 failed once and waits for its first retry.
-fn failed_once() -> Desk {
-    let mut desk = one_turn();
-    desk.works_on([issue("MT-1")]);
-    desk.run("MT-1").fails();
-    desk
+fn failed_once() -> Harness {
+    let mut harness = one_turn();
+    harness.works_on([issue("MT-1")]);
+    harness.run("MT-1").fails();
+    harness
 }
 
 /// MT-1's first retry is due, but MT-2 has the only slot.
-fn queued() -> Desk {
-    let mut desk = Desk::with(|setup| {
+fn queued() -> Harness {
+    let mut harness = Harness::with(|setup| {
         setup.slots(1).turns(1);
     });
-    desk.works_on([issue("MT-1")]);
-    desk.run("MT-1").fails();
-    desk.works_on([issue("MT-2")]);
-    desk.notices();
-    desk.live(10_000);
-    desk.asked();
-    desk
+    harness.works_on([issue("MT-1")]);
+    harness.run("MT-1").fails();
+    harness.works_on([issue("MT-2")]);
+    harness.notices();
+    harness.live(10_000);
+    harness.asked();
+    harness
 }
 
 // 7.1
 
 #[test]
 fn rule_7_1_after_a_normal_end_a_continuation_check_follows_in_a_second() {
-    let mut desk = one_turn();
-    desk.works_on([issue("MT-1")]);
-    desk.ends_normally("MT-1");
-    let row = desk.waiting("MT-1");
+    let mut harness = one_turn();
+    harness.works_on([issue("MT-1")]);
+    harness.ends_normally("MT-1");
+    let row = harness.waiting("MT-1");
     assert_eq!((row.attempt, row.failure), (1, None));
-    assert_eq!(desk.wait_of("MT-1"), Some(1_000));
-    desk.advance(999);
-    assert_eq!(desk.reads(), NONE);
-    desk.advance(1);
-    assert_eq!(desk.reads(), ["read MT-1"]);
-    desk.answer();
-    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+    assert_eq!(harness.wait_of("MT-1"), Some(1_000));
+    harness.advance(999);
+    assert_eq!(harness.reads(), NONE);
+    harness.advance(1);
+    assert_eq!(harness.reads(), ["read MT-1"]);
+    harness.answer();
+    assert_eq!(harness.starts(), ["MT-1 attempt 1"]);
 }
 
 #[test]
 fn rule_7_1_a_continuation_is_attempt_one_whatever_came_before() {
-    let mut desk = one_turn();
-    desk.works_on([issue("MT-1")]);
+    let mut harness = one_turn();
+    harness.works_on([issue("MT-1")]);
     for _ in 0..3 {
-        desk.run("MT-1").fails();
-        desk.live(300_000);
+        harness.run("MT-1").fails();
+        harness.live(300_000);
     }
-    assert_eq!(desk.starts().last().unwrap(), "MT-1 attempt 3");
-    desk.ends_normally("MT-1");
-    assert_eq!(desk.waiting("MT-1").attempt, 1);
+    assert_eq!(harness.starts().last().unwrap(), "MT-1 attempt 3");
+    harness.ends_normally("MT-1");
+    assert_eq!(harness.waiting("MT-1").attempt, 1);
 }
 
 // 7.2
 
 #[test]
 fn rule_7_2_failures_double_the_wait_up_to_the_limit() {
-    let mut desk = one_turn();
-    desk.works_on([issue("MT-1")]);
+    let mut harness = one_turn();
+    harness.works_on([issue("MT-1")]);
     let waits = [10, 20, 40, 80, 160, 300, 300, 300];
     for (attempt, seconds) in (1..).zip(waits) {
-        desk.run("MT-1").fails();
-        assert_eq!(desk.wait_of("MT-1"), Some(seconds * 1_000));
-        desk.live(seconds * 1_000 - 1);
-        assert_eq!(desk.starts(), NONE);
-        desk.live(1);
-        assert_eq!(desk.starts(), [format!("MT-1 attempt {attempt}")]);
+        harness.run("MT-1").fails();
+        assert_eq!(harness.wait_of("MT-1"), Some(seconds * 1_000));
+        harness.live(seconds * 1_000 - 1);
+        assert_eq!(harness.starts(), NONE);
+        harness.live(1);
+        assert_eq!(harness.starts(), [format!("MT-1 attempt {attempt}")]);
     }
 }
 
 #[test]
 fn rule_7_2_a_low_limit_holds_from_the_first_failure() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.settings.agent.max_retry_backoff = Duration::from_secs(3);
     });
-    desk.works_on([issue("MT-1")]);
-    desk.run("MT-1").fails();
-    assert_eq!(desk.wait_of("MT-1"), Some(3_000));
+    harness.works_on([issue("MT-1")]);
+    harness.run("MT-1").fails();
+    assert_eq!(harness.wait_of("MT-1"), Some(3_000));
 }
 
 #[test]
@@ -118,8 +118,8 @@ fn rule_7_2_no_attempt_number_overflows() {
 
 #[test]
 fn rule_7_2_the_failure_is_shown_while_it_waits() {
-    let desk = failed_once();
-    let failure = desk.waiting("MT-1").failure.expect("a failure");
+    let harness = failed_once();
+    let failure = harness.waiting("MT-1").failure.expect("a failure");
     assert_eq!(failure.kind, FailureKind::Agent(AgentErrorKind::ProcessExit));
 }
 
@@ -127,208 +127,208 @@ fn rule_7_2_the_failure_is_shown_while_it_waits() {
 
 #[test]
 fn rule_7_3_a_due_retry_that_is_still_eligible_starts_with_its_attempt() {
-    let mut desk = failed_once();
-    desk.live(10_000);
-    let start = desk.started().remove(0);
+    let mut harness = failed_once();
+    harness.live(10_000);
+    let start = harness.started().remove(0);
     assert_eq!(start.attempt, Some(1));
     assert_eq!(start.record, Some(record("MT-1")));
 }
 
 #[test]
 fn rule_7_3_a_due_retry_that_is_gone_is_released() {
-    let mut desk = failed_once();
-    desk.gone("MT-1");
-    desk.live(10_000);
-    assert_eq!(desk.place("MT-1"), Place::Unclaimed);
-    assert_eq!((desk.starts().len(), desk.removals().len()), (0, 0));
+    let mut harness = failed_once();
+    harness.delete("MT-1");
+    harness.live(10_000);
+    assert_eq!(harness.stage("MT-1"), Stage::Unclaimed);
+    assert_eq!((harness.starts().len(), harness.removals().len()), (0, 0));
 }
 
 #[test]
 fn rule_7_3_a_due_retry_that_is_not_active_is_released() {
-    let mut desk = failed_once();
-    desk.board([issue("MT-1").state("Backlog")]);
-    desk.live(10_000);
-    assert_eq!(desk.place("MT-1"), Place::Unclaimed);
-    assert_eq!((desk.starts().len(), desk.removals().len()), (0, 0));
+    let mut harness = failed_once();
+    harness.board([issue("MT-1").state("Backlog")]);
+    harness.live(10_000);
+    assert_eq!(harness.stage("MT-1"), Stage::Unclaimed);
+    assert_eq!((harness.starts().len(), harness.removals().len()), (0, 0));
 }
 
 #[test]
 fn rule_7_3_a_due_retry_with_a_blocker_is_released() {
-    let mut desk = failed_once();
-    desk.notices();
-    desk.board([issue("MT-1").blocked_by("MT-3", "Todo")]);
-    desk.live(10_000);
-    assert_eq!(desk.place("MT-1"), Place::Unclaimed);
+    let mut harness = failed_once();
+    harness.notices();
+    harness.board([issue("MT-1").blocked_by("MT-3", "Todo")]);
+    harness.live(10_000);
+    assert_eq!(harness.stage("MT-1"), Stage::Unclaimed);
     let why = ReleaseReason::NotEligible;
-    assert!(desk.notices().contains(&Happened::Released { why }));
-    desk.live(30_000);
-    assert_eq!(desk.reason("MT-1"), Reason::BlockedBy("MT-3".to_owned()));
+    assert!(harness.notices().contains(&Happened::Released { why }));
+    harness.live(30_000);
+    assert_eq!(harness.reason("MT-1"), Reason::BlockedBy("MT-3".to_owned()));
 }
 
 #[test]
 fn rule_7_3_a_due_retry_that_is_terminal_is_cleaned() {
-    let mut desk = failed_once();
-    desk.board([issue("MT-1").state("Done")]);
-    desk.live(10_000);
-    assert_eq!(desk.place("MT-1"), Place::Cleaning);
-    desk.removed("MT-1");
-    assert_eq!(desk.place("MT-1"), Place::Unclaimed);
+    let mut harness = failed_once();
+    harness.board([issue("MT-1").state("Done")]);
+    harness.live(10_000);
+    assert_eq!(harness.stage("MT-1"), Stage::Cleaning);
+    harness.removed("MT-1");
+    assert_eq!(harness.stage("MT-1"), Stage::Unclaimed);
 }
 
 #[test]
 fn rule_7_3_a_terminal_issue_without_a_workspace_has_nothing_to_clean() {
-    let mut desk = Desk::new();
-    desk.board([issue("MT-1")]);
-    desk.settle();
-    desk.run("MT-1").fails();
-    desk.board([issue("MT-1").state("Done")]);
-    desk.live(10_000);
-    assert_eq!(desk.place("MT-1"), Place::Unclaimed);
-    assert_eq!(desk.removals(), NONE);
+    let mut harness = Harness::new();
+    harness.board([issue("MT-1")]);
+    harness.settle();
+    harness.run("MT-1").fails();
+    harness.board([issue("MT-1").state("Done")]);
+    harness.live(10_000);
+    assert_eq!(harness.stage("MT-1"), Stage::Unclaimed);
+    assert_eq!(harness.removals(), NONE);
 }
 
 #[test]
 fn rule_7_3_a_retry_without_a_slot_waits_and_keeps_its_attempt() {
-    let mut desk = queued();
-    assert!(desk.notices().contains(&Happened::Queued));
-    let row = desk.waiting("MT-1");
+    let mut harness = queued();
+    assert!(harness.notices().contains(&Happened::Queued));
+    let row = harness.waiting("MT-1");
     assert_eq!((row.attempt, row.until), (1, None));
-    desk.live(3_600_000);
-    let row = desk.waiting("MT-1");
+    harness.live(3_600_000);
+    let row = harness.waiting("MT-1");
     assert_eq!((row.attempt, row.until), (1, None));
-    assert_eq!(desk.starts(), NONE);
+    assert_eq!(harness.starts(), NONE);
 }
 
 #[test]
 fn rule_7_3_a_queued_retry_is_not_read_until_a_slot_frees() {
-    let mut desk = queued();
-    desk.live(25_000);
-    assert_eq!(desk.asked(), ["refresh MT-1 MT-2"]);
-    desk.is_done("MT-2");
-    desk.settle();
-    assert_eq!(desk.asked().last().unwrap(), "read MT-1");
-    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+    let mut harness = queued();
+    harness.live(25_000);
+    assert_eq!(harness.asked(), ["refresh MT-1 MT-2"]);
+    harness.completes("MT-2");
+    harness.settle();
+    assert_eq!(harness.asked().last().unwrap(), "read MT-1");
+    assert_eq!(harness.starts(), ["MT-1 attempt 1"]);
 }
 
 #[test]
 fn rule_7_3_a_queued_retry_is_not_starved_by_new_issues() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.slots(1).turns(1);
     });
-    desk.works_on([issue("MT-1").created(99)]);
-    desk.run("MT-1").fails();
-    desk.board((3..20).map(|n| issue(&format!("MT-{n}")).created(n)));
-    desk.works_on([issue("MT-2").created(1)]);
-    desk.live(10_000);
-    desk.is_done("MT-2");
-    desk.settle();
-    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+    harness.works_on([issue("MT-1").created(99)]);
+    harness.run("MT-1").fails();
+    harness.board((3..20).map(|n| issue(&format!("MT-{n}")).created(n)));
+    harness.works_on([issue("MT-2").created(1)]);
+    harness.live(10_000);
+    harness.completes("MT-2");
+    harness.settle();
+    assert_eq!(harness.starts(), ["MT-1 attempt 1"]);
 }
 
 #[test]
 fn rule_7_3_a_retry_without_a_slot_for_its_state_waits_too() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.state_slots("Todo", 1).turns(1);
     });
-    desk.works_on([issue("MT-1")]);
-    desk.run("MT-1").fails();
-    desk.works_on([issue("MT-2")]);
-    desk.live(10_000);
-    assert_eq!(desk.asked(), NONE);
-    assert_eq!(desk.waiting("MT-1").attempt, 1);
-    desk.is_done("MT-2");
-    desk.settle();
-    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+    harness.works_on([issue("MT-1")]);
+    harness.run("MT-1").fails();
+    harness.works_on([issue("MT-2")]);
+    harness.live(10_000);
+    assert_eq!(harness.asked(), NONE);
+    assert_eq!(harness.waiting("MT-1").attempt, 1);
+    harness.completes("MT-2");
+    harness.settle();
+    assert_eq!(harness.starts(), ["MT-1 attempt 1"]);
 }
 
 // 7.4
 
 /// MT-1's second retry is due and is being read.
-fn second_retry_being_read() -> Desk {
-    let mut desk = failed_once();
-    desk.live(10_000);
-    desk.run("MT-1").works().fails();
-    assert_eq!(desk.wait_of("MT-1"), Some(20_000));
-    desk.live(19_999);
-    desk.starts();
-    desk.advance(1);
-    desk
+fn second_retry_being_read() -> Harness {
+    let mut harness = failed_once();
+    harness.live(10_000);
+    harness.run("MT-1").works().fails();
+    assert_eq!(harness.wait_of("MT-1"), Some(20_000));
+    harness.live(19_999);
+    harness.starts();
+    harness.advance(1);
+    harness
 }
 
 #[test]
 fn rule_7_4_a_failed_read_keeps_the_claim_and_the_attempt() {
-    let mut desk = second_retry_being_read();
-    desk.answer_to_but("read MT-1", |answer| {
+    let mut harness = second_retry_being_read();
+    harness.answer_to_but("read MT-1", |answer| {
         answer.by_id = Some(Err(unreachable(None)));
     });
-    assert_eq!(desk.waiting("MT-1").attempt, 2);
-    assert_eq!(desk.wait_of("MT-1"), Some(20_000));
-    desk.live(20_000);
-    assert_eq!(desk.starts(), ["MT-1 attempt 2"]);
+    assert_eq!(harness.waiting("MT-1").attempt, 2);
+    assert_eq!(harness.wait_of("MT-1"), Some(20_000));
+    harness.live(20_000);
+    assert_eq!(harness.starts(), ["MT-1 attempt 2"]);
 }
 
 #[test]
 fn rule_7_4_a_failed_read_comes_back_when_the_tracker_says() {
-    let mut desk = second_retry_being_read();
-    desk.answer_to_but("read MT-1", |answer| {
+    let mut harness = second_retry_being_read();
+    harness.answer_to_but("read MT-1", |answer| {
         answer.by_id = Some(Err(unreachable(Some(7_000))));
     });
-    assert_eq!(desk.wait_of("MT-1"), Some(7_000));
+    assert_eq!(harness.wait_of("MT-1"), Some(7_000));
 }
 
 #[test]
 fn rule_7_4_an_unreadable_record_is_a_failed_read_of_that_issue() {
-    let mut desk = second_retry_being_read();
-    desk.unreadable("MT-1");
-    desk.answer_to("read MT-1");
-    assert_eq!(desk.waiting("MT-1").attempt, 2);
-    assert_eq!(desk.wait_of("MT-1"), Some(20_000));
+    let mut harness = second_retry_being_read();
+    harness.unreadable("MT-1");
+    harness.answer_to("read MT-1");
+    assert_eq!(harness.waiting("MT-1").attempt, 2);
+    assert_eq!(harness.wait_of("MT-1"), Some(20_000));
 }
 
 #[test]
 fn rule_7_4_a_first_start_whose_read_fails_is_tried_again_as_a_first_start() {
-    let mut desk = Desk::new();
-    desk.board([issue("MT-1")]);
-    desk.answer();
-    desk.answer_fails(&unreachable(None));
-    assert_eq!(desk.starts(), NONE);
-    desk.live(60_000);
-    assert_eq!(desk.starts(), ["MT-1"]);
+    let mut harness = Harness::new();
+    harness.board([issue("MT-1")]);
+    harness.answer();
+    harness.answer_fails(&unreachable(None));
+    assert_eq!(harness.starts(), NONE);
+    harness.live(60_000);
+    assert_eq!(harness.starts(), ["MT-1"]);
 }
 
 // 7.5
 
 #[test]
 fn rule_7_5_a_stalled_run_keeps_its_claim_and_backs_off() {
-    let mut desk = Desk::new();
-    desk.works_on([issue("MT-1")]);
-    desk.live(300_000);
-    assert_eq!(desk.told(), ["stop MT-1: Stalled"]);
-    desk.live(60_000);
-    assert_eq!(desk.starts(), NONE, "while it still stops");
-    desk.run("MT-1").stops();
-    assert_eq!(desk.waiting("MT-1").attempt, 1);
-    assert_eq!(desk.waiting("MT-1").failure.unwrap().kind, FailureKind::Stalled);
-    assert_eq!(desk.wait_of("MT-1"), Some(10_000));
-    desk.live(9_999);
-    assert_eq!(desk.starts(), NONE, "while it waits");
-    desk.live(1);
-    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+    let mut harness = Harness::new();
+    harness.works_on([issue("MT-1")]);
+    harness.live(300_000);
+    assert_eq!(harness.told(), ["stop MT-1: Stalled"]);
+    harness.live(60_000);
+    assert_eq!(harness.starts(), NONE, "while it still stops");
+    harness.run("MT-1").stops();
+    assert_eq!(harness.waiting("MT-1").attempt, 1);
+    assert_eq!(harness.waiting("MT-1").failure.unwrap().kind, FailureKind::Stalled);
+    assert_eq!(harness.wait_of("MT-1"), Some(10_000));
+    harness.live(9_999);
+    assert_eq!(harness.starts(), NONE, "while it waits");
+    harness.live(1);
+    assert_eq!(harness.starts(), ["MT-1 attempt 1"]);
 }
 
 // 7.7
 
 #[test]
 fn rule_7_7_successes_that_change_nothing_back_off() {
-    let mut desk = one_turn();
-    desk.works_on([issue("MT-1").updated(5)]);
+    let mut harness = one_turn();
+    harness.works_on([issue("MT-1").updated(5)]);
     let mut counts = Vec::new();
     for wait in [1_000, 10_000, 20_000, 40_000, 80_000, 160_000, 300_000, 300_000] {
-        desk.ends_normally("MT-1");
-        assert_eq!(desk.wait_of("MT-1"), Some(wait));
-        counts.push(desk.waiting("MT-1").unchanged_ends);
-        desk.live(300_000);
-        assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+        harness.ends_normally("MT-1");
+        assert_eq!(harness.wait_of("MT-1"), Some(wait));
+        counts.push(harness.waiting("MT-1").unchanged_ends);
+        harness.live(300_000);
+        assert_eq!(harness.starts(), ["MT-1 attempt 1"]);
     }
     assert!(counts.windows(2).all(|pair| pair[1] == pair[0] + 1), "{counts:?}");
 }
@@ -336,14 +336,14 @@ fn rule_7_7_successes_that_change_nothing_back_off() {
 #[test]
 fn rule_7_7_any_change_starts_the_count_anew() {
     for changed in [issue("MT-1").updated(6), issue("MT-1").updated(5).state("In Progress")] {
-        let mut desk = one_turn();
-        desk.works_on([issue("MT-1").updated(5)]);
+        let mut harness = one_turn();
+        harness.works_on([issue("MT-1").updated(5)]);
         for _ in 0..3 {
-            desk.ends_normally("MT-1");
-            desk.live(300_000);
+            harness.ends_normally("MT-1");
+            harness.live(300_000);
         }
-        desk.board([changed]);
-        desk.ends_normally("MT-1");
-        assert_eq!(desk.wait_of("MT-1"), Some(1_000));
+        harness.board([changed]);
+        harness.ends_normally("MT-1");
+        assert_eq!(harness.wait_of("MT-1"), Some(1_000));
     }
 }

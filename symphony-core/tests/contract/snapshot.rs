@@ -12,7 +12,7 @@ use symphony_core::snapshot::{
 use symphony_core::tracker::TrackerErrorKind;
 use symphony_core::{Failure, FailureKind, HostId, WorkspaceKey};
 
-use crate::desk::{Desk, Draft, NONE, id, issue};
+use crate::harness::{Draft, Harness, NONE, id, issue};
 
 fn unreachable() -> Failure {
     let kind = FailureKind::Tracker(TrackerErrorKind::Request);
@@ -23,20 +23,20 @@ fn unreachable() -> Failure {
 
 #[test]
 fn rule_13_2_a_running_row_shows_phase_turns_tokens_and_the_last_event() {
-    let mut desk = Desk::new();
-    desk.board([issue("MT-1")]);
-    desk.settle();
-    let started = desk.now();
-    desk.run("MT-1").works();
-    desk.advance(7_000);
+    let mut harness = Harness::new();
+    harness.board([issue("MT-1")]);
+    harness.settle();
+    let started = harness.now();
+    harness.run("MT-1").works();
+    harness.advance(7_000);
     let event = Arc::new(AgentEvent {
         name: "notification".to_owned(),
         summary: "reading the door".to_owned(),
-        at: desk.now().wall,
+        at: harness.now().wall,
     });
-    desk.run("MT-1").says(AgentUpdate::Event(Arc::clone(&event)));
-    desk.run("MT-1").has_used("thread-1", 120);
-    let run = desk.run("MT-1").id();
+    harness.run("MT-1").says(AgentUpdate::Event(Arc::clone(&event)));
+    harness.run("MT-1").has_used("thread-1", 120);
+    let run = harness.run("MT-1").id();
     let expected = RunningRow {
         issue: Arc::new(issue("MT-1")),
         run,
@@ -59,37 +59,37 @@ fn rule_13_2_a_running_row_shows_phase_turns_tokens_and_the_last_event() {
         tokens: Tokens { input: 120, total: 120, ..Tokens::default() },
         cost: None,
         last_event: Some(event),
-        last_alive: desk.now().mono,
+        last_alive: harness.now().mono,
     };
-    assert_eq!(desk.snapshot().running, [expected]);
+    assert_eq!(harness.snapshot().running, [expected]);
 }
 
 #[test]
 fn rule_13_2_a_run_that_is_being_stopped_says_why() {
-    let mut desk = Desk::new();
-    desk.works_on([issue("MT-1")]);
-    desk.command(Command::Stop(id("MT-1")));
-    let row = desk.running("MT-1");
+    let mut harness = Harness::new();
+    harness.works_on([issue("MT-1")]);
+    harness.command(Command::Stop(id("MT-1")));
+    let row = harness.running("MT-1");
     assert_eq!(row.stopping, Some(StopReason::Operator));
 }
 
 #[test]
 fn rule_13_2_rows_for_waiting_blocked_checking_and_cleaning() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.turns(1);
     });
-    desk.works_on([issue("MT-1"), issue("MT-2"), issue("MT-3")]);
-    desk.run("MT-1").fails();
-    desk.run("MT-2").asks("Which door?");
-    let since = desk.now();
-    let failed_at = desk.now().mono;
-    desk.settle();
-    desk.board([issue("MT-3").state("Done"), issue("MT-4")]);
-    desk.ends_normally("MT-3");
-    desk.command(Command::PollNow);
-    desk.answer();
+    harness.works_on([issue("MT-1"), issue("MT-2"), issue("MT-3")]);
+    harness.run("MT-1").fails();
+    harness.run("MT-2").asks("Which door?");
+    let since = harness.now();
+    let failed_at = harness.now().mono;
+    harness.settle();
+    harness.board([issue("MT-3").state("Done"), issue("MT-4")]);
+    harness.ends_normally("MT-3");
+    harness.command(Command::PollNow);
+    harness.answer();
 
-    let snapshot = desk.snapshot();
+    let snapshot = harness.snapshot();
     let kind = FailureKind::Agent(AgentErrorKind::ProcessExit);
     let waiting = WaitingRow {
         issue: Arc::new(issue("MT-1")),
@@ -110,33 +110,33 @@ fn rule_13_2_rows_for_waiting_blocked_checking_and_cleaning() {
     assert_eq!(snapshot.blocked, [blocked]);
     assert_eq!(snapshot.cleaning, [cleaning]);
     assert_eq!(snapshot.checking, [checking]);
-    assert_eq!(snapshot.now, desk.now());
+    assert_eq!(snapshot.now, harness.now());
 }
 
 #[test]
 fn rule_13_2_slots_in_use_and_in_all() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.slots(5);
     });
-    desk.works_on([issue("MT-1"), issue("MT-2").state("In Progress"), issue("MT-3")]);
+    harness.works_on([issue("MT-1"), issue("MT-2").state("In Progress"), issue("MT-3")]);
     let expected = Slots {
         used: 3,
         limit: 5,
         by_state: [("Todo".into(), 2), ("In Progress".into(), 1)].into(),
         by_host: [(HostId::local(), 3)].into(),
     };
-    assert_eq!(desk.snapshot().slots, expected);
+    assert_eq!(harness.snapshot().slots, expected);
 }
 
 #[test]
 fn rule_13_2_totals_include_live_runtime() {
-    let mut desk = Desk::new();
-    desk.works_on([issue("MT-1"), issue("MT-2")]);
-    desk.run("MT-1").has_used("thread-1", 100);
-    desk.run("MT-2").has_used("thread-2", 20);
-    desk.advance(4_000);
-    desk.run("MT-1").fails();
-    desk.advance(3_000);
+    let mut harness = Harness::new();
+    harness.works_on([issue("MT-1"), issue("MT-2")]);
+    harness.run("MT-1").has_used("thread-1", 100);
+    harness.run("MT-2").has_used("thread-2", 20);
+    harness.advance(4_000);
+    harness.run("MT-1").fails();
+    harness.advance(3_000);
     let expected = Totals {
         tokens: Tokens { input: 120, total: 120, ..Tokens::default() },
         runtime: Duration::from_secs(4 + 7),
@@ -144,37 +144,37 @@ fn rule_13_2_totals_include_live_runtime() {
         failed: 1,
         ..Totals::default()
     };
-    assert_eq!(desk.snapshot().totals, expected);
+    assert_eq!(harness.snapshot().totals, expected);
 }
 
 #[test]
 fn rule_13_2_the_runtime_of_a_run_that_stalled_stays_in_the_totals() {
-    let mut desk = Desk::new();
-    desk.works_on([issue("MT-1")]);
-    desk.advance(300_000);
-    assert_eq!(desk.told(), ["stop MT-1: Stalled"]);
-    desk.run("MT-1").stops();
-    let Totals { runtime, failed, .. } = desk.snapshot().totals;
+    let mut harness = Harness::new();
+    harness.works_on([issue("MT-1")]);
+    harness.advance(300_000);
+    assert_eq!(harness.told(), ["stop MT-1: Stalled"]);
+    harness.run("MT-1").stops();
+    let Totals { runtime, failed, .. } = harness.snapshot().totals;
     assert_eq!((runtime, failed), (Duration::from_secs(300), 1));
 }
 
 #[test]
 fn rule_13_2_polling_shows_what_is_open_what_is_next_and_the_last_error() {
-    let mut desk = Desk::new();
-    assert!(desk.job(&Job::Candidates).in_progress);
-    desk.answer_fails(&unreachable());
-    let row = desk.job(&Job::Candidates);
+    let mut harness = Harness::new();
+    assert!(harness.job(&Job::Candidates).in_progress);
+    harness.answer_fails(&unreachable());
+    let row = harness.job(&Job::Candidates);
     assert!(!row.in_progress);
-    assert!(row.next > Some(desk.now().mono));
-    assert_eq!(row.last_run, Some(desk.now().wall));
+    assert!(row.next > Some(harness.now().mono));
+    assert_eq!(row.last_run, Some(harness.now().wall));
     assert_eq!(row.failure, Some(unreachable()));
-    desk.live(60_000);
-    assert_eq!(desk.job(&Job::Candidates).failure, None);
+    harness.live(60_000);
+    assert_eq!(harness.job(&Job::Candidates).failure, None);
 }
 
 #[test]
-fn rule_13_2_a_fresh_desk_shows_nothing() {
-    let snapshot = Desk::new().snapshot();
+fn rule_13_2_a_fresh_orchestrator_shows_nothing() {
+    let snapshot = Harness::new().snapshot();
     assert_eq!(snapshot.totals, Totals::default());
     assert_eq!(snapshot.polling.mode, Mode::Active);
     assert_eq!((snapshot.paused, snapshot.shutting_down), (false, false));
@@ -186,72 +186,73 @@ fn rule_13_2_a_fresh_desk_shows_nothing() {
 
 #[test]
 fn rule_5_5_an_issue_that_waits_says_until_when() {
-    let mut desk = Desk::new();
-    desk.works_on([issue("MT-1")]);
-    desk.run("MT-1").fails();
-    assert_eq!(desk.reason("MT-1"), Reason::WaitingUntil(desk.after(10_000)));
+    let mut harness = Harness::new();
+    harness.works_on([issue("MT-1")]);
+    harness.run("MT-1").fails();
+    assert_eq!(harness.reason("MT-1"), Reason::WaitingUntil(harness.after(10_000)));
 }
 
 #[test]
 fn rule_5_5_an_issue_that_runs_needs_no_reason() {
-    let mut desk = Desk::new();
-    desk.works_on([issue("MT-1")]);
-    desk.live(30_000);
-    assert_eq!(desk.unstarted("MT-1"), None);
+    let mut harness = Harness::new();
+    harness.works_on([issue("MT-1")]);
+    harness.live(30_000);
+    assert_eq!(harness.unstarted("MT-1"), None);
 }
 
 #[test]
 fn rule_5_5_reasons_are_computed_when_asked() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.slots(1);
     });
-    desk.board([issue("MT-2")]);
-    desk.works_on([issue("MT-1")]);
-    assert_eq!(desk.reason("MT-2"), Reason::NoSlot);
-    desk.command(Command::Pause);
-    assert_eq!(desk.reason("MT-2"), Reason::Paused);
-    desk.file_breaks("agent.max_turns");
-    assert_eq!(desk.reason("MT-2"), Reason::InvalidWorkflow);
-    desk.command(Command::ShutDown);
-    assert_eq!(desk.reason("MT-2"), Reason::ShuttingDown);
+    harness.board([issue("MT-2")]);
+    harness.works_on([issue("MT-1")]);
+    assert_eq!(harness.reason("MT-2"), Reason::NoSlot);
+    harness.command(Command::Pause);
+    assert_eq!(harness.reason("MT-2"), Reason::Paused);
+    harness.file_breaks("agent.max_turns");
+    assert_eq!(harness.reason("MT-2"), Reason::InvalidWorkflow);
+    harness.command(Command::ShutDown);
+    assert_eq!(harness.reason("MT-2"), Reason::ShuttingDown);
 }
 
 #[test]
 fn rule_5_5_a_failed_check_is_a_reason() {
-    let mut desk = Desk::new();
-    desk.board([issue("MT-1")]);
-    desk.answer();
-    desk.answer_fails(&unreachable());
-    let reason = desk.reason("MT-1");
+    let mut harness = Harness::new();
+    harness.board([issue("MT-1")]);
+    harness.answer();
+    harness.answer_fails(&unreachable());
+    let reason = harness.reason("MT-1");
     let waits = matches!(reason, Reason::CheckFailed | Reason::WaitingUntil(_));
     assert!(waits, "{reason:?}");
 }
 
 #[test]
 fn rule_5_5_a_refused_check_is_a_matter_of_budget() {
-    let mut desk = Desk::new();
-    desk.board([issue("MT-1")]);
-    desk.answer();
+    let mut harness = Harness::new();
+    harness.board([issue("MT-1")]);
+    harness.answer();
     let kind = FailureKind::Tracker(TrackerErrorKind::RateLimited);
-    desk.answer_fails(&Failure::new(kind, "slow down").retry_after(Some(Duration::from_secs(60))));
-    assert_eq!(desk.reason("MT-1"), Reason::Budget);
-    desk.live(59_999);
-    assert_eq!(desk.starts(), NONE);
-    desk.live(60_000);
-    assert_eq!(desk.starts(), ["MT-1"]);
+    harness
+        .answer_fails(&Failure::new(kind, "slow down").retry_after(Some(Duration::from_secs(60))));
+    assert_eq!(harness.reason("MT-1"), Reason::Budget);
+    harness.live(59_999);
+    assert_eq!(harness.starts(), NONE);
+    harness.live(60_000);
+    assert_eq!(harness.starts(), ["MT-1"]);
 }
 
 #[test]
 fn rule_5_5_the_snapshot_has_counts_the_first_200_and_the_lists_age() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.slots(1);
     });
-    desk.board((0..300).map(|n| issue(&format!("MT-{n}")).created(n)));
-    desk.board([issue("X-1").undispatchable(), issue("X-2").blocked_by("X-1", "Todo")]);
-    desk.settle();
-    let read_at = desk.now().mono;
-    desk.advance(5_000);
-    let view = desk.snapshot().candidates;
+    harness.board((0..300).map(|n| issue(&format!("MT-{n}")).created(n)));
+    harness.board([issue("X-1").undispatchable(), issue("X-2").blocked_by("X-1", "Todo")]);
+    harness.settle();
+    let read_at = harness.now().mono;
+    harness.advance(5_000);
+    let view = harness.snapshot().candidates;
     assert_eq!((view.total, view.more, view.read_at), (302, false, Some(read_at)));
     assert_eq!(view.first.len(), 200);
     assert_eq!(view.first[0].id, id("MT-1"), "in dispatch order");
@@ -262,32 +263,32 @@ fn rule_5_5_the_snapshot_has_counts_the_first_200_and_the_lists_age() {
 
 #[test]
 fn rule_5_5_nothing_eligible_a_failed_poll_and_a_bad_file_are_three_answers() {
-    let mut desk = Desk::new();
-    assert_eq!(desk.verdict(), Verdict::NotPolledYet);
-    desk.answer_fails(&unreachable());
-    assert_eq!(desk.verdict(), Verdict::PollFailed(unreachable()));
-    desk.live(60_000);
-    assert_eq!(desk.verdict(), Verdict::NoCandidates);
-    desk.board([issue("MT-1").undispatchable()]);
-    desk.live(30_000);
-    assert_eq!(desk.verdict(), Verdict::NothingEligible);
-    desk.file_breaks("agent.max_turns");
-    assert!(matches!(desk.verdict(), Verdict::InvalidWorkflow(problems) if problems.len() == 1));
-    desk.reloads(|_| ());
-    desk.command(Command::Pause);
-    assert_eq!(desk.verdict(), Verdict::Paused);
-    desk.command(Command::ShutDown);
-    assert_eq!(desk.verdict(), Verdict::ShuttingDown);
+    let mut harness = Harness::new();
+    assert_eq!(harness.verdict(), Verdict::NotPolledYet);
+    harness.answer_fails(&unreachable());
+    assert_eq!(harness.verdict(), Verdict::PollFailed(unreachable()));
+    harness.live(60_000);
+    assert_eq!(harness.verdict(), Verdict::NoCandidates);
+    harness.board([issue("MT-1").undispatchable()]);
+    harness.live(30_000);
+    assert_eq!(harness.verdict(), Verdict::NothingEligible);
+    harness.file_breaks("agent.max_turns");
+    assert!(matches!(harness.verdict(), Verdict::InvalidWorkflow(problems) if problems.len() == 1));
+    harness.reloads(|_| ());
+    harness.command(Command::Pause);
+    assert_eq!(harness.verdict(), Verdict::Paused);
+    harness.command(Command::ShutDown);
+    assert_eq!(harness.verdict(), Verdict::ShuttingDown);
 }
 
 #[test]
 fn rule_5_5_full_and_about_to_start_are_answers_too() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.slots(1);
     });
-    desk.board([issue("MT-1"), issue("MT-2")]);
-    desk.answer();
-    assert_eq!(desk.verdict(), Verdict::Starting);
-    desk.answer();
-    assert_eq!(desk.verdict(), Verdict::Full);
+    harness.board([issue("MT-1"), issue("MT-2")]);
+    harness.answer();
+    assert_eq!(harness.verdict(), Verdict::Starting);
+    harness.answer();
+    assert_eq!(harness.verdict(), Verdict::Full);
 }

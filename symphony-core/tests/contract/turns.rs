@@ -9,12 +9,12 @@ use symphony_core::snapshot::Reason;
 use symphony_core::tracker::{Purpose, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind};
 
-use crate::desk::{Desk, Draft, NONE, Place, id, issue};
+use crate::harness::{Draft, Harness, NONE, Stage, id, issue};
 
-fn working() -> Desk {
-    let mut desk = Desk::new();
-    desk.works_on([issue("MT-1")]);
-    desk
+fn working() -> Harness {
+    let mut harness = Harness::new();
+    harness.works_on([issue("MT-1")]);
+    harness
 }
 
 fn unreachable(retry_after_ms: Option<u64>) -> Failure {
@@ -26,349 +26,349 @@ fn unreachable(retry_after_ms: Option<u64>) -> Failure {
 
 #[test]
 fn rule_10_1_after_a_turn_an_active_issue_gets_the_next_turn_with_fresh_news() {
-    let mut desk = working();
+    let mut harness = working();
     let moved = issue("MT-1").state("In Progress");
-    desk.board([moved.clone()]);
-    desk.run("MT-1").turn_ends();
-    desk.advance(49);
-    assert_eq!(desk.reads(), NONE);
-    desk.advance(1);
-    assert_eq!(desk.reads(), ["read MT-1"]);
-    desk.answer();
-    let run = desk.run("MT-1").id();
+    harness.board([moved.clone()]);
+    harness.run("MT-1").turn_ends();
+    harness.advance(49);
+    assert_eq!(harness.reads(), NONE);
+    harness.advance(1);
+    assert_eq!(harness.reads(), ["read MT-1"]);
+    harness.answer();
+    let run = harness.run("MT-1").id();
     let next = Effect::NextTurn { run, turn: 2, issue: Arc::new(moved) };
-    assert!(desk.effects().contains(&next));
-    assert_eq!(desk.running("MT-1").turns, 2);
+    assert!(harness.effects().contains(&next));
+    assert_eq!(harness.running("MT-1").turns, 2);
 }
 
 #[test]
 fn rule_10_1_turns_go_on_up_to_the_limit() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.turns(3);
     });
-    desk.works_on([issue("MT-1")]);
+    harness.works_on([issue("MT-1")]);
     for expected in ["next turn MT-1: 2", "next turn MT-1: 3", "finish MT-1"] {
-        desk.turn_ends("MT-1");
-        assert_eq!(desk.told(), [expected]);
+        harness.turn_ends("MT-1");
+        assert_eq!(harness.told(), [expected]);
     }
-    desk.run("MT-1").ends_well();
-    assert_eq!(desk.wait_of("MT-1"), Some(1_000), "a normal end");
+    harness.run("MT-1").ends_well();
+    assert_eq!(harness.wait_of("MT-1"), Some(1_000), "a normal end");
 }
 
 #[test]
 fn rule_10_1_after_a_turn_a_terminal_issue_ends_and_is_cleaned() {
-    let mut desk = working();
-    desk.board([issue("MT-1").state("Done")]);
-    desk.ends_normally("MT-1");
-    assert_eq!(desk.place("MT-1"), Place::Cleaning);
-    assert_eq!(desk.removals(), ["MT-1"]);
+    let mut harness = working();
+    harness.board([issue("MT-1").state("Done")]);
+    harness.ends_normally("MT-1");
+    assert_eq!(harness.stage("MT-1"), Stage::Cleaning);
+    assert_eq!(harness.removals(), ["MT-1"]);
 }
 
 #[test]
 fn rule_10_1_after_a_turn_an_issue_that_is_not_active_ends_and_is_released() {
     let parked = Some(issue("MT-1").state("Human Review"));
     for found in [parked, Some(issue("MT-1").undispatchable()), None] {
-        let mut desk = working();
-        desk.gone("MT-1");
-        desk.board(found);
-        desk.ends_normally("MT-1");
-        assert_eq!(desk.place("MT-1"), Place::Unclaimed);
-        assert_eq!(desk.removals(), NONE);
+        let mut harness = working();
+        harness.delete("MT-1");
+        harness.board(found);
+        harness.ends_normally("MT-1");
+        assert_eq!(harness.stage("MT-1"), Stage::Unclaimed);
+        assert_eq!(harness.removals(), NONE);
     }
 }
 
 #[test]
 fn rule_10_1_a_failed_read_keeps_the_session_and_is_tried_again() {
-    let mut desk = working();
-    desk.run("MT-1").turn_ends();
-    desk.advance(50);
-    desk.answer_fails(&unreachable(None));
-    assert_eq!(desk.told(), NONE);
-    desk.advance(9_999);
-    assert_eq!(desk.reads(), NONE);
-    desk.advance(1);
-    assert_eq!(desk.reads(), ["read MT-1"]);
-    desk.answer();
-    assert_eq!(desk.told(), ["next turn MT-1: 2"]);
+    let mut harness = working();
+    harness.run("MT-1").turn_ends();
+    harness.advance(50);
+    harness.answer_fails(&unreachable(None));
+    assert_eq!(harness.told(), NONE);
+    harness.advance(9_999);
+    assert_eq!(harness.reads(), NONE);
+    harness.advance(1);
+    assert_eq!(harness.reads(), ["read MT-1"]);
+    harness.answer();
+    assert_eq!(harness.told(), ["next turn MT-1: 2"]);
 }
 
 #[test]
 fn rule_10_1_a_failed_read_is_tried_again_when_the_tracker_says() {
-    let mut desk = working();
-    desk.run("MT-1").turn_ends();
-    desk.advance(50);
-    desk.answer_fails(&unreachable(Some(3_000)));
-    desk.advance(2_999);
-    assert_eq!(desk.reads(), NONE);
-    desk.advance(1);
-    assert_eq!(desk.reads(), ["read MT-1"]);
+    let mut harness = working();
+    harness.run("MT-1").turn_ends();
+    harness.advance(50);
+    harness.answer_fails(&unreachable(Some(3_000)));
+    harness.advance(2_999);
+    assert_eq!(harness.reads(), NONE);
+    harness.advance(1);
+    assert_eq!(harness.reads(), ["read MT-1"]);
 }
 
 #[test]
 fn rule_10_1_after_three_more_failures_the_attempt_ends_as_failed() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         // Polls would get in between.
         setup.settings.polling.interval = Duration::from_secs(3_600);
     });
-    desk.works_on([issue("MT-1")]);
-    desk.run("MT-1").turn_ends();
+    harness.works_on([issue("MT-1")]);
+    harness.run("MT-1").turn_ends();
     for wait in [50, 10_000, 20_000, 40_000] {
-        assert_eq!(desk.told(), NONE);
-        desk.advance(wait);
-        assert_eq!(desk.reads(), ["read MT-1"]);
-        desk.answer_fails(&unreachable(None));
+        assert_eq!(harness.told(), NONE);
+        harness.advance(wait);
+        assert_eq!(harness.reads(), ["read MT-1"]);
+        harness.answer_fails(&unreachable(None));
     }
-    assert_eq!(desk.told(), ["finish MT-1"]);
-    desk.run("MT-1").ends_well();
-    let row = desk.waiting("MT-1");
+    assert_eq!(harness.told(), ["finish MT-1"]);
+    harness.run("MT-1").ends_well();
+    let row = harness.waiting("MT-1");
     assert_eq!(row.attempt, 1);
     assert!(row.failure.is_some(), "it counts as failed");
-    assert_eq!(desk.wait_of("MT-1"), Some(10_000));
+    assert_eq!(harness.wait_of("MT-1"), Some(10_000));
 }
 
 #[test]
 fn rule_10_1_an_unreadable_record_is_a_failed_read() {
-    let mut desk = working();
-    desk.unreadable("MT-1");
-    desk.run("MT-1").turn_ends();
-    desk.advance(50);
-    desk.answer();
-    assert_eq!(desk.told(), NONE);
-    desk.advance(10_000);
-    assert_eq!(desk.reads(), ["read MT-1"]);
+    let mut harness = working();
+    harness.unreadable("MT-1");
+    harness.run("MT-1").turn_ends();
+    harness.advance(50);
+    harness.answer();
+    assert_eq!(harness.told(), NONE);
+    harness.advance(10_000);
+    assert_eq!(harness.reads(), ["read MT-1"]);
 }
 
 #[test]
 fn rule_10_1_a_failed_read_is_told() {
-    let mut desk = working();
-    desk.notices();
-    desk.run("MT-1").turn_ends();
-    desk.advance(50);
-    desk.answer_fails(&unreachable(None));
+    let mut harness = working();
+    harness.notices();
+    harness.run("MT-1").turn_ends();
+    harness.advance(50);
+    harness.answer_fails(&unreachable(None));
     let told = Happened::ReadFailed { purpose: Purpose::Turn, failure: unreachable(None) };
-    assert!(desk.notices().contains(&told));
+    assert!(harness.notices().contains(&told));
 }
 
 #[test]
 fn rule_10_1_a_run_that_was_told_to_stop_gets_no_other_answer() {
-    let mut desk = working();
-    desk.run("MT-1").turn_ends();
-    desk.advance(50);
-    desk.command(Command::Stop(id("MT-1")));
-    desk.answer();
-    assert_eq!(desk.told(), ["stop MT-1: Operator"]);
+    let mut harness = working();
+    harness.run("MT-1").turn_ends();
+    harness.advance(50);
+    harness.command(Command::Stop(id("MT-1")));
+    harness.answer();
+    assert_eq!(harness.told(), ["stop MT-1: Operator"]);
 }
 
 // 10.3
 
 #[test]
 fn rule_10_3_a_conversation_goes_on_after_a_normal_end() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.turns(1);
     });
-    desk.works_on([issue("MT-1")]);
-    let thread = desk.run("MT-1").thread();
-    desk.ends_normally("MT-1");
-    desk.live(1_000);
-    assert_eq!(desk.started()[0].resume, Some(thread));
+    harness.works_on([issue("MT-1")]);
+    let thread = harness.run("MT-1").thread();
+    harness.ends_normally("MT-1");
+    harness.live(1_000);
+    assert_eq!(harness.started()[0].resume, Some(thread));
 }
 
 #[test]
 fn rule_10_3_after_a_failure_a_new_one_begins() {
-    let mut desk = working();
-    desk.run("MT-1").fails();
-    desk.live(10_000);
-    assert_eq!(desk.started()[0].resume, None);
+    let mut harness = working();
+    harness.run("MT-1").fails();
+    harness.live(10_000);
+    assert_eq!(harness.started()[0].resume, None);
 }
 
 // 10.6
 
-fn asked() -> Desk {
-    let mut desk = Desk::with(|setup| {
+fn asked() -> Harness {
+    let mut harness = Harness::with(|setup| {
         setup.slots(1);
     });
-    desk.works_on([issue("MT-1")]);
-    desk.run("MT-1").asks("Which door?");
-    desk.settle();
-    desk.asked();
-    desk
+    harness.works_on([issue("MT-1")]);
+    harness.run("MT-1").asks("Which door?");
+    harness.settle();
+    harness.asked();
+    harness
 }
 
 #[test]
 fn rule_10_6_a_question_blocks_the_issue_and_is_kept() {
-    let mut desk = asked();
-    let row = desk.blocked("MT-1");
+    let mut harness = asked();
+    let row = harness.blocked("MT-1");
     let why = BlockReason::Question(Question::text("q-1", "Which door?"));
-    assert_eq!((row.why, row.since), (why.clone(), desk.now()));
-    desk.live(86_400_000);
-    assert_eq!(desk.blocked("MT-1").why, why);
-    assert_eq!(desk.reason("MT-1"), Reason::NeedsPerson(why));
-    assert_eq!(desk.starts(), NONE);
+    assert_eq!((row.why, row.since), (why.clone(), harness.now()));
+    harness.live(86_400_000);
+    assert_eq!(harness.blocked("MT-1").why, why);
+    assert_eq!(harness.reason("MT-1"), Reason::NeedsPerson(why));
+    assert_eq!(harness.starts(), NONE);
 }
 
 #[test]
 fn rule_10_6_a_blocked_issue_holds_no_slot() {
-    let mut desk = asked();
-    desk.board([issue("MT-2")]);
-    desk.live(30_000);
-    assert_eq!(desk.starts(), ["MT-2"]);
+    let mut harness = asked();
+    harness.board([issue("MT-2")]);
+    harness.live(30_000);
+    assert_eq!(harness.starts(), ["MT-2"]);
 }
 
 #[test]
 fn rule_10_6_a_change_of_state_unblocks() {
-    let mut desk = asked();
-    desk.board([issue("MT-1").state("In Progress")]);
-    desk.live(30_000);
-    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+    let mut harness = asked();
+    harness.board([issue("MT-1").state("In Progress")]);
+    harness.live(30_000);
+    assert_eq!(harness.starts(), ["MT-1 attempt 1"]);
 }
 
 #[test]
 fn rule_10_6_other_changes_do_not_unblock() {
-    let mut desk = asked();
+    let mut harness = asked();
     let edited = issue("MT-1").state(" todo ").titled("The left door").updated(9);
-    desk.board([edited]);
-    desk.live(300_000);
-    assert_eq!(desk.place("MT-1"), Place::Blocked);
+    harness.board([edited]);
+    harness.live(300_000);
+    assert_eq!(harness.stage("MT-1"), Stage::Blocked);
 }
 
 #[test]
 fn rule_10_6_an_operator_unblocks() {
-    let mut desk = asked();
-    desk.command(Command::Retry(id("MT-1")));
-    desk.settle();
-    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+    let mut harness = asked();
+    harness.command(Command::Retry(id("MT-1")));
+    harness.settle();
+    assert_eq!(harness.starts(), ["MT-1 attempt 1"]);
 }
 
 #[test]
 fn rule_10_6_an_issue_that_is_no_longer_active_or_routable_is_released() {
     for found in [issue("MT-1").state("Backlog"), issue("MT-1").undispatchable()] {
-        let mut desk = asked();
-        desk.board([found]);
-        desk.live(30_000);
-        assert_eq!(desk.place("MT-1"), Place::Unclaimed);
+        let mut harness = asked();
+        harness.board([found]);
+        harness.live(30_000);
+        assert_eq!(harness.stage("MT-1"), Stage::Unclaimed);
     }
 }
 
 #[test]
 fn rule_10_6_a_blocked_issue_is_not_lost_when_the_refresh_fails() {
-    let mut desk = asked();
-    desk.gone("MT-1");
-    desk.advance(30_000);
-    desk.answer_fails(&unreachable(None));
-    assert_eq!(desk.place("MT-1"), Place::Blocked);
+    let mut harness = asked();
+    harness.delete("MT-1");
+    harness.advance(30_000);
+    harness.answer_fails(&unreachable(None));
+    assert_eq!(harness.stage("MT-1"), Stage::Blocked);
 }
 
 // 10.8
 
 #[test]
 fn rule_10_8_tokens_are_high_water_marks_per_conversation() {
-    let mut desk = working();
+    let mut harness = working();
     for tokens in [100, 150, 120, 150] {
-        desk.run("MT-1").has_used("one", tokens);
+        harness.run("MT-1").has_used("one", tokens);
     }
-    assert_eq!(desk.running("MT-1").tokens.total, 150);
-    desk.run("MT-1").has_used("two", 30);
-    assert_eq!(desk.running("MT-1").tokens.total, 180);
-    assert_eq!(desk.snapshot().totals.tokens.total, 180);
+    assert_eq!(harness.running("MT-1").tokens.total, 150);
+    harness.run("MT-1").has_used("two", 30);
+    assert_eq!(harness.running("MT-1").tokens.total, 180);
+    assert_eq!(harness.snapshot().totals.tokens.total, 180);
 }
 
 #[test]
 fn rule_10_8_every_kind_of_token_is_kept() {
-    let mut desk = working();
+    let mut harness = working();
     let total =
         Tokens { input: 100, cached_input: 60, output: 20, reasoning_output: 5, total: 120 };
-    desk.run("MT-1").says(AgentUpdate::Usage { thread: "one".into(), total: total.into() });
-    assert_eq!(desk.running("MT-1").tokens, total);
-    desk.run("MT-1").fails();
-    assert_eq!(desk.snapshot().totals.tokens, total, "also after its end");
+    harness.run("MT-1").says(AgentUpdate::Usage { thread: "one".into(), total: total.into() });
+    assert_eq!(harness.running("MT-1").tokens, total);
+    harness.run("MT-1").fails();
+    assert_eq!(harness.snapshot().totals.tokens, total, "also after its end");
 }
 
 #[test]
 fn rule_10_8_a_reported_cost_is_counted_as_tokens_are() {
-    let mut desk = working();
-    assert_eq!(desk.running("MT-1").cost, None, "not reported is not nothing");
+    let mut harness = working();
+    assert_eq!(harness.running("MT-1").cost, None, "not reported is not nothing");
     for (thread, cost) in [("one", 100), ("one", 150), ("one", 120), ("two", 30)] {
         let total = Usage::default().with_cost(UsdMicros(cost));
-        desk.run("MT-1").says(AgentUpdate::Usage { thread: thread.into(), total });
+        harness.run("MT-1").says(AgentUpdate::Usage { thread: thread.into(), total });
     }
-    assert_eq!(desk.running("MT-1").cost, Some(UsdMicros(180)));
-    assert_eq!(desk.running("MT-1").tokens, Tokens::default());
-    desk.run("MT-1").fails();
-    assert_eq!(desk.snapshot().totals.cost, Some(UsdMicros(180)), "also after its end");
+    assert_eq!(harness.running("MT-1").cost, Some(UsdMicros(180)));
+    assert_eq!(harness.running("MT-1").tokens, Tokens::default());
+    harness.run("MT-1").fails();
+    assert_eq!(harness.snapshot().totals.cost, Some(UsdMicros(180)), "also after its end");
 }
 
 #[test]
 fn rule_10_3_an_opened_session_names_its_conversation_before_its_first_turn() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.turns(1);
     });
-    desk.board([issue("MT-1")]);
-    desk.settle();
+    harness.board([issue("MT-1")]);
+    harness.settle();
     let mut opened = Opened::new("early".into());
     opened.model = Some("fast-1".to_owned());
     opened.effort = Some("high".to_owned());
-    desk.run("MT-1").enters(Phase::InitializingSession).opens(opened);
-    let row = desk.running("MT-1");
+    harness.run("MT-1").enters(Phase::InitializingSession).opens(opened);
+    let row = harness.running("MT-1");
     assert_eq!(row.thread, Some("early".into()));
     assert_eq!((row.model.as_deref(), row.effort.as_deref()), (Some("fast-1"), Some("high")));
-    desk.run("MT-1").asks("Which door?");
-    desk.settle();
-    desk.command(Command::Retry(id("MT-1")));
-    desk.settle();
-    let start = desk.started().pop().expect("a start");
+    harness.run("MT-1").asks("Which door?");
+    harness.settle();
+    harness.command(Command::Retry(id("MT-1")));
+    harness.settle();
+    let start = harness.started().pop().expect("a start");
     assert_eq!(start.resume, Some("early".into()));
 }
 
 #[test]
 fn rule_10_8_a_conversation_that_goes_on_starts_from_what_it_had() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.turns(1);
     });
-    desk.works_on([issue("MT-1")]);
-    let thread = desk.run("MT-1").thread();
-    desk.run("MT-1").has_used(thread.as_str(), 150);
-    desk.ends_normally("MT-1");
-    desk.live(1_000);
-    desk.run("MT-1").works().has_used(thread.as_str(), 150);
-    assert_eq!(desk.running("MT-1").tokens.total, 0);
-    desk.run("MT-1").has_used(thread.as_str(), 200);
-    assert_eq!(desk.running("MT-1").tokens.total, 50);
-    assert_eq!(desk.snapshot().totals.tokens.total, 200);
+    harness.works_on([issue("MT-1")]);
+    let thread = harness.run("MT-1").thread();
+    harness.run("MT-1").has_used(thread.as_str(), 150);
+    harness.ends_normally("MT-1");
+    harness.live(1_000);
+    harness.run("MT-1").works().has_used(thread.as_str(), 150);
+    assert_eq!(harness.running("MT-1").tokens.total, 0);
+    harness.run("MT-1").has_used(thread.as_str(), 200);
+    assert_eq!(harness.running("MT-1").tokens.total, 50);
+    assert_eq!(harness.snapshot().totals.tokens.total, 200);
 }
 
 #[test]
 fn rule_10_8_rate_limits_are_kept_as_reported() {
-    let mut desk = working();
+    let mut harness = working();
     let limits = Arc::new(RateLimits { plan: Some("pro".to_owned()), ..RateLimits::default() });
     let update = AgentUpdate::RateLimits(Arc::clone(&limits));
-    desk.run("MT-1").says(update);
-    assert_eq!(desk.snapshot().rate_limits, Some(limits));
+    harness.run("MT-1").says(update);
+    assert_eq!(harness.snapshot().rate_limits, Some(limits));
 }
 
 #[test]
 fn rule_10_6_what_the_agent_moved_before_it_asked_is_no_change() {
-    let mut desk = Desk::new();
-    desk.works_on([issue("MT-1")]);
-    desk.board([issue("MT-1").state("In Progress")]);
-    desk.run("MT-1").asks("Which door?");
-    assert_eq!(desk.reads(), ["refresh MT-1"], "in which state it is left");
-    desk.live(60_000);
-    assert_eq!(desk.place("MT-1"), Place::Blocked);
+    let mut harness = Harness::new();
+    harness.works_on([issue("MT-1")]);
+    harness.board([issue("MT-1").state("In Progress")]);
+    harness.run("MT-1").asks("Which door?");
+    assert_eq!(harness.reads(), ["refresh MT-1"], "in which state it is left");
+    harness.live(60_000);
+    assert_eq!(harness.stage("MT-1"), Stage::Blocked);
     // Whatever clocks say, this one is a change.
-    desk.board([issue("MT-1").updated(0)]);
-    desk.live(30_000);
-    assert_eq!(desk.starts(), ["MT-1 attempt 1"]);
+    harness.board([issue("MT-1").updated(0)]);
+    harness.live(30_000);
+    assert_eq!(harness.starts(), ["MT-1 attempt 1"]);
 }
 
 #[test]
 fn rule_10_3_a_conversation_with_another_agent_is_not_gone_on_with() {
-    let mut desk = Desk::with(|setup| {
+    let mut harness = Harness::with(|setup| {
         setup.turns(1);
     });
-    desk.works_on([issue("MT-1")]);
-    desk.ends_normally("MT-1");
-    desk.reloads(|settings| settings.agent.kind = "other".to_owned());
-    desk.live(10_000);
-    assert_eq!(desk.started()[0].resume, None);
-    assert_eq!(desk.running("MT-1").thread, None);
+    harness.works_on([issue("MT-1")]);
+    harness.ends_normally("MT-1");
+    harness.reloads(|settings| settings.agent.kind = "other".to_owned());
+    harness.live(10_000);
+    assert_eq!(harness.started()[0].resume, None);
+    assert_eq!(harness.running("MT-1").thread, None);
 }

@@ -52,7 +52,7 @@ pub(crate) struct Lineage {
     pub(crate) retry: bool,
 }
 
-/// A claim in the books.
+/// An expected claim.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) view: View,

@@ -1,4 +1,4 @@
-//! Deliveries in the books (contract 12.8): which issues are still to be read, and what a read makes
+//! The expected deliveries (contract 12.8): which issues are still to be read, and what a read makes
 //! of the kept list.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,9 +11,9 @@ use symphony_core::time::{Mono, Now};
 use symphony_core::tracker::ById;
 use symphony_core::{Failure, Issue, IssueId};
 
-use crate::books::{Books, Kept};
 use crate::claims::Entry;
 use crate::eligibility::{is_active, is_terminal};
+use crate::oracle::{Kept, Oracle};
 use crate::reads::{Purpose, Said, Sayings};
 use crate::violation::{Check, ensure};
 
@@ -25,7 +25,7 @@ const TRIES: u32 = 3;
 
 /// Deliveries of the tracker in force.
 #[derive(Debug, Default)]
-pub(crate) struct DeliveryBooks {
+pub(crate) struct DeliveryModel {
     /// What is to be read.
     pub(crate) wanted: BTreeSet<IssueId>,
     asked: Option<Mono>,
@@ -57,14 +57,14 @@ impl Kept {
     }
 }
 
-impl Books {
+impl Oracle {
     pub(crate) fn delivered(&mut self, issues: &[IssueId]) {
-        let books = &mut self.deliveries;
-        books.last = Some(self.now);
-        books.received += 1;
-        books.wanted.extend(issues.iter().cloned());
-        if books.wanted.len() > MOST {
-            books.wanted.clear();
+        let model = &mut self.deliveries;
+        model.last = Some(self.now);
+        model.received += 1;
+        model.wanted.extend(issues.iter().cloned());
+        if model.wanted.len() > MOST {
+            model.wanted.clear();
             self.pace.excuse(self.now.mono);
         }
     }
@@ -111,10 +111,10 @@ impl Books {
     /// Who of a read's issues was claimed shows when the step is settled.
     pub(crate) fn settle_delivery(&mut self, before: &BTreeMap<IssueId, Entry>) {
         let read = self.deliveries.unsettled.take();
-        let Some(book) = read.and_then(|read| self.reads.get_mut(&read)) else {
+        let Some(model) = read.and_then(|read| self.reads.get_mut(&read)) else {
             return;
         };
-        if let Purpose::Delivery { claimed, others } = &mut book.purpose {
+        if let Purpose::Delivery { claimed, others } = &mut model.purpose {
             let (known, free): (Vec<_>, Vec<_>) = others
                 .drain(..)
                 .partition(|id| self.claims.contains_key(id) && before.contains_key(id));
@@ -131,13 +131,13 @@ impl Books {
     ) {
         let ids = || claimed.iter().chain(others);
         let Some(Ok(by_id)) = part else {
-            let books = &mut self.deliveries;
-            books.failures += 1;
-            if books.failures < TRIES {
-                books.wanted.extend(ids().cloned());
+            let model = &mut self.deliveries;
+            model.failures += 1;
+            if model.failures < TRIES {
+                model.wanted.extend(ids().cloned());
             } else {
-                books.failures = 0;
-                books.wanted.clear();
+                model.failures = 0;
+                model.wanted.clear();
             }
             return;
         };
@@ -210,7 +210,7 @@ impl Books {
                     wanted.extend(claimed.iter().chain(others).cloned());
                 }
             }
-            self.deliveries = DeliveryBooks { wanted, ..DeliveryBooks::default() };
+            self.deliveries = DeliveryModel { wanted, ..DeliveryModel::default() };
         }
         if config.scope != self.config.scope {
             self.deliveries.wanted.clear();
@@ -219,20 +219,20 @@ impl Books {
 
     /// What the snapshot shows of deliveries.
     pub(crate) fn check_deliveries(&self, shown: Option<&WebhookView>) -> Check {
-        let books = &self.deliveries;
+        let model = &self.deliveries;
         ensure!(
-            shown.is_some() == books.last.is_some(),
+            shown.is_some() == model.last.is_some(),
             "the snapshot equals the world",
-            "{shown:?} for {books:?}"
+            "{shown:?} for {model:?}"
         );
-        let (Some(shown), Some(last)) = (shown, books.last) else {
+        let (Some(shown), Some(last)) = (shown, model.last) else {
             return Ok(());
         };
         ensure!(
             (shown.last, shown.received, shown.waiting)
-                == (last.wall, books.received, books.wanted.len()),
+                == (last.wall, model.received, model.wanted.len()),
             "the snapshot equals the world",
-            "{shown:?} for {books:?}"
+            "{shown:?} for {model:?}"
         );
         let silent = self.now.mono.since(last.mono) >= Duration::from_secs(3600);
         ensure!(

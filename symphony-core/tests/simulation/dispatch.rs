@@ -7,9 +7,9 @@ use symphony_core::orchestrator::{ReadId, Start};
 use symphony_core::tracker::ById;
 use symphony_core::{Failure, HostId, Issue, IssueId, StateName, WorkspaceKey, WorkspaceRecord};
 
-use crate::books::{Books, Judged};
 use crate::claims::{Outcome, Until, View};
 use crate::eligibility::{is_terminal, obstacle};
+use crate::oracle::{Judged, Oracle};
 use crate::order::rank;
 use crate::reads::{Purpose, Said, Sayings, asked_wait, failure_of};
 use crate::violation::{Check, ensure};
@@ -23,7 +23,7 @@ pub(crate) enum Holder {
     Perhaps(IssueId),
 }
 
-impl Books {
+impl Oracle {
     pub(crate) fn free_slots(&self) -> u64 {
         u64::from(self.settings().agent.max_concurrent_agents)
             .saturating_sub(self.runs.len() as u64)
@@ -50,12 +50,12 @@ impl Books {
         let runs = self
             .runs
             .values()
-            .filter(|book| self.state_of(&book.issue, &book.state_at_start) == *state);
+            .filter(|model| self.state_of(&model.issue, &model.state_at_start) == *state);
         u32::try_from(runs.count()).unwrap_or(u32::MAX)
     }
 
     pub(crate) fn used_by_host(&self, host: &HostId) -> u32 {
-        let runs = self.runs.values().filter(|book| book.host == *host);
+        let runs = self.runs.values().filter(|model| model.host == *host);
         u32::try_from(runs.count()).unwrap_or(u32::MAX)
     }
 
@@ -124,9 +124,9 @@ impl Books {
             }
         }
         let run =
-            self.runs.values().find(|book| book.issue != *issue && book.key.folded() == folded);
-        if let Some(book) = run {
-            return Some(Holder::Sure(book.issue.clone()));
+            self.runs.values().find(|model| model.issue != *issue && model.key.folded() == folded);
+        if let Some(model) = run {
+            return Some(Holder::Sure(model.issue.clone()));
         }
         let removal = self.removals.values().find(|(owner, removal)| {
             let key = match removal {
@@ -166,9 +166,9 @@ impl Books {
                 continue;
             }
             // What an open sweep says of it is old news from here on.
-            for book in self.reads.values_mut() {
+            for model in self.reads.values_mut() {
                 if let Purpose::Poll { sweep: ids, .. } | Purpose::Delivery { others: ids, .. } =
-                    &mut book.purpose
+                    &mut model.purpose
                 {
                     ids.retain(|other| other != id);
                 }

@@ -1,4 +1,4 @@
-//! Holds in the books (contract 7.6).
+//! The expected holds (contract 7.6).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// One hold.
 #[derive(Clone, Debug)]
-pub(crate) struct HoldBook {
+pub(crate) struct HoldModel {
     /// The times it may last until: one, unless two limits met.
     pub(crate) until: Vec<Mono>,
     pub(crate) probe: Option<RunId>,
@@ -29,14 +29,14 @@ pub(crate) struct HoldBook {
 
 /// All holds, by the agent's kind.
 #[derive(Debug, Default)]
-pub(crate) struct HoldBooks {
-    pub(crate) all: BTreeMap<String, HoldBook>,
+pub(crate) struct HoldsModel {
+    pub(crate) all: BTreeMap<String, HoldModel>,
     pub(crate) limits: Option<Arc<RateLimits>>,
     /// The agent that reported them.
     pub(crate) limits_of: String,
 }
 
-impl HoldBooks {
+impl HoldsModel {
     /// A run reported a limit.
     pub(crate) fn begin(
         &mut self,
@@ -56,7 +56,7 @@ impl HoldBooks {
                 hold.limit |= !machine;
             }
             _ => {
-                let hold = HoldBook {
+                let hold = HoldModel {
                     until: vec![until],
                     probe: None,
                     may_end: false,
@@ -112,7 +112,7 @@ impl HoldBooks {
     /// A probe's agent has started: the machine has room.
     pub(crate) fn launched(&mut self, run: RunId) {
         self.all.retain(|_, hold| hold.probe != Some(run) || !hold.machine || hold.limit);
-        let mixed = |hold: &&mut HoldBook| hold.probe == Some(run) && hold.machine;
+        let mixed = |hold: &&mut HoldModel| hold.probe == Some(run) && hold.machine;
         for hold in self.all.values_mut().filter(mixed) {
             hold.may_end = true;
         }

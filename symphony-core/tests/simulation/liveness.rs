@@ -9,15 +9,15 @@ use symphony_core::snapshot::Snapshot;
 use symphony_core::time::Mono;
 use symphony_core::{Issue, IssueId, StateName};
 
-use crate::books::Books;
 use crate::claims::View;
 use crate::eligibility::obstacle;
+use crate::oracle::Oracle;
 use crate::order::rank;
 use crate::reads::Purpose;
 use crate::runs::name;
 use crate::violation::{Check, ensure};
 
-impl Books {
+impl Oracle {
     /// What is cheap enough to be asked after every step.
     pub(crate) fn check_deadlines(&self, wakeup: Option<Mono>) -> Check {
         let now = self.now.mono;
@@ -30,44 +30,44 @@ impl Books {
         let reading = self.reads.values().any(|open| {
             matches!(open.purpose, Purpose::Turn(_)) && open.generation == self.config.generation
         });
-        for (run, book) in &self.runs {
-            if let Some((_, latest)) = book.stall() {
+        for (run, model) in &self.runs {
+            if let Some((_, latest)) = model.stall() {
                 ensure!(
                     latest > now,
                     "a stall is found by its deadline (8.1)",
                     "{}, silent since {:?}",
-                    name(*run, book),
-                    book.news
+                    name(*run, model),
+                    model.news
                 );
                 ensure!(
                     by(latest),
                     "a wake-up for every deadline",
                     "{wakeup:?}, but {} stalls at {latest:?}",
-                    name(*run, book)
+                    name(*run, model)
                 );
             }
-            if let Some(grace) = book.grace.filter(|_| book.stop.is_none()) {
+            if let Some(grace) = model.grace.filter(|_| model.stop.is_none()) {
                 ensure!(
                     grace > now && by(grace),
                     "a turn that outlives its grace is stopped (8.2)",
                     "{wakeup:?}, but the grace of {} ends at {grace:?}",
-                    name(*run, book)
+                    name(*run, model)
                 );
             }
             if let Some(pending) =
-                book.pending.as_ref().filter(|pending| pending.read.is_none() && !reading)
+                model.pending.as_ref().filter(|pending| pending.read.is_none() && !reading)
             {
                 ensure!(
                     pending.due > now,
                     "the end of a turn is read in time (4.5)",
                     "{}: {pending:?}",
-                    name(*run, book)
+                    name(*run, model)
                 );
                 ensure!(
                     by(pending.due),
                     "a wake-up for every deadline",
                     "{wakeup:?}, but {}: {pending:?}",
-                    name(*run, book)
+                    name(*run, model)
                 );
             }
         }

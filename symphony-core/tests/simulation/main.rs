@@ -22,7 +22,6 @@
 mod agenda;
 mod agents;
 mod board;
-mod books;
 mod brief;
 mod claims;
 mod courier;
@@ -34,6 +33,7 @@ mod files;
 mod holds;
 mod liveness;
 mod operator;
+mod oracle;
 mod order;
 mod pace;
 mod plan;

@@ -9,7 +9,7 @@ use symphony_core::snapshot::{Mode, Polling};
 use symphony_core::time::{Mono, Now, Wall};
 use symphony_core::{Issue, Scope, Settings};
 
-use crate::reads::{Purpose, ReadBook, asked_wait};
+use crate::reads::{Purpose, ReadModel, asked_wait};
 use crate::violation::{Check, ensure};
 
 /// The longest a tracker's suggestion is followed.
@@ -247,7 +247,7 @@ impl Pace {
     pub(crate) fn answered(
         &mut self,
         now: Now,
-        book: &ReadBook,
+        model: &ReadModel,
         answer: &Answer,
         backoff: impl Fn(u32) -> Duration,
     ) {
@@ -262,7 +262,7 @@ impl Pace {
             let wait = asked_wait(failure).unwrap_or(Duration::ZERO);
             self.put_off = self.put_off.max(now.mono + wait);
         }
-        if matches!(book.purpose, Purpose::Check(_)) {
+        if matches!(model.purpose, Purpose::Check(_)) {
             // Reads before a start that fail one after the other back off like attempts.
             let failure = failures[1];
             self.checks_failed = if failure.is_some() { self.checks_failed + 1 } else { 0 };
@@ -271,16 +271,16 @@ impl Pace {
             });
             self.checks_wait = self.checks_wait.max(now.mono + wait);
         }
-        let asked_for_list = matches!(book.purpose, Purpose::Poll { candidates: true, .. });
+        let asked_for_list = matches!(model.purpose, Purpose::Poll { candidates: true, .. });
         if let Some(span) = answer.next_poll.filter(|_| asked_for_list) {
             self.excuse(now.mono);
             self.put_off = self.put_off.max(now.mono + span.min(LONGEST_SUGGESTION));
         }
         // Any answer may show a state change, and so be activity.
         self.perhaps_active = now.mono;
-        if matches!(book.purpose, Purpose::Poll { candidates: true, .. }) {
+        if matches!(model.purpose, Purpose::Poll { candidates: true, .. }) {
             let asked = now.wall.as_unix_millis()
-                - i64::try_from(now.mono.since(book.asked).as_millis()).unwrap_or(0);
+                - i64::try_from(now.mono.since(model.asked).as_millis()).unwrap_or(0);
             self.unsaved = Some(Wall::from_unix_millis(asked));
         }
     }

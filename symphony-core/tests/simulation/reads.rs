@@ -1,4 +1,4 @@
-//! Reads in the books: what each was for, how many there may be, and what an answer must come to
+//! The expected reads: what each was for, how many there may be, and what an answer must come to
 //! (contract 4.5, 4.8, 8.2).
 
 use std::collections::BTreeMap;
@@ -10,15 +10,15 @@ use symphony_core::time::Mono;
 use symphony_core::tracker::{ById, Poll, Purpose as Reason};
 use symphony_core::{Failure, Issue, IssueId};
 
-use crate::books::{Books, Kept, backoff};
 use crate::claims::{Entry, Outcome, Until, View};
 use crate::eligibility::{is_active, is_routable, is_terminal};
+use crate::oracle::{Kept, Oracle, backoff};
 use crate::tracker::{Form, form};
 use crate::violation::{Check, ensure};
 
 /// An open read.
 #[derive(Clone, Debug)]
-pub(crate) struct ReadBook {
+pub(crate) struct ReadModel {
     pub(crate) purpose: Purpose,
     pub(crate) generation: Generation,
     pub(crate) asked: Mono,
@@ -63,7 +63,7 @@ impl<'a> Sayings<'a> {
     }
 }
 
-impl Books {
+impl Oracle {
     /// A read goes out: it must be of use, and the only one of its purpose.
     pub(crate) fn asked(&mut self, read: ReadId, generation: Generation, poll: &Poll) -> Check {
         let reason = poll.purpose;
@@ -133,19 +133,19 @@ impl Books {
             "nothing is asked twice (12.5)",
             "{ids:?}"
         );
-        self.reads.insert(read, ReadBook { purpose, generation, asked: self.now.mono });
+        self.reads.insert(read, ReadModel { purpose, generation, asked: self.now.mono });
         Ok(())
     }
 
     /// A poll went out in this step: claimed issues are refreshed, the others swept.
     pub(crate) fn settle_poll(&mut self, before: &BTreeMap<IssueId, Entry>) -> Check {
         self.settle_delivery(before);
-        let Some((read, mut book)) =
+        let Some((read, mut model)) =
             self.step.poll.and_then(|read| Some((read, self.reads.remove(&read)?)))
         else {
             return Ok(());
         };
-        if let Purpose::Poll { candidates, refresh, sweep } = &mut book.purpose {
+        if let Purpose::Poll { candidates, refresh, sweep } = &mut model.purpose {
             let (claimed, others): (Vec<_>, Vec<_>) = refresh
                 .drain(..)
                 .partition(|id| self.claims.contains_key(id) && before.contains_key(id));
@@ -174,8 +174,8 @@ impl Books {
                 &self.config.settings,
             )?;
         }
-        self.check_alone(read, &book.purpose)?;
-        self.reads.insert(read, book);
+        self.check_alone(read, &model.purpose)?;
+        self.reads.insert(read, model);
         Ok(())
     }
 
@@ -209,14 +209,14 @@ impl Books {
 
     /// An answer comes in.
     pub(crate) fn answered(&mut self, read: ReadId, answer: &Answer) {
-        let Some(book) = self.reads.remove(&read) else {
+        let Some(model) = self.reads.remove(&read) else {
             self.step.nothing = true;
             return;
         };
-        let stale = book.generation != self.config.generation;
+        let stale = model.generation != self.config.generation;
         let (now, settings) = (self.now, Arc::clone(&self.config.settings));
-        self.pace.answered(now, &book, answer, |attempt| backoff(&settings, attempt));
-        match &book.purpose {
+        self.pace.answered(now, &model, answer, |attempt| backoff(&settings, attempt));
+        match &model.purpose {
             Purpose::Poll { candidates, refresh, sweep } => {
                 if *candidates && !stale {
                     self.list_answered(read, answer);
@@ -328,7 +328,7 @@ impl Books {
         let entry = entry.clone();
         // A run that was told to stop meanwhile is another matter (4.8).
         if let View::Running { run, stopping: Some(_) } = &entry.view
-            && self.runs.get(run).is_some_and(|book| book.stopped_after >= read.0)
+            && self.runs.get(run).is_some_and(|model| model.stopped_after >= read.0)
         {
             return;
         }
@@ -374,15 +374,15 @@ impl Books {
         match &entry.view {
             View::Running { run, stopping } => {
                 let mut grace = false;
-                let ending = self.runs.get_mut(run).is_some_and(|book| {
-                    book.seen_inactive = true;
-                    book.seen_active = false;
-                    book.seen_terminal = false;
-                    grace = why == StopReason::NotActive && book.begin_grace(why, now, span);
+                let ending = self.runs.get_mut(run).is_some_and(|model| {
+                    model.seen_inactive = true;
+                    model.seen_active = false;
+                    model.seen_terminal = false;
+                    grace = why == StopReason::NotActive && model.begin_grace(why, now, span);
                     if !grace {
-                        book.end_grace();
+                        model.end_grace();
                     }
-                    book.finish.is_some()
+                    model.finish.is_some()
                 });
                 match stopping {
                     Some(_) => vec![Outcome::Same],
@@ -403,15 +403,15 @@ impl Books {
         match &entry.view {
             View::Running { run, stopping } => {
                 let mut grace = false;
-                let ending = self.runs.get_mut(run).is_some_and(|book| {
-                    book.seen_terminal = true;
-                    book.seen_active = false;
-                    book.seen_inactive = false;
-                    grace = book.begin_grace(StopReason::Terminal, now, span);
+                let ending = self.runs.get_mut(run).is_some_and(|model| {
+                    model.seen_terminal = true;
+                    model.seen_active = false;
+                    model.seen_inactive = false;
+                    grace = model.begin_grace(StopReason::Terminal, now, span);
                     if !grace {
-                        book.end_grace();
+                        model.end_grace();
                     }
-                    book.finish.is_some()
+                    model.finish.is_some()
                 });
                 match stopping {
                     Some(_) => vec![Outcome::Same],
@@ -429,11 +429,11 @@ impl Books {
         let id = &entry.issue.id;
         match &entry.view {
             View::Running { run, stopping } => {
-                if let Some(book) = self.runs.get_mut(run) {
-                    book.seen_active = true;
-                    book.seen_inactive = false;
-                    book.seen_terminal = false;
-                    book.end_grace();
+                if let Some(model) = self.runs.get_mut(run) {
+                    model.seen_active = true;
+                    model.seen_inactive = false;
+                    model.seen_terminal = false;
+                    model.end_grace();
                 }
                 self.bring(id, issue, stopping.is_none());
                 vec![Outcome::Same]

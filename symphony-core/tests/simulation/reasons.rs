@@ -6,13 +6,13 @@ use std::sync::Arc;
 use symphony_core::Issue;
 use symphony_core::snapshot::{CandidatesView, Explanation, Reason, Unstarted, Verdict};
 
-use crate::books::Books;
 use crate::claims::View;
 use crate::dispatch::Holder;
 use crate::eligibility::obstacle;
+use crate::oracle::Oracle;
 use crate::violation::{Check, ensure};
 
-impl Books {
+impl Oracle {
     /// Judges the whole explanation, and the short form of it in the snapshot.
     pub(crate) fn check_reasons(&self, explanation: &Explanation, view: &CandidatesView) -> Check {
         if self.kept.stale {

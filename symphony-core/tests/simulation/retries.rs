@@ -8,10 +8,10 @@ use symphony_core::run::RunId;
 use symphony_core::time::Mono;
 use symphony_core::{FailureKind, Issue, StateKind};
 
-use crate::books::Books;
 use crate::claims::{Lineage, Outcome, Until};
 use crate::eligibility::is_terminal;
-use crate::runs::{FinishReason, RunBook};
+use crate::oracle::Oracle;
+use crate::runs::{FinishReason, RunModel};
 
 impl Lineage {
     /// After a failure, a stall, or an operator's retry: the next attempt, in a new conversation.
@@ -29,76 +29,76 @@ impl Lineage {
     }
 }
 
-impl Books {
+impl Oracle {
     pub(crate) fn run_ended(&mut self, run: RunId, end: &RunEnd) {
-        let Some(book) = self.runs.remove(&run) else {
+        let Some(model) = self.runs.remove(&run) else {
             return;
         };
-        let took = self.now.mono.since(book.started.mono);
-        let issue = self.claims.get(&book.issue).map(|entry| Arc::clone(&entry.issue));
+        let took = self.now.mono.since(model.started.mono);
+        let issue = self.claims.get(&model.issue).map(|entry| Arc::clone(&entry.issue));
         // Other settings may say that it is not over after all.
         let settings = Arc::clone(&self.config.settings);
         let issue = issue.filter(|issue| is_terminal(&issue.state, &settings));
-        self.sums.ended(&book, end, took, issue.and_then(|issue| is_completed(&issue)));
+        self.sums.ended(&model, end, took, issue.and_then(|issue| is_completed(&issue)));
         self.pace.active(self.now.mono);
-        let mut outcomes = self.after_run(run, &book, end);
+        let mut outcomes = self.after_run(run, &model, end);
         self.holds.ended(run);
         if self.shutting_down {
             outcomes = vec![Outcome::Free, Outcome::Cleaning];
         }
-        self.step.outcomes.insert(book.issue, outcomes);
+        self.step.outcomes.insert(model.issue, outcomes);
     }
 
-    fn after_run(&mut self, run: RunId, book: &RunBook, end: &RunEnd) -> Vec<Outcome> {
+    fn after_run(&mut self, run: RunId, model: &RunModel, end: &RunEnd) -> Vec<Outcome> {
         if let RunEnd::Failed(failure) = end
             && failure.kind.is_limit()
         {
             let backoff = self.settings().agent.max_retry_backoff;
-            self.holds.begin(&book.agent, run, failure, backoff, self.now);
+            self.holds.begin(&model.agent, run, failure, backoff, self.now);
         }
         if matches!(end, RunEnd::Succeeded | RunEnd::InputRequired { .. } | RunEnd::Failed(_)) {
             self.holds.may_work(run);
         }
-        if let Some((why, _)) = book.stop {
-            return self.after_stop(book, why, end);
+        if let Some((why, _)) = model.stop {
+            return self.after_stop(model, why, end);
         }
         // Within its grace the issue is over, whatever becomes of the turn (8.2).
-        let decided = match book.over {
-            Some(_) if book.finish.is_some() => None,
-            Some(StopReason::Terminal) => Some(self.cleaned(&book.issue)),
+        let decided = match model.over {
+            Some(_) if model.finish.is_some() => None,
+            Some(StopReason::Terminal) => Some(self.cleaned(&model.issue)),
             Some(_) => Some(vec![Outcome::Free]),
             None => None,
         };
-        let mut outcomes = match book.finish {
+        let mut outcomes = match model.finish {
             _ if decided.is_some() => decided.unwrap_or_default(),
-            Some(FinishReason::Terminal) if book.seen_active || book.seen_inactive => {
+            Some(FinishReason::Terminal) if model.seen_active || model.seen_inactive => {
                 // A newer read said otherwise: cleaning is skipped (6.3).
                 let mut outcomes = vec![Outcome::Free];
-                if book.seen_active {
-                    outcomes.extend(self.after_own_end(run, book, end));
+                if model.seen_active {
+                    outcomes.extend(self.after_own_end(run, model, end));
                 }
                 outcomes
             }
-            Some(FinishReason::Terminal) => self.cleaned(&book.issue),
-            Some(FinishReason::Inactive) if book.seen_active => {
+            Some(FinishReason::Terminal) => self.cleaned(&model.issue),
+            Some(FinishReason::Inactive) if model.seen_active => {
                 let mut outcomes = vec![Outcome::Free];
-                outcomes.extend(self.after_own_end(run, book, end));
+                outcomes.extend(self.after_own_end(run, model, end));
                 outcomes
             }
             Some(FinishReason::Inactive) => vec![Outcome::Free],
-            Some(FinishReason::Unreadable) if is_limit(end) => self.held(book, end),
-            Some(FinishReason::Unreadable) => vec![self.after_failure(book)],
-            Some(FinishReason::MaxTurns) | None => self.after_own_end(run, book, end),
+            Some(FinishReason::Unreadable) if is_limit(end) => self.held(model, end),
+            Some(FinishReason::Unreadable) => vec![self.after_failure(model)],
+            Some(FinishReason::MaxTurns) | None => self.after_own_end(run, model, end),
         };
         // What was read while it finished may count already, or at the next refresh.
-        if book.finish.is_some() {
-            if book.seen_terminal {
-                outcomes.extend(self.cleaned(&book.issue));
+        if model.finish.is_some() {
+            if model.seen_terminal {
+                outcomes.extend(self.cleaned(&model.issue));
             }
-            if book.seen_inactive {
+            if model.seen_inactive {
                 outcomes.push(Outcome::Free);
             }
-            if book.operator_stop {
+            if model.operator_stop {
                 outcomes.push(Outcome::Blocked(BlockReason::Operator));
             }
         }
@@ -108,17 +108,17 @@ impl Books {
         outcomes
     }
 
-    fn after_stop(&mut self, book: &RunBook, why: StopReason, end: &RunEnd) -> Vec<Outcome> {
+    fn after_stop(&mut self, model: &RunModel, why: StopReason, end: &RunEnd) -> Vec<Outcome> {
         let mut outcomes = match why {
-            StopReason::Terminal => self.cleaned(&book.issue),
+            StopReason::Terminal => self.cleaned(&model.issue),
             StopReason::NotActive | StopReason::Gone | StopReason::ShutDown => vec![Outcome::Free],
             StopReason::Operator => {
-                self.next_attempt(book);
+                self.next_attempt(model);
                 vec![Outcome::Blocked(BlockReason::Operator)]
             }
-            StopReason::Stalled if is_limit(end) => self.held(book, end),
+            StopReason::Stalled if is_limit(end) => self.held(model, end),
             StopReason::Stalled => {
-                let stalled = self.after_failure(book);
+                let stalled = self.after_failure(model);
                 match end {
                     RunEnd::InputRequired { question } => {
                         vec![stalled, Outcome::Blocked(BlockReason::Question(question.clone()))]
@@ -131,18 +131,18 @@ impl Books {
         // What follows only escalates: retry, then release, then clean. Reads after the stop may
         // raise it; a newer one that is not terminal takes the cleaning back.
         let raised = matches!(why, StopReason::Stalled | StopReason::Operator);
-        let sure_terminal = sure_terminal(book);
-        let sure_inactive = sure_inactive(book);
+        let sure_terminal = sure_terminal(model);
+        let sure_inactive = sure_inactive(model);
         // A read asked just before an operator's stop may or may not count (4.8).
         let mut open = if why == StopReason::Operator { outcomes.clone() } else { Vec::new() };
         // The issue is active, and an operator stopped it: it waits for one (4.7).
-        let active = book.seen_active && !book.seen_inactive && !book.seen_terminal;
-        if book.operator_stop && active {
-            self.next_attempt(book);
+        let active = model.seen_active && !model.seen_inactive && !model.seen_terminal;
+        if model.operator_stop && active {
+            self.next_attempt(model);
             return vec![Outcome::Blocked(BlockReason::Operator)];
         }
         if raised && sure_terminal {
-            open.extend(self.cleaned(&book.issue));
+            open.extend(self.cleaned(&model.issue));
             return open;
         }
         if raised && sure_inactive {
@@ -150,37 +150,37 @@ impl Books {
             return open;
         }
         if why == StopReason::Terminal
-            && (book.seen_active || book.seen_inactive)
-            && !book.seen_terminal
+            && (model.seen_active || model.seen_inactive)
+            && !model.seen_terminal
         {
             return vec![Outcome::Free];
         }
-        if book.seen_terminal {
-            outcomes.extend(self.cleaned(&book.issue));
+        if model.seen_terminal {
+            outcomes.extend(self.cleaned(&model.issue));
         }
-        if book.seen_inactive || book.seen_active {
+        if model.seen_inactive || model.seen_active {
             outcomes.push(Outcome::Free);
         }
-        if book.operator_stop {
+        if model.operator_stop {
             outcomes.push(Outcome::Blocked(BlockReason::Operator));
         }
         outcomes
     }
 
-    fn after_own_end(&mut self, run: RunId, book: &RunBook, end: &RunEnd) -> Vec<Outcome> {
+    fn after_own_end(&mut self, run: RunId, model: &RunModel, end: &RunEnd) -> Vec<Outcome> {
         match end {
-            RunEnd::Succeeded => vec![self.after_success(book)],
-            RunEnd::Failed(failure) if failure.kind.is_limit() => self.held(book, end),
+            RunEnd::Succeeded => vec![self.after_success(model)],
+            RunEnd::Failed(failure) if failure.kind.is_limit() => self.held(model, end),
             RunEnd::Failed(_) => {
                 self.holds.may_work(run);
-                vec![self.after_failure(book)]
+                vec![self.after_failure(model)]
             }
             RunEnd::InputRequired { question } => {
                 self.holds.may_work(run);
-                self.next_attempt(book);
+                self.next_attempt(model);
                 // A question is asked again, or answered, in the conversation that asked it (10.6).
-                if let Some(entry) = self.claims.get_mut(&book.issue) {
-                    let thread = book.thread.clone().map(|thread| (thread, book.agent.clone()));
+                if let Some(entry) = self.claims.get_mut(&model.issue) {
+                    let thread = model.thread.clone().map(|thread| (thread, model.agent.clone()));
                     entry.lineage.unanswered = thread.is_some();
                     entry.lineage.resume = thread;
                 }
@@ -191,30 +191,30 @@ impl Books {
     }
 
     /// The agent refused: it waits for the hold, with its time or without one.
-    fn held(&mut self, book: &RunBook, end: &RunEnd) -> Vec<Outcome> {
+    fn held(&mut self, model: &RunModel, end: &RunEnd) -> Vec<Outcome> {
         let is_of_the_machine =
             matches!(end, RunEnd::Failed(failure) if failure.kind == FailureKind::Machine);
         let until =
-            self.holds.all.get(&book.agent).map(|hold| hold.until.clone()).unwrap_or_default();
-        self.keep_attempt(book);
-        if let Some(entry) = self.claims.get_mut(&book.issue) {
+            self.holds.all.get(&model.agent).map(|hold| hold.until.clone()).unwrap_or_default();
+        self.keep_attempt(model);
+        if let Some(entry) = self.claims.get_mut(&model.issue) {
             entry.lineage.held = true;
             if is_of_the_machine {
                 // It never reached its conversation, which is as it was.
-                entry.lineage.resume = book.resume.clone().map(|id| (id, book.agent.clone()));
-                entry.lineage.unanswered = book.unanswered;
+                entry.lineage.resume = model.resume.clone().map(|id| (id, model.agent.clone()));
+                entry.lineage.unanswered = model.unanswered;
             }
         }
-        let attempt = book.attempt.unwrap_or(0);
+        let attempt = model.attempt.unwrap_or(0);
         let timed = until.into_iter().map(|at| Outcome::Waiting { attempt, until: Until::At(at) });
         timed.chain([Outcome::Waiting { attempt, until: Until::Now }]).collect()
     }
 
     /// The claim goes on with the attempt it had, in a new conversation.
-    fn keep_attempt(&mut self, book: &RunBook) {
-        if let Some(entry) = self.claims.get_mut(&book.issue) {
+    fn keep_attempt(&mut self, model: &RunModel) {
+        if let Some(entry) = self.claims.get_mut(&model.issue) {
             let lineage = &mut entry.lineage;
-            lineage.attempt = book.attempt;
+            lineage.attempt = model.attempt;
             lineage.held = false;
             lineage.resume = None;
             lineage.resume_open = false;
@@ -224,32 +224,32 @@ impl Books {
     }
 
     /// What comes after the run is the next attempt.
-    fn next_attempt(&mut self, book: &RunBook) {
-        self.keep_attempt(book);
-        if let Some(entry) = self.claims.get_mut(&book.issue) {
+    fn next_attempt(&mut self, model: &RunModel) {
+        self.keep_attempt(model);
+        if let Some(entry) = self.claims.get_mut(&model.issue) {
             entry.lineage.again();
         }
     }
 
-    fn after_failure(&mut self, book: &RunBook) -> Outcome {
-        self.next_attempt(book);
-        let delay = self.backoff(book.attempt.unwrap_or(0) + 1);
+    fn after_failure(&mut self, model: &RunModel) -> Outcome {
+        self.next_attempt(model);
+        let delay = self.backoff(model.attempt.unwrap_or(0) + 1);
         let until = self.now.mono + delay;
-        let entry = self.claims.get(&book.issue);
+        let entry = self.claims.get(&model.issue);
         entry.map_or(Outcome::Same, |entry| entry.lineage.waiting(until))
     }
 
-    fn after_success(&mut self, book: &RunBook) -> Outcome {
-        let Some(entry) = self.claims.get_mut(&book.issue) else {
+    fn after_success(&mut self, model: &RunModel) -> Outcome {
+        let Some(entry) = self.claims.get_mut(&model.issue) else {
             return Outcome::Same;
         };
-        let changed = entry.issue.state != book.state_at_start
-            || entry.issue.updated_at != book.updated_at_start;
+        let changed = entry.issue.state != model.state_at_start
+            || entry.issue.updated_at != model.updated_at_start;
         let lineage = &mut entry.lineage;
         lineage.unchanged = if changed { 0 } else { lineage.unchanged + 1 };
         lineage.attempt = Some(1);
         lineage.retry = true;
-        lineage.resume = book.thread.clone().map(|thread| (thread, book.agent.clone()));
+        lineage.resume = model.thread.clone().map(|thread| (thread, model.agent.clone()));
         lineage.unanswered = false;
         lineage.resume_open = false;
         let unchanged = lineage.unchanged;
@@ -260,15 +260,15 @@ impl Books {
 }
 
 /// Whether the last that was read of the issue, or the reason it was to finish for, is its end.
-fn sure_terminal(book: &RunBook) -> bool {
-    let finish = book.finish == Some(FinishReason::Terminal);
-    (book.seen_terminal || finish) && !book.seen_active && !book.seen_inactive
+fn sure_terminal(model: &RunModel) -> bool {
+    let finish = model.finish == Some(FinishReason::Terminal);
+    (model.seen_terminal || finish) && !model.seen_active && !model.seen_inactive
 }
 
 /// Whether what was last read of the issue is that it is not to be worked on.
-fn sure_inactive(book: &RunBook) -> bool {
-    let finish = book.finish == Some(FinishReason::Inactive);
-    (book.seen_inactive || finish) && !book.seen_active && !book.seen_terminal
+fn sure_inactive(model: &RunModel) -> bool {
+    let finish = model.finish == Some(FinishReason::Inactive);
+    (model.seen_inactive || finish) && !model.seen_active && !model.seen_terminal
 }
 
 /// Whether an issue that is over was completed; `None` where its kind says neither (6.4).

@@ -1,4 +1,4 @@
-//! A live run in the books: what it told, and what it was told.
+//! A live run as the oracle expects it: what it reported, and what it was told.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) struct Pending {
 
 /// A run.
 #[derive(Clone, Debug)]
-pub(crate) struct RunBook {
+pub(crate) struct RunModel {
     pub(crate) issue: IssueId,
     pub(crate) attempt: Option<u32>,
     pub(crate) agent: String,
@@ -89,7 +89,7 @@ pub(crate) struct RunBook {
     pub(crate) event: Option<Arc<AgentEvent>>,
 }
 
-impl RunBook {
+impl RunModel {
     pub(crate) fn new(start: &Start, path: PathBuf, settings: &Settings, now: Now) -> Self {
         Self {
             issue: start.issue.id.clone(),
@@ -230,6 +230,6 @@ impl RunBook {
 }
 
 /// What a run is called in messages.
-pub(crate) fn name(run: RunId, book: &RunBook) -> String {
-    format!("run {run} of {}", book.issue)
+pub(crate) fn name(run: RunId, model: &RunModel) -> String {
+    format!("run {run} of {}", model.issue)
 }

@@ -1,4 +1,4 @@
-//! After a step the snapshot is compared with the books: every claim went where it may, and every
+//! After a step the snapshot is compared with the oracle: every claim went where it may, and every
 //! row says what the world knows.
 
 use std::collections::BTreeMap;
@@ -9,13 +9,13 @@ use symphony_core::orchestrator::StopReason;
 use symphony_core::snapshot::{RunningRow, Snapshot};
 use symphony_core::{HostId, Issue, IssueId, StateName};
 
-use crate::books::Books;
 use crate::claims::{Deeds, Entry, Lineage, Outcome, Until, View, views};
+use crate::oracle::Oracle;
 use crate::runs::name;
 use crate::violation::{Check, ensure};
 
-impl Books {
-    /// Compares the whole snapshot with the books, and takes over what it may decide.
+impl Oracle {
+    /// Compares the whole snapshot with the oracle, and takes over what it may decide.
     pub(crate) fn settle(&mut self, snapshot: &Snapshot) -> Check {
         let after = views(snapshot);
         let rows = snapshot.running.len()
@@ -47,8 +47,11 @@ impl Books {
         self.check_slots(snapshot)?;
         self.check_flags(snapshot)?;
         self.holds.check(&snapshot.holds)?;
-        let live =
-            self.runs.values().map(|book| self.now.mono.since(book.started.mono)).sum::<Duration>();
+        let live = self
+            .runs
+            .values()
+            .map(|model| self.now.mono.since(model.started.mono))
+            .sum::<Duration>();
         self.sums.check(&snapshot.totals, live)
     }
 
@@ -208,52 +211,52 @@ impl Books {
             self.runs.len()
         );
         for row in &snapshot.running {
-            let Some(book) = self.runs.get(&row.run) else {
+            let Some(model) = self.runs.get(&row.run) else {
                 ensure!(false, "the snapshot equals the world", "run {} is over", row.run);
                 continue;
             };
             let run = &row.run;
             let fields = [
-                ("attempt", row.attempt == book.attempt),
-                ("host", row.host == book.host),
-                ("key", row.key == book.key),
-                ("phase", row.phase == book.phase),
-                ("max_turns", row.max_turns == book.max_turns),
-                ("tokens", row.tokens == book.tokens),
-                ("cost", row.cost.map_or(0, |cost| cost.0) == book.cost),
-                ("model", row.model.as_deref() == book.model.as_deref()),
-                ("started", row.started == book.started),
-                ("stopping", row.stopping == book.stop.map(|(why, _)| why)),
-                ("thread", row.thread == book.thread),
-                ("session_id", row.session_id == book.session),
-                ("pid", row.pid == book.pid),
-                ("last_event", row.last_event == book.event),
-                ("unrequested_turns", row.unrequested_turns == book.unrequested),
-                ("finish_by", book.stop.is_some() || row.finish_by == book.grace),
+                ("attempt", row.attempt == model.attempt),
+                ("host", row.host == model.host),
+                ("key", row.key == model.key),
+                ("phase", row.phase == model.phase),
+                ("max_turns", row.max_turns == model.max_turns),
+                ("tokens", row.tokens == model.tokens),
+                ("cost", row.cost.map_or(0, |cost| cost.0) == model.cost),
+                ("model", row.model.as_deref() == model.model.as_deref()),
+                ("started", row.started == model.started),
+                ("stopping", row.stopping == model.stop.map(|(why, _)| why)),
+                ("thread", row.thread == model.thread),
+                ("session_id", row.session_id == model.session),
+                ("pid", row.pid == model.pid),
+                ("last_event", row.last_event == model.event),
+                ("unrequested_turns", row.unrequested_turns == model.unrequested),
+                ("finish_by", model.stop.is_some() || row.finish_by == model.grace),
             ];
             let wrong = fields.iter().find(|(_, same)| !same).map(|(field, _)| field);
             ensure!(
                 wrong.is_none(),
                 "the snapshot equals the world",
-                "{} has another {wrong:?}: {row:?} for {book:?}",
-                name(*run, book)
+                "{} has another {wrong:?}: {row:?} for {model:?}",
+                name(*run, model)
             );
-            let turns = row.turns == book.turn || (!book.streamed && row.turns == 0);
+            let turns = row.turns == model.turn || (!model.streamed && row.turns == 0);
             ensure!(
                 turns,
                 "the snapshot equals the world",
                 "{}: turn {} instead of {}",
-                name(*run, book),
+                name(*run, model),
                 row.turns,
-                book.turn
+                model.turn
             );
-            let alive = [book.line, book.news, book.started.mono].contains(&row.last_alive)
-                || row.last_alive <= book.line;
+            let alive = [model.line, model.news, model.started.mono].contains(&row.last_alive)
+                || row.last_alive <= model.line;
             ensure!(
                 alive,
                 "the snapshot equals the world",
                 "{}: alive at {:?}",
-                name(*run, book),
+                name(*run, model),
                 row.last_alive
             );
             self.check_overdue(row)?;
@@ -263,9 +266,9 @@ impl Books {
 
     /// A stop that outlives its bound is shown; its claim stays (6.3).
     fn check_overdue(&self, row: &RunningRow) -> Check {
-        let book = self.runs.get(&row.run);
-        let stop = book.and_then(|book| book.stop);
-        let (grace, hook) = book.map_or((Duration::ZERO, Duration::MAX), |book| book.bounds);
+        let model = self.runs.get(&row.run);
+        let stop = model.and_then(|model| model.stop);
+        let (grace, hook) = model.map_or((Duration::ZERO, Duration::MAX), |model| model.bounds);
         ensure!(
             !row.stop_overdue || stop.is_some(),
             "the snapshot equals the world",

@@ -7,7 +7,7 @@ use symphony_core::agent::{ThreadId, Tokens, Usage, UsdMicros};
 use symphony_core::orchestrator::{RunEnd, StopReason};
 use symphony_core::snapshot::Totals;
 
-use crate::runs::{FinishReason, RunBook};
+use crate::runs::{FinishReason, RunModel};
 use crate::violation::{Check, ensure};
 
 /// Sums since the service started.
@@ -65,24 +65,24 @@ impl Sums {
     /// A run is over; `completed` says whether its issue, if it is over too, is completed.
     pub(crate) fn ended(
         &mut self,
-        book: &RunBook,
+        model: &RunModel,
         end: &RunEnd,
         took: Duration,
         completed: Option<bool>,
     ) {
         self.ended += 1;
         self.runtime += took;
-        let unread = book.finish == Some(FinishReason::Unreadable);
-        let over = match book.stop {
+        let unread = model.finish == Some(FinishReason::Unreadable);
+        let over = match model.stop {
             Some((why, _)) => why == StopReason::Terminal,
             None => {
-                book.finish == Some(FinishReason::Terminal)
-                    || (book.finish.is_none() && book.over == Some(StopReason::Terminal))
+                model.finish == Some(FinishReason::Terminal)
+                    || (model.finish.is_none() && model.over == Some(StopReason::Terminal))
             }
         };
-        match (end, book.stop.map(|(why, _)| why)) {
+        match (end, model.stop.map(|(why, _)| why)) {
             // By what became of the issue, whatever the last word was (6.4).
-            _ if over && !book.operator_stop && !book.seen_inactive && !book.seen_active => {
+            _ if over && !model.operator_stop && !model.seen_inactive && !model.seen_active => {
                 match completed {
                     Some(true) => self.sure.done += 1,
                     Some(false) => self.sure.cancelled += 1,
@@ -90,14 +90,14 @@ impl Sums {
                 }
             }
             // Handed over within its grace: how it then ended may count or not.
-            _ if book.over.is_some() && book.finish.is_none() => {}
+            _ if model.over.is_some() && model.finish.is_none() => {}
             // What came while it was ending may count or not.
-            _ if book.operator_stop
-                || book.seen_terminal
-                || book.seen_inactive
-                || book.seen_active => {}
+            _ if model.operator_stop
+                || model.seen_terminal
+                || model.seen_inactive
+                || model.seen_active => {}
             (_, None) if unread => self.sure.failed += 1,
-            (RunEnd::Succeeded, None) if book.finish == Some(FinishReason::MaxTurns) => {
+            (RunEnd::Succeeded, None) if model.finish == Some(FinishReason::MaxTurns) => {
                 self.sure.out_of_turns += 1
             }
             (RunEnd::Succeeded, None) => self.sure.succeeded += 1,

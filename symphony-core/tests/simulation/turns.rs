@@ -8,31 +8,34 @@ use symphony_core::run::RunId;
 use symphony_core::tracker::{ById, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind, Issue, IssueId};
 
-use crate::books::{Books, TurnAnswer};
 use crate::claims::View;
 use crate::eligibility::{is_active, is_routable, is_terminal};
+use crate::oracle::{Oracle, TurnAnswer};
 use crate::reads::{Said, Sayings, asked_upkeep_wait, failure_of};
 use crate::runs::{FinishReason, name};
 use crate::violation::{Check, ensure};
 
 const BATCH: Duration = Duration::from_millis(50);
 
-impl Books {
+impl Oracle {
     fn run_of(&self, issue: &IssueId) -> Option<RunId> {
-        self.runs.iter().find(|(_, book)| book.issue == *issue).map(|(run, _)| *run)
+        self.runs.iter().find(|(_, model)| model.issue == *issue).map(|(run, _)| *run)
     }
 
     /// Whether the issue's run waits for an answer to its turn, and is not being read.
     pub(crate) fn pending_turn(&self, issue: &IssueId) -> bool {
         let run = self.run_of(issue).and_then(|run| self.runs.get(&run));
-        run.is_some_and(|book| book.pending.as_ref().is_some_and(|pending| pending.read.is_none()))
+        run.is_some_and(|model| {
+            model.pending.as_ref().is_some_and(|pending| pending.read.is_none())
+        })
     }
 
     pub(crate) fn turns_asked(&mut self, read: ReadId, ids: &[IssueId]) -> Check {
         for id in ids {
             ensure!(self.pending_turn(id), "a turn's end is read once", "{id} in {ids:?}");
             let Some(run) = self.run_of(id) else { continue };
-            if let Some(pending) = self.runs.get_mut(&run).and_then(|book| book.pending.as_mut()) {
+            if let Some(pending) = self.runs.get_mut(&run).and_then(|model| model.pending.as_mut())
+            {
                 pending.read = Some(read);
             }
         }
@@ -57,7 +60,7 @@ impl Books {
             let waits = self
                 .runs
                 .get(&run)
-                .and_then(|book| book.pending.as_ref())
+                .and_then(|model| model.pending.as_ref())
                 .is_some_and(|pending| pending.read == Some(read));
             if !waits {
                 continue;
@@ -86,15 +89,15 @@ impl Books {
             self.step.turns.insert(run, answers);
         }
         // Those that waited for this read to come back go next.
-        for book in self.runs.values_mut() {
-            if let Some(pending) = book.pending.as_mut().filter(|pending| pending.read.is_none()) {
+        for model in self.runs.values_mut() {
+            if let Some(pending) = model.pending.as_mut().filter(|pending| pending.read.is_none()) {
                 pending.due = pending.due.max(now + BATCH);
             }
         }
     }
 
     fn wait_again(&mut self, run: RunId, due: symphony_core::time::Mono, failures: u32) {
-        if let Some(pending) = self.runs.get_mut(&run).and_then(|book| book.pending.as_mut()) {
+        if let Some(pending) = self.runs.get_mut(&run).and_then(|model| model.pending.as_mut()) {
             pending.read = None;
             pending.due = due;
             pending.failures += failures;
@@ -105,7 +108,7 @@ impl Books {
         let failures = self
             .runs
             .get(&run)
-            .and_then(|book| book.pending.as_ref())
+            .and_then(|model| model.pending.as_ref())
             .map_or(0, |pending| pending.failures)
             + 1;
         // A limit is not the fault of the read, and uses up no try.
@@ -129,7 +132,8 @@ impl Books {
         said: &Said<'_>,
     ) -> Vec<TurnAnswer> {
         let settings = Arc::clone(&self.config.settings);
-        let Some((turn, max_turns)) = self.runs.get(&run).map(|book| (book.turn, book.max_turns))
+        let Some((turn, max_turns)) =
+            self.runs.get(&run).map(|model| (model.turn, model.max_turns))
         else {
             return vec![TurnAnswer::Nothing];
         };
@@ -174,7 +178,7 @@ impl Books {
     pub(crate) fn next_turn(&mut self, run: RunId, turn: u32, issue: &Arc<Issue>) -> Check {
         let answers = self.step.turns.remove(&run);
         let now = self.now.mono;
-        let Some(book) = self.runs.get_mut(&run) else {
+        let Some(model) = self.runs.get_mut(&run) else {
             ensure!(false, "a turn follows only in a live run", "{run}");
             return Ok(());
         };
@@ -183,10 +187,10 @@ impl Books {
             _ => None,
         });
         ensure!(
-            book.pending.is_some() && next.is_some(),
+            model.pending.is_some() && next.is_some(),
             "a turn follows only an answer that says so (10.1)",
             "{}: {answers:?}",
-            name(run, book)
+            name(run, model)
         );
         let views = next.map_or(&[][..], |views| views);
         ensure!(
@@ -195,35 +199,35 @@ impl Books {
             "{issue:?} instead of {views:?}"
         );
         ensure!(
-            turn == book.turn + 1 && turn <= book.max_turns,
+            turn == model.turn + 1 && turn <= model.max_turns,
             "turns are counted (10.1)",
             "{} goes from turn {} to {turn} of {}",
-            name(run, book),
-            book.turn,
-            book.max_turns
+            name(run, model),
+            model.turn,
+            model.max_turns
         );
-        book.turn = turn;
-        book.pending = None;
-        book.changed = false;
-        book.over = None;
-        book.line = now;
-        book.news = now;
+        model.turn = turn;
+        model.pending = None;
+        model.changed = false;
+        model.over = None;
+        model.line = now;
+        model.news = now;
         Ok(())
     }
 
     pub(crate) fn finishing(&mut self, run: RunId) -> Check {
         let answers = self.step.turns.remove(&run);
-        let Some(book) = self.runs.get_mut(&run) else {
+        let Some(model) = self.runs.get_mut(&run) else {
             ensure!(false, "a run finishes only while it lives", "{run}");
             return Ok(());
         };
         ensure!(
-            book.stop.is_none() && book.finish.is_none(),
+            model.stop.is_none() && model.finish.is_none(),
             "a run finishes once",
             "{}: {:?}, {:?}",
-            name(run, book),
-            book.finish,
-            book.stop
+            name(run, model),
+            model.finish,
+            model.stop
         );
         let finish = answers.iter().flatten().find_map(|answer| match answer {
             TurnAnswer::Finish(why) => Some(*why),
@@ -233,13 +237,13 @@ impl Books {
             finish.is_some(),
             "a run finishes only after an answer that says so (10.1)",
             "{}: {answers:?}",
-            name(run, book)
+            name(run, model)
         );
-        book.finish = finish;
-        book.pending = None;
-        book.seen_active = false;
-        book.seen_inactive = false;
-        book.seen_terminal = false;
+        model.finish = finish;
+        model.pending = None;
+        model.seen_active = false;
+        model.seen_inactive = false;
+        model.seen_terminal = false;
         Ok(())
     }
 

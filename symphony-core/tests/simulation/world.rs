@@ -15,11 +15,11 @@ use symphony_core::{Failure, FailureKind, Orchestrator};
 use crate::agenda::{Agenda, Due};
 use crate::agents::{Agents, Surroundings};
 use crate::board::Board;
-use crate::books::Books;
 use crate::courier::Courier;
 use crate::faults::{Fault, Tally};
 use crate::files::{Edited, Files};
 use crate::operator::{Accident, Deed, Operator};
+use crate::oracle::Oracle;
 use crate::plan::{Plan, TAIL_HOURS};
 use crate::trace::{Grain, Trace};
 use crate::tracker::Tracker;
@@ -45,7 +45,7 @@ pub(crate) struct World {
     time: u64,
     wall_ahead: i64,
     orchestrator: Orchestrator,
-    pub(crate) books: Books,
+    pub(crate) oracle: Oracle,
     pub(crate) tracker: Tracker,
     agents: Agents,
     pub(crate) disk: Disk,
@@ -110,7 +110,7 @@ impl World {
             time: 1,
             wall_ahead: wall.as_unix_millis(),
             orchestrator,
-            books: Books::new(config, &restored, now),
+            oracle: Oracle::new(config, &restored, now),
             tracker: Tracker::new(plan, Board::new(plan, wall)),
             agents: Agents::new(plan),
             disk: Disk::new(plan),
@@ -204,7 +204,7 @@ impl World {
             Due::Agent(run, epoch) => self.agent_acts(run, epoch),
             Due::Removal(id) => match self.disk.removed(id) {
                 Some(event) => {
-                    if self.books.gives_up(id, &event) {
+                    if self.oracle.gives_up(id, &event) {
                         self.disk.luck.tally.count(Fault::RemovalGivenUp);
                     }
                     self.deliver(event)
@@ -275,9 +275,9 @@ impl World {
         }
         let pause = self.operator.pause();
         self.agenda.put(self.time + pause, Due::Operator);
-        let mut issues: Vec<_> = self.books.claims.keys().cloned().collect();
+        let mut issues: Vec<_> = self.oracle.claims.keys().cloned().collect();
         issues.extend(self.agents.issues().cloned());
-        match self.operator.deed(self.books.paused, &issues) {
+        match self.operator.deed(self.oracle.paused, &issues) {
             Deed::Command(command) => self.deliver(Event::Command(command)),
             Deed::EditFile => {
                 let live = u32::try_from(self.agents.live.len()).unwrap_or(0);
@@ -360,7 +360,7 @@ impl World {
 
     /// An answer to a read that is not open changes nothing at all.
     fn old_read_answer(&mut self) -> Check {
-        let known = |event: &Event| matches!(event, Event::Answered { read, .. } if self.books.reads.contains_key(read));
+        let known = |event: &Event| matches!(event, Event::Answered { read, .. } if self.oracle.reads.contains_key(read));
         let Some(event) = self.tracker.old.last().filter(|event| !known(event)).cloned() else {
             return Ok(());
         };
@@ -370,7 +370,7 @@ impl World {
         self.tracker.old.pop();
         self.deliver(Event::Wake)?;
         let known =
-            matches!(&event, Event::Answered { read, .. } if self.books.reads.contains_key(read));
+            matches!(&event, Event::Answered { read, .. } if self.oracle.reads.contains_key(read));
         if known { Ok(()) } else { self.deliver_ghost(event) }
     }
 
@@ -413,7 +413,7 @@ impl World {
 
     /// The service is gone in an instant, and begins again after a while.
     fn kill(&mut self) -> Check {
-        if self.calm && !self.books.shutting_down {
+        if self.calm && !self.oracle.shutting_down {
             return Ok(());
         }
         self.check_decisions()?;
@@ -430,8 +430,8 @@ impl World {
 
     /// What an operator decided is saved before anything can be lost (4.7).
     fn check_decisions(&self) -> Check {
-        let decided = self.books.stopped_by_operator();
-        let saved = self.saved.as_ref().filter(|saved| saved.scope == self.books.config.scope);
+        let decided = self.oracle.stopped_by_operator();
+        let saved = self.saved.as_ref().filter(|saved| saved.scope == self.oracle.config.scope);
         let Some(saved) = saved.map(|saved| &saved.decisions) else {
             return Ok(());
         };
@@ -439,10 +439,10 @@ impl World {
         let lost = decided.iter().find(|id| !kept(id));
         ensure!(lost.is_none(), "an operator's stop survives a restart (4.7)", "{lost:?}");
         ensure!(
-            saved.paused == self.books.paused,
+            saved.paused == self.oracle.paused,
             "a pause survives a restart (4.7)",
             "{}, saved {}",
-            self.books.paused,
+            self.oracle.paused,
             saved.paused
         );
         Ok(())
@@ -474,7 +474,7 @@ impl World {
             }
         }
         let config = self.files.config.clone();
-        self.books = Books::new(config.clone(), &restored, now);
+        self.oracle = Oracle::new(config.clone(), &restored, now);
         let polling = &config.settings.polling;
         let interval = polling.jobs.candidates.unwrap_or(polling.interval).min(polling.interval);
         let fresh = interval.min(Duration::from_secs(10));
@@ -484,7 +484,7 @@ impl World {
             // Jobs that are due within a tenth of their interval travel with others.
             let early =
                 polling.jobs.candidates.unwrap_or(polling.interval).max(polling.interval) / 10;
-            self.books.pace.not_before(now.mono + rest.saturating_sub(early));
+            self.oracle.pace.not_before(now.mono + rest.saturating_sub(early));
         }
         let (orchestrator, step) = Orchestrator::new(config.clone(), restored.clone(), now);
         self.orchestrator = orchestrator;
@@ -497,7 +497,7 @@ impl World {
         let now = self.now();
         self.events += 1;
         let light = matches!(event, Event::Run { news: RunNews::Agent(_), .. });
-        self.books.told(now, &event, self.orchestrator.next_wakeup())?;
+        self.oracle.told(now, &event, self.orchestrator.next_wakeup())?;
         let kept = self.trace.wants_events().then(|| event.clone());
         let step = self.orchestrator.handle(now, event);
         if let Some(event) = kept {
@@ -509,14 +509,14 @@ impl World {
 
     fn after_step(&mut self, step: Step, look: bool) -> Check {
         for effect in &step.effects {
-            self.books.did(effect)?;
+            self.oracle.did(effect)?;
         }
-        self.books.ended_step(&step)?;
+        self.oracle.ended_step(&step)?;
         for effect in step.effects {
             self.perform(effect)?;
         }
         let wakeup = self.orchestrator.next_wakeup();
-        self.books.check_deadlines(wakeup)?;
+        self.oracle.check_deadlines(wakeup)?;
         if look { self.look(wakeup) } else { Ok(()) }
     }
 
@@ -527,27 +527,27 @@ impl World {
         if self.events.is_multiple_of(32) {
             self.trace.shown(&self.orchestrator, &snapshot);
         }
-        let books = &mut self.books;
-        books.settle(&snapshot)?;
-        books.check_liveness(&snapshot, wakeup)?;
-        let able = books.valid && !books.shutting_down && books.unreserved_slots() > 0;
-        let settings = Arc::clone(&books.config.settings);
-        books.pace.check(now, &snapshot.polling, able, wakeup, &settings)?;
-        let lives = !books.runs.is_empty() && !books.shutting_down;
-        books.pace.check_refreshed(now.mono, &snapshot.polling, lives, &settings)?;
-        books.pace.check_saved()?;
-        books.check_deliveries(snapshot.polling.webhook.as_ref())?;
+        let oracle = &mut self.oracle;
+        oracle.settle(&snapshot)?;
+        oracle.check_liveness(&snapshot, wakeup)?;
+        let able = oracle.valid && !oracle.shutting_down && oracle.unreserved_slots() > 0;
+        let settings = Arc::clone(&oracle.config.settings);
+        oracle.pace.check(now, &snapshot.polling, able, wakeup, &settings)?;
+        let lives = !oracle.runs.is_empty() && !oracle.shutting_down;
+        oracle.pace.check_refreshed(now.mono, &snapshot.polling, lives, &settings)?;
+        oracle.pace.check_saved()?;
+        oracle.check_deliveries(snapshot.polling.webhook.as_ref())?;
         if self.events.is_multiple_of(8) {
-            self.books.check_reasons(&self.orchestrator.explain(), &snapshot.candidates)?;
+            self.oracle.check_reasons(&self.orchestrator.explain(), &snapshot.candidates)?;
         }
-        if self.books.shutting_down {
-            let drained = self.books.runs.is_empty() && self.books.removals.is_empty();
+        if self.oracle.shutting_down {
+            let drained = self.oracle.runs.is_empty() && self.oracle.removals.is_empty();
             let says = self.orchestrator.is_drained();
             ensure!(
                 says == drained,
                 "drained means that nothing is left",
                 "{says}, with {} runs",
-                self.books.runs.len()
+                self.oracle.runs.len()
             );
             if drained
                 && self.agents.live.is_empty()
@@ -563,7 +563,7 @@ impl World {
         let time = self.time;
         match effect {
             Effect::Read { read, poll, .. } => {
-                let timeout = self.books.settings().tracker.timeout;
+                let timeout = self.oracle.settings().tracker.timeout;
                 let after = self.tracker.ask(time, read, self.files.scope, poll, timeout);
                 self.agenda.put(time + after, Due::Answer(read));
             }
@@ -642,7 +642,7 @@ impl World {
     /// In the tail someone answers questions and lifts holds.
     fn care(&mut self) -> Check {
         self.agenda.put(self.time + 300_000, Due::Care);
-        if !self.books.holds.all.is_empty() {
+        if !self.oracle.holds.all.is_empty() {
             self.deliver(Event::Command(Command::ClearHolds))?;
         }
         let blocked: Vec<_> = self
@@ -659,7 +659,7 @@ impl World {
     }
 
     fn check_end(&mut self) -> Check {
-        self.books.now = self.now();
+        self.oracle.now = self.now();
         crate::tail::check(self)?;
         self.deliver(Event::Command(Command::ShutDown))
     }

@@ -8,7 +8,7 @@ use symphony_http::Config;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::stage::{Stage, issue};
+use crate::harness::{Harness, issue};
 
 /// How long a test waits for anything.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -27,8 +27,8 @@ struct Listener {
 }
 
 impl Listener {
-    async fn join(stage: &Stage, path: &str, last: Option<&str>) -> Self {
-        let mut stream = stage.connect().await;
+    async fn join(harness: &Harness, path: &str, last: Option<&str>) -> Self {
+        let mut stream = harness.connect().await;
         let last = last.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
         let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{last}\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();
@@ -76,18 +76,18 @@ fn is_row(event: &Event, list: &str, id: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_13_3_the_stream_tells_the_state_and_then_what_changes() {
-    let stage = Stage::busy().await;
-    let mut listener = Listener::join(&stage, "/api/v1/events", None).await;
+    let harness = Harness::busy().await;
+    let mut listener = Listener::join(&harness, "/api/v1/events", None).await;
     let first = listener.next().await.unwrap();
     assert_eq!(
         (first.name.as_str(), &first.data["running"][0]["issue_id"]),
         ("state", &"1".into())
     );
-    stage.handle.stop("1".into()).unwrap();
+    harness.handle.stop("1".into()).unwrap();
     let told =
         listener.until(|event| event.name == "notice" && event.data["event"] == "blocked").await;
     assert_eq!(told.data["issue_identifier"], "MT-1");
-    let mut rest = Listener::join(&stage, "/api/v1/events", Some(&first.id)).await;
+    let mut rest = Listener::join(&harness, "/api/v1/events", Some(&first.id)).await;
     // Who comes back hears what it has missed, and what everybody hears.
     for listener in [&mut listener, &mut rest] {
         let gone = |event: &Event| is_row(event, "running", "1") && event.data["row"].is_null();
@@ -104,7 +104,7 @@ async fn rule_13_3_the_stream_tells_the_state_and_then_what_changes() {
     }
     assert!(rest.seen.iter().all(|event| event.name != "state"), "{:#?}", rest.seen);
     // Who comes now is told how things are now.
-    let now = Listener::join(&stage, "/api/v1/events", None).await.next().await.unwrap();
+    let now = Listener::join(&harness, "/api/v1/events", None).await.next().await.unwrap();
     assert_eq!(
         (now.data["running"].clone(), &now.data["counts"]["blocked"]),
         (json!([]), &json!(2))
@@ -119,47 +119,47 @@ async fn rule_13_3_the_stream_tells_the_state_and_then_what_changes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_13_3_an_id_that_is_not_known_any_more_begins_anew() {
-    let stage = Stage::busy().await;
+    let harness = Harness::busy().await;
     for odd in ["0-0", "nonsense", "ffff-1", "-", "1-99999999999999999999", "\u{fc}"] {
-        let mut listener = Listener::join(&stage, "/api/v1/events", Some(odd)).await;
+        let mut listener = Listener::join(&harness, "/api/v1/events", Some(odd)).await;
         assert_eq!(listener.next().await.unwrap().name, "state", "{odd}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_13_3_rows_appear_and_vanish_in_the_pages_stream() {
-    let stage = Stage::with(Config::default(), 2).await;
-    let mut listener = Listener::join(&stage, "/live", None).await;
-    stage.board.add(issue("7", crate::stage::HOSTILE, "hang"));
-    stage.handle.poll_now().unwrap();
+    let harness = Harness::with(Config::default(), 2).await;
+    let mut listener = Listener::join(&harness, "/live", None).await;
+    harness.board.add(issue("7", crate::harness::HOSTILE, "hang"));
+    harness.handle.poll_now().unwrap();
     let is_running = |event: &Event| event.data["name"] == "running";
     let html = |event: &Event| event.data["html"].as_str().unwrap().to_owned();
     let shown = listener.until(|event| is_running(event) && html(event).contains("run-MT-7")).await;
     assert!(!html(&shown).contains("<script"), "{}", html(&shown));
-    stage.board.set_state("7", "Done");
-    stage.handle.poll_now().unwrap();
+    harness.board.set_state("7", "Done");
+    harness.handle.poll_now().unwrap();
     listener.until(|event| is_running(event) && html(event).contains("none-running")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_13_3_who_does_not_read_is_let_go_and_nobody_waits_for_it() {
-    let stage = Stage::with(Config::default(), 200).await;
+    let harness = Harness::with(Config::default(), 200).await;
     for number in 0..200 {
-        stage.board.add(issue(&format!("n{number}"), &"long ".repeat(40), "hang"));
+        harness.board.add(issue(&format!("n{number}"), &"long ".repeat(40), "hang"));
     }
-    stage.handle.poll_now().unwrap();
-    stage.until(|now| now.running.len() == 200).await;
-    let mut deaf = deaf(&stage).await;
-    let mut listener = Listener::join(&stage, "/api/v1/events", None).await;
+    harness.handle.poll_now().unwrap();
+    harness.until(|now| now.running.len() == 200).await;
+    let mut deaf = deaf(&harness).await;
+    let mut listener = Listener::join(&harness, "/api/v1/events", None).await;
     listener.next().await.unwrap();
     // Every issue changes again and again, which is more than a socket holds.
     let mut heard = 0;
     for round in 0..40 {
         for number in 0..200 {
             let title = format!("round {round} {}", "word ".repeat(40));
-            stage.board.update(&format!("n{number}"), |issue| issue.title = title);
+            harness.board.update(&format!("n{number}"), |issue| issue.title = title);
         }
-        stage.handle.poll_now().unwrap();
+        harness.handle.poll_now().unwrap();
         let word = format!("round {round} ");
         let is_new = |event: &Event| {
             is_row(event, "running", "n99")
@@ -175,10 +175,10 @@ async fn rule_13_3_who_does_not_read_is_let_go_and_nobody_waits_for_it() {
 }
 
 /// A listener that asks and does not read, with little room for what is sent to it.
-async fn deaf(stage: &Stage) -> TcpStream {
+async fn deaf(harness: &Harness) -> TcpStream {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4_096).unwrap();
-    let mut stream = socket.connect(([127, 0, 0, 1], stage.port).into()).await.unwrap();
+    let mut stream = socket.connect(([127, 0, 0, 1], harness.port).into()).await.unwrap();
     stream.write_all(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
     stream
 }

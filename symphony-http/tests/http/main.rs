@@ -5,7 +5,7 @@
 mod attacks;
 mod commands;
 mod events;
+mod harness;
 mod pages;
 mod shapes;
-mod stage;
 mod webhooks;

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::stage::Stage;
+use crate::harness::Harness;
 
 fn object(value: &Value) -> &Map<String, Value> {
     value.as_object().unwrap_or_else(|| panic!("no object: {value}"))
@@ -35,8 +35,8 @@ fn check_tokens(value: &Value) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_13_3_the_state_has_the_shape_of_the_specification() {
-    let stage = Stage::busy().await;
-    let reply = stage.get("/api/v1/state").await;
+    let harness = Harness::busy().await;
+    let reply = harness.get("/api/v1/state").await;
     assert_eq!(reply.status, 200);
     let state = reply.json();
     assert!(is_time(&state["generated_at"]));
@@ -79,8 +79,8 @@ async fn rule_13_3_the_state_has_the_shape_of_the_specification() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_13_2_the_state_tells_what_is_asked_and_why_nothing_starts() {
-    let stage = Stage::busy().await;
-    let state = stage.get("/api/v1/state").await.json();
+    let harness = Harness::busy().await;
+    let state = harness.get("/api/v1/state").await.json();
     assert_eq!(state["blocked"][0]["question"], "Which <b>colour</b>?");
     assert_eq!(state["blocked"][0]["issue_url"], Value::Null, "no link but to a web page");
     let reasons = state["candidates"]["first"].as_array().unwrap();
@@ -96,8 +96,8 @@ async fn rule_13_2_the_state_tells_what_is_asked_and_why_nothing_starts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_13_3_an_issue_has_the_shape_of_the_specification() {
-    let stage = Stage::busy().await;
-    let reply = stage.get("/api/v1/MT-1").await;
+    let harness = Harness::busy().await;
+    let reply = harness.get("/api/v1/MT-1").await;
     assert_eq!(reply.status, 200);
     let issue = reply.json();
     check(
@@ -135,50 +135,50 @@ async fn rule_13_3_an_issue_has_the_shape_of_the_specification() {
     assert_eq!((&said["event"], &said["message"]), (&json!("notification"), &json!("at work")));
     assert!(is_time(&said["at"]));
 
-    let failed = stage.get("/api/v1/MT-2").await.json();
+    let failed = harness.get("/api/v1/MT-2").await.json();
     assert_eq!(failed["status"], "retrying");
     assert_eq!(failed["attempts"]["current_retry_attempt"], 1);
     assert_eq!(failed["attempts"]["runs"][0]["outcome"], "failed");
     assert!(failed["last_error"].as_str().unwrap().contains("as the label says"));
     assert!(or_null(Value::is_object)(&failed["retry"]) && failed["running"].is_null());
-    assert_eq!(stage.get("/api/v1/MT-3").await.json()["status"], "blocked");
-    let candidate = stage.get("/api/v1/MT-4").await.json();
+    assert_eq!(harness.get("/api/v1/MT-3").await.json()["status"], "blocked");
+    let candidate = harness.get("/api/v1/MT-4").await.json();
     assert_eq!(candidate["status"], "candidate");
     assert_eq!(candidate["unstarted"]["reason"], "blocked_by");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_6_5_an_issue_that_is_called_otherwise_is_still_worked_on_where_it_was() {
-    let stage = Stage::busy().await;
-    stage.board.update("1", |issue| issue.identifier = "OPS-9".into());
-    let _ = stage.handle.poll_now();
-    stage.until(|now| now.running.iter().any(|row| row.issue.identifier == "OPS-9".into())).await;
-    let issue = stage.get("/api/v1/OPS-9").await.json();
+    let harness = Harness::busy().await;
+    harness.board.update("1", |issue| issue.identifier = "OPS-9".into());
+    let _ = harness.handle.poll_now();
+    harness.until(|now| now.running.iter().any(|row| row.issue.identifier == "OPS-9".into())).await;
+    let issue = harness.get("/api/v1/OPS-9").await.json();
     assert_eq!(issue["running"]["workspace_key"], "MT-1");
     assert!(issue["workspace"]["path"].as_str().unwrap().ends_with("/work/MT-1"), "{issue}");
     // It is known by its new name after its end too.
-    stage.board.set_state("1", "Done");
-    let _ = stage.handle.poll_now();
-    stage.until(|now| now.totals.done == 1 && now.cleaning.is_empty()).await;
-    assert_eq!(stage.get("/api/v1/OPS-9").await.json()["issue_id"], "1");
+    harness.board.set_state("1", "Done");
+    let _ = harness.handle.poll_now();
+    harness.until(|now| now.totals.done == 1 && now.cleaning.is_empty()).await;
+    assert_eq!(harness.get("/api/v1/OPS-9").await.json()["issue_id"], "1");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_13_3_an_issue_is_known_for_a_while_after_its_end() {
-    let stage = Stage::with(symphony_http::Config::default(), 1).await;
-    stage.board.add(crate::stage::issue("9", "Quick", "none"));
-    let _ = stage.handle.poll_now();
-    stage.board.wait_until(|board| board.is_in("9", "Done")).await;
-    stage.until(|now| now.running.is_empty() && now.totals.done == 1).await;
-    stage.until(|now| now.cleaning.is_empty() && now.waiting.is_empty()).await;
-    let issue = stage.get("/api/v1/MT-9").await.json();
+    let harness = Harness::with(symphony_http::Config::default(), 1).await;
+    harness.board.add(crate::harness::issue("9", "Quick", "none"));
+    let _ = harness.handle.poll_now();
+    harness.board.wait_until(|board| board.is_in("9", "Done")).await;
+    harness.until(|now| now.running.is_empty() && now.totals.done == 1).await;
+    harness.until(|now| now.cleaning.is_empty() && now.waiting.is_empty()).await;
+    let issue = harness.get("/api/v1/MT-9").await.json();
     assert_eq!(issue["status"], "released");
     assert_eq!(issue["attempts"]["runs"].as_array().unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_13_3_errors_have_one_envelope() {
-    let stage = Stage::busy().await;
+    let harness = Harness::busy().await;
     for (method, path, status, code) in [
         ("GET", "/api/v1/MT-99", 404, "issue_not_found"),
         ("GET", "/api/v1/MT-99/", 404, "not_found"),
@@ -196,7 +196,7 @@ async fn rule_13_3_errors_have_one_envelope() {
         ("GET", "/api/v1/%ff", 400, "bad_identifier"),
         ("POST", "/webhooks/linear", 404, "no_webhook"),
     ] {
-        let reply = stage.ask(method, path, "", "").await;
+        let reply = harness.ask(method, path, "", "").await;
         assert_eq!((reply.status, reply.code().as_str()), (status, code), "{method} {path}");
         assert_eq!(reply.header("allow").is_some(), status == 405, "{method} {path}");
     }
@@ -204,45 +204,45 @@ async fn rule_13_3_errors_have_one_envelope() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_13_3_fixed_names_win_and_identifiers_are_percent_encoded() {
-    let stage = Stage::with(symphony_http::Config::default(), 4).await;
+    let harness = Harness::with(symphony_http::Config::default(), 4).await;
     for (id, identifier) in [("a", "state"), ("b", "A/B ü"), ("c", "..")] {
-        let mut issue = crate::stage::issue(id, "odd", "hang");
+        let mut issue = crate::harness::issue(id, "odd", "hang");
         issue.identifier = identifier.into();
-        stage.board.add(issue);
+        harness.board.add(issue);
     }
-    let _ = stage.handle.poll_now();
-    stage.until(|now| now.running.len() == 2).await;
-    assert!(stage.get("/api/v1/state").await.json()["counts"].is_object());
-    assert_eq!(stage.get("/api/v1/%73tate").await.json()["issue_id"], "a");
-    assert_eq!(stage.get("/api/v1/A%2FB%20%C3%BC").await.json()["issue_id"], "b");
+    let _ = harness.handle.poll_now();
+    harness.until(|now| now.running.len() == 2).await;
+    assert!(harness.get("/api/v1/state").await.json()["counts"].is_object());
+    assert_eq!(harness.get("/api/v1/%73tate").await.json()["issue_id"], "a");
+    assert_eq!(harness.get("/api/v1/A%2FB%20%C3%BC").await.json()["issue_id"], "b");
     assert_eq!(
-        stage.get("/api/v1/%2E%2E").await.json()["unstarted"]["reason"],
+        harness.get("/api/v1/%2E%2E").await.json()["unstarted"]["reason"],
         "invalid_identifier"
     );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_13_3_a_state_that_is_known_is_not_sent_again() {
-    let stage = Stage::with(symphony_http::Config::default(), 1).await;
-    stage
+    let harness = Harness::with(symphony_http::Config::default(), 1).await;
+    harness
         .until(|now| {
             now.candidates.read_at.is_some() && !now.polling.jobs.iter().any(|job| job.in_progress)
         })
         .await;
-    let first = stage.get("/api/v1/state").await;
+    let first = harness.get("/api/v1/state").await;
     let tag = first.header("etag").unwrap();
-    let again = stage.ask("GET", "/api/v1/state", &format!("If-None-Match: {tag}\r\n"), "").await;
+    let again = harness.ask("GET", "/api/v1/state", &format!("If-None-Match: {tag}\r\n"), "").await;
     assert_eq!((again.status, again.body.as_str()), (304, ""));
-    let _ = stage.handle.pause();
-    stage.until(|now| now.paused).await;
-    let other = stage.ask("GET", "/api/v1/state", &format!("If-None-Match: {tag}\r\n"), "").await;
+    let _ = harness.handle.pause();
+    harness.until(|now| now.paused).await;
+    let other = harness.ask("GET", "/api/v1/state", &format!("If-None-Match: {tag}\r\n"), "").await;
     assert_eq!((other.status, other.json()["paused"].clone()), (200, json!(true)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_13_3_every_route_answers_as_its_document_says() {
-    let stage = Stage::busy().await;
-    let document = stage.get("/api/v1/openapi.json").await.json();
+    let harness = Harness::busy().await;
+    let document = harness.get("/api/v1/openapi.json").await.json();
     assert_eq!(document, symphony_http::document());
     let paths = object(&document["paths"]);
     for (path, operations) in paths {
@@ -252,7 +252,7 @@ async fn rule_13_3_every_route_answers_as_its_document_says() {
         if path == "/api/v1/events" {
             continue; // has no end; see events.rs
         }
-        let reply = stage.ask(&method.to_uppercase(), &asked, "", "").await;
+        let reply = harness.ask(&method.to_uppercase(), &asked, "", "").await;
         let responses = object(&operation["responses"]);
         let said = responses
             .get(&reply.status.to_string())
@@ -271,19 +271,19 @@ async fn rule_13_3_every_route_answers_as_its_document_says() {
         }
         // Any other method is refused, as the document says of every route.
         let other = if method == "get" { "DELETE" } else { "GET" };
-        assert_eq!(stage.ask(other, &asked, "", "").await.status, 405, "{other} {path}");
+        assert_eq!(harness.ask(other, &asked, "", "").await.status, 405, "{other} {path}");
     }
     assert!(paths.len() >= 15, "{paths:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_13_2_when_the_service_is_gone_the_server_says_so() {
-    let stage = Stage::busy().await;
-    assert_eq!(stage.get("/healthz").await.body, "ok\n");
-    assert_eq!(stage.get("/readyz").await.body, "ready\n");
-    stage.handle.shut_down().unwrap();
+    let harness = Harness::busy().await;
+    assert_eq!(harness.get("/healthz").await.body, "ok\n");
+    assert_eq!(harness.get("/readyz").await.body, "ready\n");
+    harness.handle.shut_down().unwrap();
     let gone = async {
-        while stage.handle.snapshot().is_ok() {
+        while harness.handle.snapshot().is_ok() {
             tokio::task::yield_now().await;
         }
     };
@@ -297,18 +297,18 @@ async fn rule_13_2_when_the_service_is_gone_the_server_says_so() {
         "/metrics",
         "/api/v1/events",
     ] {
-        let reply = stage.get(path).await;
+        let reply = harness.get(path).await;
         assert_eq!((reply.status, reply.code().as_str()), (503, "unavailable"), "{path}");
     }
-    assert_eq!(stage.post("/api/v1/refresh").await.status, 503);
-    let page = stage.get("/").await;
+    assert_eq!(harness.post("/api/v1/refresh").await.status, 503);
+    let page = harness.get("/").await;
     assert!(page.status == 503 && page.body.contains("not running any more"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_13_3_metrics_are_what_prometheus_reads() {
-    let stage = Stage::busy().await;
-    let reply = stage.get("/metrics").await;
+    let harness = Harness::busy().await;
+    let reply = harness.get("/metrics").await;
     assert_eq!(reply.header("content-type"), Some("text/plain; version=0.0.4"));
     for line in [
         "symphony_issues{stage=\"running\"} 1",

@@ -12,7 +12,7 @@ use symphony_core::webhook::{Delivery, Refused, Webhook};
 use symphony_http::Config;
 use symphony_memory::MemoryTracker;
 
-use crate::stage::{Stage, issue};
+use crate::harness::{Harness, issue};
 
 /// A board that delivers: `signature: board's` makes a delivery its own, the body names issues.
 #[derive(Debug)]
@@ -54,46 +54,47 @@ impl Webhook for Signature {
 
 const SIGNED: &str = "Signature: board's\r\n";
 
-async fn stage() -> Stage {
-    let stage = Stage::over(Config::default(), 3, |board| Arc::new(Delivers(board))).await;
-    stage.until(|now| now.candidates.read_at.is_some()).await;
-    stage
+async fn harness() -> Harness {
+    let harness = Harness::over(Config::default(), 3, |board| Arc::new(Delivers(board))).await;
+    harness.until(|now| now.candidates.read_at.is_some()).await;
+    harness
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_12_8_a_delivery_has_its_issues_read() {
-    let stage = stage().await;
-    stage.board.add(issue("1", "Sand the door", "hang"));
-    let reply = stage.ask("POST", "/webhooks/board", SIGNED, "1").await;
+    let harness = harness().await;
+    harness.board.add(issue("1", "Sand the door", "hang"));
+    let reply = harness.ask("POST", "/webhooks/board", SIGNED, "1").await;
     // Linear sends again what is not answered with 200.
     assert_eq!((reply.status, reply.json()), (200, json!({"received": true, "duplicate": false})));
-    stage.until(|now| now.running.len() == 1).await;
-    let state = stage.get("/api/v1/state").await.json();
+    harness.until(|now| now.running.len() == 1).await;
+    let state = harness.get("/api/v1/state").await.json();
     let webhook = &state["polling"]["webhook"];
     assert_eq!((&webhook["received"], &webhook["healthy"]), (&json!(1), &json!(true)));
-    assert!(stage.get("/").await.body.contains("polls rely on them"));
-    let candidates = stage.handle.last_snapshot().polling.requests_today.get("candidates").copied();
+    assert!(harness.get("/").await.body.contains("polls rely on them"));
+    let candidates =
+        harness.handle.last_snapshot().polling.requests_today.get("candidates").copied();
     assert_eq!(candidates, Some(1), "the first poll, and no other");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_12_8_a_replayed_delivery_is_taken_once() {
-    let stage = stage().await;
+    let harness = harness().await;
     for (number, duplicate) in [false, true, true].into_iter().enumerate() {
         // What nobody signed may differ each time.
         let more = format!("{SIGNED}Delivery-Id: {number}\r\n");
-        let reply = stage.ask("POST", "/webhooks/board", &more, "1 2").await;
+        let reply = harness.ask("POST", "/webhooks/board", &more, "1 2").await;
         assert_eq!((reply.status, reply.json()["duplicate"].clone()), (200, json!(duplicate)));
     }
-    stage.until(|now| now.polling.webhook.is_some()).await;
-    let webhook = stage.handle.last_snapshot().polling.webhook.clone().unwrap();
+    harness.until(|now| now.polling.webhook.is_some()).await;
+    let webhook = harness.handle.last_snapshot().polling.webhook.clone().unwrap();
     assert_eq!(webhook.received, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_12_8_forged_late_and_odd_deliveries_are_refused() {
-    let stage = stage().await;
-    stage.board.add(issue("1", "Sand the door", "hang"));
+    let harness = harness().await;
+    harness.board.add(issue("1", "Sand the door", "hang"));
     for (more, body, status, code) in [
         ("", "1", 401, "bad_signature"),
         ("Signature: guess\r\n", "1", 401, "bad_signature"),
@@ -101,24 +102,24 @@ async fn rule_12_8_forged_late_and_odd_deliveries_are_refused() {
         (SIGNED, "late", 400, "stale_delivery"),
         (SIGNED, "panic", 400, "bad_delivery"),
     ] {
-        let reply = stage.ask("POST", "/webhooks/board", more, body).await;
+        let reply = harness.ask("POST", "/webhooks/board", more, body).await;
         assert_eq!((reply.status, reply.code().as_str()), (status, code), "{more} {body}");
         assert_eq!(reply.header("www-authenticate"), None, "a browser has nothing to ask");
     }
-    let snapshot = stage.handle.last_snapshot();
+    let snapshot = harness.handle.last_snapshot();
     assert_eq!((snapshot.polling.webhook.clone(), snapshot.running.len()), (None, 0));
-    let metrics = stage.get("/metrics").await.body;
+    let metrics = harness.get("/metrics").await.body;
     assert!(metrics.contains("symphony_webhook_refused_total 5\n"), "{metrics}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rule_12_8_only_the_tracker_that_runs_takes_deliveries() {
-    let stage = stage().await;
+    let harness = harness().await;
     for path in ["/webhooks/linear", "/webhooks/Board", "/webhooks/board%20"] {
-        let reply = stage.ask("POST", path, SIGNED, "1").await;
+        let reply = harness.ask("POST", path, SIGNED, "1").await;
         assert_eq!((reply.status, reply.code().as_str()), (404, "no_webhook"), "{path}");
     }
-    let plain = Stage::with(Config::default(), 1).await;
+    let plain = Harness::with(Config::default(), 1).await;
     let reply = plain.ask("POST", "/webhooks/board", SIGNED, "1").await;
     assert_eq!((reply.status, reply.code().as_str()), (404, "no_webhook"));
 }
@@ -128,9 +129,9 @@ async fn rule_13_3_a_delivery_needs_its_signature_and_no_token() {
     let token = Some(SecretString::from("a token that is long enough to be one"));
     let config =
         Config { token, allowed_hosts: vec!["hooks.example".to_owned()], ..Config::default() };
-    let stage = Stage::over(config, 1, |board| Arc::new(Delivers(board))).await;
-    assert_eq!(stage.ask("POST", "/webhooks/board", SIGNED, "1").await.status, 200);
-    assert_eq!(stage.post("/api/v1/refresh").await.status, 401);
+    let harness = Harness::over(config, 1, |board| Arc::new(Delivers(board))).await;
+    assert_eq!(harness.ask("POST", "/webhooks/board", SIGNED, "1").await.status, 200);
+    assert_eq!(harness.post("/api/v1/refresh").await.status, 401);
     // Behind a proxy the Host is the one that the tracker knows.
     let request = |host: &str| {
         format!(
@@ -138,6 +139,6 @@ async fn rule_13_3_a_delivery_needs_its_signature_and_no_token() {
              Connection: close\r\n\r\n2"
         )
     };
-    assert_eq!(stage.say(&request("hooks.example")).await.status, 200);
-    assert_eq!(stage.say(&request("evil.example")).await.status, 403);
+    assert_eq!(harness.say(&request("hooks.example")).await.status, 200);
+    assert_eq!(harness.say(&request("evil.example")).await.status, 403);
 }

@@ -8,7 +8,7 @@ use symphony_core::budget::Spent;
 use symphony_core::tracker::TrackerErrorKind;
 use symphony_linear_fake::{Fake, FakeFault, FakeIssue, FakeLimits};
 
-use crate::desk::{factory, settings, tracker, try_build};
+use crate::harness::{factory, settings, tracker, try_build};
 use crate::polls::{poll, refresh};
 
 #[tokio::test]

@@ -5,11 +5,11 @@ use symphony_core::tracker::TrackerErrorKind;
 use symphony_linear::LinearFactory;
 use symphony_linear_fake::Fake;
 
-use crate::desk::{self, settings, try_build};
+use crate::harness::{self, settings, try_build};
 
 /// One that makes no connection: a machine without certificates can run these tests too.
 fn factory() -> LinearFactory {
-    desk::factory(&Fake::new())
+    harness::factory(&Fake::new())
 }
 
 fn problem(provider: &serde_json::Value, env: &[(&str, &str)]) -> (TrackerErrorKind, String) {
@@ -89,7 +89,7 @@ fn rule_2_9_the_key_is_in_nothing_that_prints() {
     let built = try_build(&factory, &settings, &[("KEY", key)]).unwrap();
     let printed = format!("{built:?} {factory:?} {:?} {:?}", built.tracker.tools(), settings);
     assert!(!printed.contains("very_secret"), "{printed}");
-    let odd = desk::settings(&json!({ "api_key": "lin_api_\u{7}very_secret" }));
+    let odd = harness::settings(&json!({ "api_key": "lin_api_\u{7}very_secret" }));
     let error = try_build(&factory, &odd, &[]).unwrap_err();
     assert!(!format!("{error:?} {error}").contains("very_secret"));
 }

@@ -13,7 +13,7 @@ use symphony_linear::{LINEAR_GRAPHQL, LinearFactory, PAGE};
 use symphony_linear_fake::{Fake, FakeFault, FakeIssue, FakeLimits, FakeServer};
 use tokio::runtime::Runtime;
 
-use crate::desk;
+use crate::harness;
 
 /// A project of the fake, read over loopback.
 struct Project {
@@ -38,8 +38,9 @@ impl Project {
             ..FakeLimits::default()
         });
         let server = runtime.block_on(FakeServer::start(fake.clone())).unwrap();
-        let settings = desk::settings(&json!({ "endpoint": server.endpoint(), "assignee": "me" }));
-        let tracker = desk::try_build(&LinearFactory::new(), &settings, &[]).unwrap().tracker;
+        let settings =
+            harness::settings(&json!({ "endpoint": server.endpoint(), "assignee": "me" }));
+        let tracker = harness::try_build(&LinearFactory::new(), &settings, &[]).unwrap().tracker;
         Self { runtime, fake, _server: server, tracker }
     }
 

@@ -12,7 +12,7 @@ use symphony_core::settings::AgentProfile;
 use symphony_linear::LINEAR_GRAPHQL;
 use symphony_linear_fake::{Fake, FakeIssue, SCHEMA};
 
-use crate::desk::tracker;
+use crate::harness::tracker;
 use crate::polls::poll;
 use crate::tool::call;
 
@@ -36,7 +36,7 @@ async fn documents() -> BTreeSet<String> {
     fake.put([FakeIssue { labels, ..FakeIssue::new(1) }]);
     let tracker = tracker(&fake);
     tracker.poll(&poll(5, &["id-1"])).await.by_id.unwrap();
-    let settings = crate::desk::settings(&json!({}));
+    let settings = crate::harness::settings(&json!({}));
     assert!(!tracker.examine(&settings).await.is_empty());
     let documents: BTreeSet<String> = fake.made().into_iter().map(|made| made.query).collect();
     assert_eq!(documents.len(), 3, "a poll, the rest of an issue, a survey");
@@ -122,7 +122,7 @@ async fn rule_11_3_values_travel_as_variables_and_never_in_the_document() {
     let fake = Fake::new();
     let odd = "x\") { nodes { id } } #";
     let provider = json!({ "project_slug": odd, "team_key": odd, "assignee": odd });
-    let tracker = crate::desk::tracker_with(&fake, &provider);
+    let tracker = crate::harness::tracker_with(&fake, &provider);
     let mut poll = poll(5, &[odd]);
     poll.candidates.as_mut().unwrap().states = symphony_core::StateSet::new([odd]);
     let _ = tracker.poll(&poll).await;
@@ -175,7 +175,7 @@ async fn rule_11_6_the_manuals_examples_for_agents_do_what_they_say() {
 fn rule_11_6_the_manuals_workflow_files_can_be_used() {
     use symphony_workflow::{Workflow, WorkflowContext};
 
-    let factory = crate::desk::factory(&Fake::new());
+    let factory = crate::harness::factory(&Fake::new());
     let names = ["LINEAR_API_KEY", "MY_LINEAR_KEY", "LINEAR_WEBHOOK_SECRET"];
     let values = names.map(|name| (name, "lin_0123456789abcdef"));
     let env: BTreeMap<String, String> =
@@ -189,7 +189,7 @@ fn rule_11_6_the_manuals_workflow_files_can_be_used() {
         let workflow = Workflow::parse(&format!("---\n{text}---\n"), &context).unwrap();
         assert!(workflow.warnings.is_empty(), "{text}\n{:?}", workflow.warnings);
         let settings = &workflow.settings;
-        let built = crate::desk::try_build(&factory, settings, &values);
+        let built = crate::harness::try_build(&factory, settings, &values);
         assert!(built.is_ok(), "{text}\n{built:?}");
     }
 }

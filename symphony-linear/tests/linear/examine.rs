@@ -5,7 +5,7 @@ use symphony_core::finding::{Finding, Verdict};
 use symphony_core::{Label, Settings, StateSet};
 use symphony_linear_fake::{Fake, FakeFault, FakeIssue};
 
-use crate::desk::{factory, settings, try_build};
+use crate::harness::{factory, settings, try_build};
 
 async fn examine(fake: &Fake, settings: &Settings) -> Vec<Finding> {
     let tracker = try_build(&factory(fake), settings, &[]).unwrap().tracker;

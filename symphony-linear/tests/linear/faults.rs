@@ -5,7 +5,7 @@ use std::time::Duration;
 use symphony_core::tracker::{TrackerError, TrackerErrorKind};
 use symphony_linear_fake::{Fake, FakeFault, FakeIssue};
 
-use crate::desk::{factory, settings, try_build};
+use crate::harness::{factory, settings, try_build};
 use crate::polls::{poll, refresh};
 
 /// What a poll and a read by id say of a fault. Both must fail, in every part.
@@ -121,7 +121,7 @@ async fn rule_11_2_partial_data_with_errors_is_no_answer() {
 async fn rule_11_2_missing_fields_are_a_response_error_of_the_part_they_belong_to() {
     let fake = Fake::new();
     fake.put((1..=3).map(FakeIssue::new));
-    let tracker = crate::desk::tracker(&fake);
+    let tracker = crate::harness::tracker(&fake);
     fake.fail_next(1, FakeFault::Without("claimed".to_owned()));
     let polled = tracker.poll(&poll(5, &["id-1"])).await;
     assert_eq!(polled.candidates.unwrap().unwrap().issues.len(), 3);
@@ -163,7 +163,7 @@ async fn rule_11_2_pages_that_do_not_fit_together_are_told() {
         FakeFault::answer(200, &body)
     };
     let fake = Fake::new();
-    let tracker = crate::desk::tracker(&fake);
+    let tracker = crate::harness::tracker(&fake);
     for (info, why) in [
         (r#"{"hasNextPage":true,"endCursor":null}"#, "more is said to follow, but not where"),
         (r#"{"hasNextPage":true,"endCursor":"again"}"#, "the same page follows itself"),
@@ -182,7 +182,7 @@ async fn rule_11_2_a_record_of_another_sort_is_a_response_error() {
     let odd = r#"{"data":{"claimed":{"nodes":[{"id":"id-1","title":{"a":1}}],"pageInfo":{"hasNextPage":false,"endCursor":null}}}}"#;
     let fake = Fake::new();
     fake.fail(Some(FakeFault::answer(200, odd)));
-    let polled = crate::desk::tracker(&fake).poll(&refresh(&["id-1"])).await;
+    let polled = crate::harness::tracker(&fake).poll(&refresh(&["id-1"])).await;
     assert_eq!(polled.by_id.unwrap_err().kind, TrackerErrorKind::Response);
 }
 

@@ -7,7 +7,7 @@ use symphony_workflow::prompt::{Prompt, PromptInput};
 
 use symphony_linear_fake::{Fake, FakeFault, FakeIssue};
 
-use crate::desk::tracker;
+use crate::harness::tracker;
 use crate::polls::{candidates, poll};
 
 const TEXTS: [&str; 8] = [

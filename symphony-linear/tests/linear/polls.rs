@@ -12,7 +12,7 @@ use symphony_core::{IssueId, Label, StateKind, StateSet};
 use symphony_linear::{Bounds, Bytes, LinearFactory, NoReply, PAGE, Reply, Transport};
 use symphony_linear_fake::{Fake, FakeFault, FakeIssue};
 
-use crate::desk::{InProcess, settings, tracker, tracker_with, try_build};
+use crate::harness::{InProcess, settings, tracker, tracker_with, try_build};
 
 pub(crate) fn poll(enough: usize, ids: &[&str]) -> Poll {
     let states = StateSet::new(["Todo", "In Progress"]);

@@ -4,7 +4,7 @@ use serde_json::json;
 use symphony_core::tracker::{TrackerErrorKind, TrackerExt};
 use symphony_linear_fake::{Fake, FakeIssue};
 
-use crate::desk::{factory, settings, tracker, tracker_with, try_build};
+use crate::harness::{factory, settings, tracker, tracker_with, try_build};
 use crate::polls::{candidates, poll, refresh};
 
 #[tokio::test]

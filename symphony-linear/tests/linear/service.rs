@@ -18,7 +18,7 @@ use symphony_runtime::{Ended, Handle, Service};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
-use crate::desk::{factory, settings};
+use crate::harness::{factory, settings};
 
 /// This machine, without a look at processes that are not a test's.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use symphony_core::tracker::{AgentTools, ToolCall, ToolResult};
 use symphony_linear::LINEAR_GRAPHQL;
 use symphony_linear_fake::{Fake, FakeFault, FakeIssue, FakeLimits};
 
-use crate::desk::{tracker, tracker_with};
+use crate::harness::{tracker, tracker_with};
 
 pub(crate) async fn call(tools: &dyn AgentTools, name: &str, arguments: Value) -> ToolResult {
     let issue = symphony_core::Issue::new("id-1", "MT-1", "Issue 1", "Todo").unwrap();

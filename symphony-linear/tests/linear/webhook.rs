@@ -17,7 +17,7 @@ use symphony_linear_fake::{Fake, FakeIssue, KEY};
 use symphony_memory::{AgentScript, ScriptedAgent, ScriptedFactory};
 use symphony_runtime::{Handle, NotReceived, Received, Service};
 
-use crate::desk::{factory, settings, tracker, tracker_with, try_build};
+use crate::harness::{factory, settings, tracker, tracker_with, try_build};
 use crate::service::{Here, Live, seconds, since};
 
 const SECRET: &str = "lin_wh_0123456789abcdef";
@@ -249,7 +249,7 @@ fn rule_2_9_the_signing_secret_is_in_nothing_that_prints() {
     for secret in ["0123456789abcdef", "wrong\"", ID] {
         assert!(!printed.contains(secret), "{printed}");
     }
-    let short = crate::desk::settings(&json!({ "webhook_secret": "$HOOK" }));
+    let short = crate::harness::settings(&json!({ "webhook_secret": "$HOOK" }));
     let error = try_build(&factory, &short, &[("HOOK", "0xshort")]).unwrap_err();
     assert!(!format!("{error:?} {error}").contains("0xshort"));
 }

@@ -8,7 +8,7 @@ use symphony_core::tracker::{Tracker, TrackerErrorKind};
 use symphony_linear::LinearFactory;
 use symphony_linear_fake::{Fake, FakeFault, FakeIssue, FakeServer};
 
-use crate::desk::{settings, try_build};
+use crate::harness::{settings, try_build};
 use crate::polls::refresh;
 
 async fn over_http(fake: &Fake, time: Duration) -> (FakeServer, Arc<dyn Tracker>) {

@@ -17,15 +17,15 @@ use super::tool::{call, code};
 use super::{at, clock, identifiers, ids};
 
 /// A folder with a board file in it.
-struct Desk {
+struct Fixture {
     folder: TempDir,
 }
 
-impl Desk {
+impl Fixture {
     fn with(text: &str) -> Self {
-        let desk = Self { folder: TempDir::new().unwrap() };
-        desk.write(text);
-        desk
+        let fixture = Self { folder: TempDir::new().unwrap() };
+        fixture.write(text);
+        fixture
     }
 
     fn path(&self) -> PathBuf {
@@ -75,7 +75,7 @@ issues:
 
 #[tokio::test]
 async fn rule_11_5_a_board_file_says_everything_about_an_issue() {
-    let desk = Desk::with(
+    let fixture = Fixture::with(
         r#"
 issues:
   - id: abc
@@ -117,44 +117,44 @@ issues:
     full.updated_at = symphony_core::time::Wall::parse("2026-02-02T09:00:00Z");
     let mut sparse = Issue::new("8", "8", "2026", "Todo").unwrap();
     sparse.updated_at = Some(at(0));
-    assert_eq!(desk.open().issues(), [sparse, full]);
+    assert_eq!(fixture.open().issues(), [sparse, full]);
 }
 
 #[tokio::test]
 async fn rule_11_5_a_board_file_is_read_again_when_it_changes() {
-    let desk = Desk::with(TWO);
-    let board = desk.open();
+    let fixture = Fixture::with(TWO);
+    let board = fixture.open();
     assert_eq!(in_state(&board, "todo").await, ["MT-1", "MT-2"]);
     let untouched = board.issue("MT-2");
     // The same length, within the same instant: only the content tells.
-    desk.write(&TWO.replacen("state: Todo", "state: Done", 1));
+    fixture.write(&TWO.replacen("state: Todo", "state: Done", 1));
     assert_eq!(in_state(&board, "todo").await, ["MT-2"]);
     let moved = board.issue("MT-1").unwrap();
     assert_eq!((moved.state_kind, moved.updated_at), (Some(StateKind::Completed), Some(at(1))));
     assert_eq!(board.issue("MT-2").unwrap().updated_at, untouched.unwrap().updated_at);
-    desk.write("- {identifier: MT-3, title: New, state: Todo}");
+    fixture.write("- {identifier: MT-3, title: New, state: Todo}");
     assert_eq!(in_state(&board, "todo").await, ["MT-3"]);
     assert_eq!(identifiers(&board.issues()), ["MT-3"]);
-    desk.write("[]");
+    fixture.write("[]");
     assert_eq!(in_state(&board, "todo").await, [""; 0]);
 }
 
 #[tokio::test]
 async fn rule_11_5_an_editor_that_replaces_the_file_is_followed() {
-    let desk = Desk::with(TWO);
-    let board = desk.open();
-    let beside = desk.folder.path().join("board.yaml~");
+    let fixture = Fixture::with(TWO);
+    let board = fixture.open();
+    let beside = fixture.folder.path().join("board.yaml~");
     fs::write(&beside, TWO.replace("state: Todo", "state: Done")).unwrap();
-    fs::rename(&beside, desk.path()).unwrap();
+    fs::rename(&beside, fixture.path()).unwrap();
     assert_eq!(in_state(&board, "done").await, ["MT-1", "MT-2"]);
 }
 
 #[tokio::test]
 async fn rule_11_5_a_broken_edit_fails_reads_and_keeps_the_last_good_board() {
-    let desk = Desk::with(TWO);
-    let board = desk.open();
-    let path = desk.path().display().to_string();
-    desk.write("issues:\n  - identifier: MT-1\n    title: [oops\n    state: Todo\n");
+    let fixture = Fixture::with(TWO);
+    let board = fixture.open();
+    let path = fixture.path().display().to_string();
+    fixture.write("issues:\n  - identifier: MT-1\n    title: [oops\n    state: Todo\n");
     for _ in 0..2 {
         let (kind, message) = failure(&board).await;
         assert_eq!(kind, TrackerErrorKind::Response);
@@ -164,30 +164,30 @@ async fn rule_11_5_a_broken_edit_fails_reads_and_keeps_the_last_good_board() {
     assert!(polled.candidates.unwrap().is_err());
     assert!(polled.by_id.is_err());
     assert_eq!(identifiers(&board.issues()), ["MT-1", "MT-2"]);
-    desk.write(TWO);
+    fixture.write(TWO);
     assert_eq!(in_state(&board, "todo").await, ["MT-1", "MT-2"]);
 }
 
 #[tokio::test]
 async fn rule_11_5_a_file_that_is_being_written_is_no_board_without_issues() {
-    let desk = Desk::with(TWO);
-    let board = desk.open();
+    let fixture = Fixture::with(TWO);
+    let board = fixture.open();
     for nothing in ["", "\n", "# The team's board\n", "---\n"] {
-        desk.write(nothing);
+        fixture.write(nothing);
         let (kind, message) = failure(&board).await;
         assert_eq!(kind, TrackerErrorKind::Response, "{nothing:?}");
         assert!(message.contains("issues: []"), "it says what to write: {message}");
     }
     assert_eq!(identifiers(&board.issues()), ["MT-1", "MT-2"]);
-    desk.write("issues: []");
+    fixture.write("issues: []");
     assert_eq!(in_state(&board, "todo").await, [""; 0]);
 }
 
 #[tokio::test]
 async fn rule_11_5_a_broken_board_is_told_by_file_and_line() {
-    let desk = Desk::with(TWO);
-    let board = desk.open();
-    let path = desk.path().display().to_string();
+    let fixture = Fixture::with(TWO);
+    let board = fixture.open();
+    let path = fixture.path().display().to_string();
     let list = "issues:\n- {identifier: A, title: a, state: Todo}\n\n# again\n- identifier: A\n";
     for (text, line, part) in [
         ("issues:\n  - identifier: A\n  title: B\n", ":3", ""),
@@ -198,36 +198,36 @@ async fn rule_11_5_a_broken_board_is_told_by_file_and_line() {
         ("states: Todo", "", "states must be a list of names or of {name, kind}, got \"Todo\""),
         ("states: [{name: Todo, kind: eager}]", "", "states must be a list"),
     ] {
-        desk.write(text);
+        fixture.write(text);
         let (kind, message) = failure(&board).await;
         assert_eq!(kind, TrackerErrorKind::Response);
         assert!(message.starts_with(&format!("{path}{line}: ")), "{text}: {message}");
         assert!(message.contains(part), "{text}: {message}");
     }
-    fs::write(desk.path(), b"issues:\n- \xff").unwrap();
+    fs::write(fixture.path(), b"issues:\n- \xff").unwrap();
     assert_eq!(failure(&board).await.1, format!("{path}:2: is not UTF-8"));
 }
 
 #[tokio::test]
 async fn rule_11_5_a_file_that_is_gone_is_a_failed_request() {
-    let desk = Desk::with(TWO);
-    let board = desk.open();
+    let fixture = Fixture::with(TWO);
+    let board = fixture.open();
     let gone =
-        (TrackerErrorKind::Request, format!("cannot read the board {}", desk.path().display()));
-    fs::remove_file(desk.path()).unwrap();
+        (TrackerErrorKind::Request, format!("cannot read the board {}", fixture.path().display()));
+    fs::remove_file(fixture.path()).unwrap();
     assert_eq!(failure(&board).await, gone);
-    fs::create_dir(desk.path()).unwrap();
+    fs::create_dir(fixture.path()).unwrap();
     assert_eq!(failure(&board).await, gone, "a folder is no board");
-    fs::remove_dir(desk.path()).unwrap();
-    desk.write(TWO);
+    fs::remove_dir(fixture.path()).unwrap();
+    fixture.write(TWO);
     assert_eq!(in_state(&board, "todo").await, ["MT-1", "MT-2"]);
 }
 
 #[tokio::test]
 async fn rule_1_3_a_record_that_cannot_be_read_spoils_no_other() {
-    let desk = Desk::with(TWO);
-    let board = desk.open();
-    desk.write(
+    let fixture = Fixture::with(TWO);
+    let board = fixture.open();
+    fixture.write(
         "issues:
   - {identifier: MT-1, title: ' ', state: Todo}
   - {identifier: MT-2, title: Fine, state: Todo}
@@ -249,15 +249,15 @@ async fn rule_1_3_a_record_that_cannot_be_read_spoils_no_other() {
         ),
     ];
     assert_eq!(why, expected);
-    desk.write(TWO);
+    fixture.write(TWO);
     assert_eq!(in_state(&board, "todo").await, ["MT-1", "MT-2"]);
 }
 
 #[tokio::test]
 async fn rule_11_5_what_an_agent_changes_is_written_back_and_nothing_else_is_touched() {
-    let desk = Desk::with(TWO);
-    fs::set_permissions(desk.path(), fs::Permissions::from_mode(0o640)).unwrap();
-    let board = desk.open();
+    let fixture = Fixture::with(TWO);
+    fs::set_permissions(fixture.path(), fs::Permissions::from_mode(0o640)).unwrap();
+    let board = fixture.open();
     let first = board.issue("MT-1").unwrap();
     let arguments =
         json!({ "state": "review", "labels": ["ui"], "comment": "Please look:\n- here" });
@@ -285,12 +285,16 @@ async fn rule_11_5_what_an_agent_changes_is_written_back_and_nothing_else_is_tou
             at(1)
         ),
     );
-    assert_eq!(desk.text(), expected);
-    assert_eq!(fs::metadata(desk.path()).unwrap().permissions().mode() & 0o777, 0o640);
-    assert_eq!(fs::read_dir(desk.folder.path()).unwrap().count(), 1, "nothing is left beside it");
+    assert_eq!(fixture.text(), expected);
+    assert_eq!(fs::metadata(fixture.path()).unwrap().permissions().mode() & 0o777, 0o640);
+    assert_eq!(
+        fs::read_dir(fixture.folder.path()).unwrap().count(),
+        1,
+        "nothing is left beside it"
+    );
 
     // Another life finds the same.
-    let again = desk.open();
+    let again = fixture.open();
     assert_eq!(again.issue("MT-1"), board.issue("MT-1"));
     let said = Comment { at: at(0), text: "Please look:\n- here".to_owned() };
     assert_eq!(again.comments("MT-1"), [said]);
@@ -299,48 +303,48 @@ async fn rule_11_5_what_an_agent_changes_is_written_back_and_nothing_else_is_tou
     // And the next change comes on top.
     let second = board.issue("MT-2").unwrap();
     assert!(call(&board, second, json!({ "state": "Done" })).await.success);
-    assert!(desk.text().starts_with("# The team's board\n"));
-    assert!(desk.text().contains("  # Then the window.\n  - identifier: MT-2\n"));
-    assert!(desk.text().contains("    estimate: 3\n"), "what we do not know is kept");
+    assert!(fixture.text().starts_with("# The team's board\n"));
+    assert!(fixture.text().contains("  # Then the window.\n  - identifier: MT-2\n"));
+    assert!(fixture.text().contains("    estimate: 3\n"), "what we do not know is kept");
     assert_eq!(in_state(&board, "done").await, ["MT-2"]);
 }
 
 #[tokio::test]
 async fn rule_11_5_a_persons_edit_and_an_agents_change_both_stand() {
-    let desk = Desk::with(TWO);
-    let board = desk.open();
+    let fixture = Fixture::with(TWO);
+    let board = fixture.open();
     let first = board.issue("MT-1").unwrap();
-    desk.write(&TWO.replace("Paint the window", "Clean the window"));
+    fixture.write(&TWO.replace("Paint the window", "Clean the window"));
     assert!(call(&board, first, json!({ "state": "Done" })).await.success);
-    assert!(desk.text().contains("title: Clean the window"));
+    assert!(fixture.text().contains("title: Clean the window"));
     assert_eq!(in_state(&board, "done").await, ["MT-1"]);
     assert_eq!(board.issue("MT-2").unwrap().title, "Clean the window");
 }
 
 #[tokio::test]
 async fn rule_11_5_a_broken_board_is_not_written_over() {
-    let desk = Desk::with(TWO);
-    let board = desk.open();
+    let fixture = Fixture::with(TWO);
+    let board = fixture.open();
     let first = board.issue("MT-1").unwrap();
-    desk.write("issues: [");
+    fixture.write("issues: [");
     let result = call(&board, first, json!({ "state": "Done" })).await;
     assert_eq!((result.success, code(&result)), (false, "tracker_response".to_owned()));
-    assert_eq!(desk.text(), "issues: [");
+    assert_eq!(fixture.text(), "issues: [");
     assert_eq!(board.issue("MT-1").unwrap().state, "todo".into());
 }
 
 #[tokio::test]
 async fn rule_11_5_what_cannot_be_written_does_not_happen() {
-    let desk = Desk::with(TWO);
-    let board = desk.open();
+    let fixture = Fixture::with(TWO);
+    let board = fixture.open();
     let first = board.issue("MT-1").unwrap();
     // Something that cannot be removed stands where the new text goes.
-    let beside = desk.folder.path().join(format!(".board.yaml.{}.new", std::process::id()));
+    let beside = fixture.folder.path().join(format!(".board.yaml.{}.new", std::process::id()));
     fs::create_dir(&beside).unwrap();
     let result = call(&board, first.clone(), json!({ "state": "Done" })).await;
     assert_eq!((result.success, code(&result)), (false, "tracker_request".to_owned()));
     assert_eq!(board.issue("MT-1"), Some(first.clone()));
-    assert_eq!(desk.text(), TWO);
+    assert_eq!(fixture.text(), TWO);
     fs::remove_dir(&beside).unwrap();
     assert!(call(&board, first, json!({ "state": "Done" })).await.success);
 }
@@ -359,28 +363,28 @@ async fn rule_11_5_a_board_with_the_longest_name_there_is_can_be_written() {
 
 #[tokio::test]
 async fn rule_11_5_a_linked_board_stays_a_link() {
-    let desk = Desk::with(TWO);
-    let link = desk.folder.path().join("link.yaml");
-    symlink(desk.path(), &link).unwrap();
+    let fixture = Fixture::with(TWO);
+    let link = fixture.folder.path().join("link.yaml");
+    symlink(fixture.path(), &link).unwrap();
     let board = MemoryTracker::open(&link, clock()).unwrap();
     let first = board.issue("MT-1").unwrap();
     assert!(call(&board, first, json!({ "state": "Done" })).await.success);
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-    assert!(desk.text().contains("state: Done"));
+    assert!(fixture.text().contains("state: Done"));
 }
 
 #[tokio::test]
 async fn rule_11_5_without_write_back_changes_stay_until_the_record_is_edited() {
-    let desk = Desk::with(TWO);
-    let board = desk.open();
+    let fixture = Fixture::with(TWO);
+    let board = fixture.open();
     board.set_write_back(false);
     for id in ["MT-1", "MT-2"] {
         let issue = board.issue(id).unwrap();
         assert!(call(&board, issue, json!({ "state": "Done" })).await.success);
     }
-    assert_eq!(desk.text(), TWO);
+    assert_eq!(fixture.text(), TWO);
     assert_eq!(in_state(&board, "done").await, ["MT-1", "MT-2"]);
-    desk.write(&TWO.replace("Paint the window", "Clean the window"));
+    fixture.write(&TWO.replace("Paint the window", "Clean the window"));
     assert_eq!(in_state(&board, "done").await, ["MT-1"], "what was edited is as written");
     assert_eq!(in_state(&board, "todo").await, ["MT-2"]);
 }
@@ -388,8 +392,8 @@ async fn rule_11_5_without_write_back_changes_stay_until_the_record_is_edited() 
 #[tokio::test]
 async fn rule_11_5_agents_that_change_their_issues_at_once_all_get_their_way() {
     let record = |n| format!("- {{identifier: MT-{n}, title: Issue {n}, state: Todo}}\n");
-    let desk = Desk::with(&(0..20).map(record).collect::<String>());
-    let board = desk.open();
+    let fixture = Fixture::with(&(0..20).map(record).collect::<String>());
+    let board = fixture.open();
     let calls: Vec<_> = board
         .issues()
         .into_iter()
@@ -402,26 +406,26 @@ async fn rule_11_5_agents_that_change_their_issues_at_once_all_get_their_way() {
         assert!(call.await.unwrap().success);
     }
     assert_eq!(in_state(&board, "done").await.len(), 20);
-    assert_eq!(in_state(&desk.open(), "done").await.len(), 20);
+    assert_eq!(in_state(&fixture.open(), "done").await.len(), 20);
 }
 
 #[tokio::test]
 async fn rule_11_5_a_call_that_changes_nothing_writes_nothing() {
-    let desk = Desk::with(TWO);
-    let board = desk.open();
+    let fixture = Fixture::with(TWO);
+    let board = fixture.open();
     let first = board.issue("MT-1").unwrap();
     let same = json!({ "state": "Todo", "labels": ["bug"] });
     assert!(call(&board, first.clone(), same).await.success);
-    assert_eq!(desk.text(), TWO);
+    assert_eq!(fixture.text(), TWO);
     assert_eq!(board.issue("MT-1"), Some(first));
 }
 
 #[tokio::test]
 async fn rule_11_5_a_kind_declared_later_holds_for_every_issue() {
-    let desk = Desk::with("- {identifier: MT-1, title: Door, state: Done}");
-    let board = desk.open();
+    let fixture = Fixture::with("- {identifier: MT-1, title: Door, state: Done}");
+    let board = fixture.open();
     assert_eq!(board.issue("MT-1").unwrap().state_kind, None);
-    desk.write(
+    fixture.write(
         "states: [{name: done, kind: completed}]
 issues:
   - {identifier: MT-1, title: Door, state: Done}
@@ -436,11 +440,12 @@ issues:
 
 #[test]
 fn rule_1_3_a_record_that_cannot_be_read_is_one_log_line() {
-    let desk =
-        Desk::with("- {identifier: MT-1, state: Todo}\n- 5\n- {identifier: B, title: b, state: c}");
+    let fixture = Fixture::with(
+        "- {identifier: MT-1, state: Todo}\n- 5\n- {identifier: B, title: b, state: c}",
+    );
     let lines = Arc::new(AtomicUsize::new(0));
     let count = Count(Arc::clone(&lines));
-    let board = tracing::subscriber::with_default(count, || desk.open());
+    let board = tracing::subscriber::with_default(count, || fixture.open());
     assert_eq!(lines.load(Ordering::Relaxed), 2);
     assert_eq!(identifiers(&board.issues()), ["B"]);
 }
@@ -472,15 +477,15 @@ impl tracing::Subscriber for Count {
 
 #[tokio::test]
 async fn rule_11_5_changes_in_rust_stay_in_the_process() {
-    let desk = Desk::with(TWO);
-    let board = desk.open();
+    let fixture = Fixture::with(TWO);
+    let board = fixture.open();
     board.add(super::issue(9, "Todo"));
     board.set_state("MT-1", "Done");
     assert_eq!(in_state(&board, "done").await, ["MT-1"]);
     let ninth = board.issue("9").unwrap();
     assert!(call(&board, ninth, json!({ "state": "Done" })).await.success, "not in the file");
-    assert_eq!(desk.text(), TWO);
-    desk.write(&TWO.replace("Paint the window", "Clean the window"));
+    assert_eq!(fixture.text(), TWO);
+    fixture.write(&TWO.replace("Paint the window", "Clean the window"));
     assert_eq!(
         in_state(&board, "done").await,
         ["9".to_owned(), "MT-1".to_owned()]
@@ -498,8 +503,8 @@ async fn rule_11_5_a_board_in_another_shape_is_written_all_the_same() {
         "{\"issues\": [{\"identifier\": \"MT-1\", \"title\": \"Door\", \"state\": \"Todo\"}]}",
         "issues:\n-\n  identifier: MT-1\n  title: Door\n  state: Todo\n-\n  identifier: X\n  title: Y\n  state: Z\nstates: [Done]\n",
     ] {
-        let desk = Desk::with(text);
-        let board = desk.open();
+        let fixture = Fixture::with(text);
+        let board = fixture.open();
         let before = board.issues();
         let result = call(&board, before[0].clone(), json!({ "state": "Done" })).await;
         assert!(result.success, "{text}: {}", result.text);
@@ -507,7 +512,7 @@ async fn rule_11_5_a_board_in_another_shape_is_written_all_the_same() {
         expected[0].state = "Done".into();
         expected[0].updated_at = Some(at(1));
         assert_eq!(board.issues(), expected, "{text}");
-        assert_eq!(desk.open().issues(), expected, "{text}\nbecame\n{}", desk.text());
-        assert_eq!(text.contains("\r\n"), desk.text().contains("\r\n"), "line ends stay");
+        assert_eq!(fixture.open().issues(), expected, "{text}\nbecame\n{}", fixture.text());
+        assert_eq!(text.contains("\r\n"), fixture.text().contains("\r\n"), "line ends stay");
     }
 }

@@ -5,14 +5,14 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails loudly")]
 
-#[path = "../service/stage.rs"]
+#[path = "../service/harness.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
-mod stage;
+mod harness;
 
 use std::alloc::System;
 use std::fs;
 
-use stage::{Stage, eventually, within, workflow};
+use harness::{Harness, eventually, within, workflow};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use symphony_core::orchestrator::Happened;
 use symphony_memory::AgentScript;
@@ -44,10 +44,10 @@ const BROKEN: [&str; 5] = [
 #[tokio::test(start_paused = true)]
 async fn rule_2_6_many_edits_half_of_them_broken_while_agents_run() {
     let edits = std::env::var("SYMPHONY_EDITS").map_or(100, |text| text.parse().unwrap());
-    let stage = Stage::new(AgentScript::new().hang());
-    (0..10).for_each(|n| stage.issue(&format!("{n}"), &format!("MT-{n}")));
-    let live = stage.start().await;
-    within("ten agents", stage.agent.wait_until(|journal| journal.live() == 10)).await;
+    let harness = Harness::new(AgentScript::new().hang());
+    (0..10).for_each(|n| harness.issue(&format!("{n}"), &format!("MT-{n}")));
+    let live = harness.start().await;
+    within("ten agents", harness.agent.wait_until(|journal| journal.live() == 10)).await;
     live.until("ten rows", |s| s.running.len() == 10).await;
     let runs: Vec<_> = live.handle.snapshot().unwrap().running.iter().map(|row| row.run).collect();
     let (mut good, mut reloaded, mut refused) = (0, 0, 0);
@@ -57,11 +57,11 @@ async fn rule_2_6_many_edits_half_of_them_broken_while_agents_run() {
             good = 1000 + edit;
             let slots = format!("max_concurrent_agents: {good}");
             let text = workflow("").replace("max_concurrent_agents: 50", &slots);
-            fs::write(stage.file(), text).unwrap();
+            fs::write(harness.file(), text).unwrap();
             live.until("the edit", |s| s.slots.limit == good && s.problems.is_empty()).await;
         } else {
             let index = usize::try_from(edit / 2).unwrap() % BROKEN.len();
-            fs::write(stage.file(), BROKEN[index]).unwrap();
+            fs::write(harness.file(), BROKEN[index]).unwrap();
             live.until("its problem", |s| !s.problems.is_empty()).await;
             assert_eq!(live.handle.snapshot().unwrap().slots.limit, good, "the last good one");
         }
@@ -83,7 +83,7 @@ async fn rule_2_6_many_edits_half_of_them_broken_while_agents_run() {
     let now: Vec<_> = live.handle.snapshot().unwrap().running.iter().map(|row| row.run).collect();
     assert_eq!(now, runs, "no run was disturbed");
     assert_eq!((reloaded, refused), (edits.div_ceil(2), edits / 2));
-    assert_eq!(stage.agent.journal().opened(), 10);
+    assert_eq!(harness.agent.journal().opened(), 10);
     assert_eq!(live.shut_down().await, Ended::Drained);
 
     let kib: Vec<_> = curve.iter().map(|bytes| bytes / 1024).collect();

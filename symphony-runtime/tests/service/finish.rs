@@ -6,7 +6,7 @@ use std::time::Duration;
 use symphony_memory::{AgentScript, Did, ScriptedAgent};
 use symphony_runtime::Ended;
 
-use crate::stage::{Stage, within};
+use crate::harness::{Harness, within};
 
 #[tokio::test(start_paused = true)]
 async fn rule_8_2_what_an_agent_does_after_it_moved_its_issue_is_not_lost() {
@@ -15,25 +15,25 @@ async fn rule_8_2_what_an_agent_does_after_it_moved_its_issue_is_not_lost() {
         .set_state("Done")
         .wait(Duration::from_secs(45))
         .write("pushed", "it all");
-    let stage = Stage::new(script);
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
+    let harness = Harness::new(script);
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
     live.until("the grace", |s| s.running.iter().any(|row| row.finish_by.is_some())).await;
     live.until("done", |s| s.totals.done == 1 && s.cleaning.is_empty()).await;
     let has_pushed = |did: &Did| matches!(did, Did::Write(path) if path.ends_with("pushed"));
-    assert_eq!(stage.agent.journal().count(has_pushed), 1);
-    assert!(!stage.workspace("MT-1").exists());
+    assert_eq!(harness.agent.journal().count(has_pushed), 1);
+    assert!(!harness.workspace("MT-1").exists());
     assert_eq!(live.shut_down().await, Ended::Drained);
 }
 
 #[tokio::test(start_paused = true)]
 async fn rule_8_2_an_agent_that_does_not_end_its_turn_is_stopped_after_the_grace() {
-    let stage = Stage::new(AgentScript::new().set_state("Done").hang());
-    stage.issue("1", "MT-1");
-    stage.write("  finish_grace_ms: 5000");
-    let live = stage.start().await;
+    let harness = Harness::new(AgentScript::new().set_state("Done").hang());
+    harness.issue("1", "MT-1");
+    harness.write("  finish_grace_ms: 5000");
+    let live = harness.start().await;
     live.until("done", |s| s.totals.done == 1 && s.cleaning.is_empty()).await;
-    assert!(!stage.workspace("MT-1").exists());
+    assert!(!harness.workspace("MT-1").exists());
     assert_eq!(live.shut_down().await, Ended::Drained);
 }
 
@@ -41,9 +41,9 @@ async fn rule_8_2_an_agent_that_does_not_end_its_turn_is_stopped_after_the_grace
 async fn rule_10_6_a_retried_question_is_told_that_nobody_answered() {
     let asks = AgentScript::new().ask("Which door?");
     let works = AgentScript::new().set_state("Done");
-    let stage = Stage::new(AgentScript::new()).with_agent(ScriptedAgent::new([asks, works]));
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
+    let harness = Harness::new(AgentScript::new()).with_agent(ScriptedAgent::new([asks, works]));
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
     live.until("blocked", |s| s.blocked.len() == 1).await;
     live.handle.retry("1".into()).unwrap();
     live.until("done", |s| s.totals.done == 1).await;
@@ -52,7 +52,8 @@ async fn rule_10_6_a_retried_question_is_told_that_nobody_answered() {
         Did::Turn { prompt, .. } => Some(prompt),
         _ => None,
     };
-    let told: Vec<String> = stage.agent.journal().of("MT-1").into_iter().filter_map(told).collect();
+    let told: Vec<String> =
+        harness.agent.journal().of("MT-1").into_iter().filter_map(told).collect();
     let [first, prompt, second, again] = &told[..] else { panic!("{told:?}") };
     assert_eq!([first.as_str(), second], ["resumed false", "resumed true"]);
     assert_eq!(prompt, "Do A title.");
@@ -63,23 +64,23 @@ async fn rule_10_6_a_retried_question_is_told_that_nobody_answered() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_4_7_what_an_operator_decided_survives_restart_and_kill() {
-    let stage = Stage::new(AgentScript::new().hang());
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
+    let harness = Harness::new(AgentScript::new().hang());
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
     live.until("running", |s| s.running.len() == 1).await;
     live.handle.stop("1".into()).unwrap();
     live.until("blocked", |s| s.blocked.len() == 1).await;
     live.handle.pause().unwrap();
     assert_eq!(live.shut_down().await, Ended::Drained);
 
-    let live = stage.start().await;
+    let live = harness.start().await;
     live.until("as it was", |s| s.paused && s.blocked.len() == 1).await;
     live.handle.resume().unwrap();
-    stage.issue("2", "MT-2");
+    harness.issue("2", "MT-2");
     live.handle.poll_now().unwrap();
     live.until("another one runs", |s| s.running.len() == 1).await;
     // Wait until the file says so: a kill gives no time to write it.
-    let saved = || fs::read_to_string(stage.root().join("~symphony/state.json")).unwrap();
+    let saved = || fs::read_to_string(harness.root().join("~symphony/state.json")).unwrap();
     within("the file", async {
         while !saved().contains("\"paused\": false") {
             tokio::task::yield_now().await;
@@ -88,7 +89,7 @@ async fn rule_4_7_what_an_operator_decided_survives_restart_and_kill() {
     .await;
     live.kill().await;
 
-    let live = stage.start().await;
+    let live = harness.start().await;
     live.until("as it was", |s| !s.paused && s.blocked.len() == 1).await;
     live.handle.retry("1".into()).unwrap();
     live.until("both run", |s| s.running.len() == 2).await;

@@ -11,7 +11,7 @@ use symphony_host::ProcessId;
 use symphony_memory::{AgentScript, MemoryFactory};
 use symphony_runtime::{Ended, Registry};
 
-use crate::stage::{Live, Stage, eventually, within};
+use crate::harness::{Harness, Live, eventually, within};
 
 fn lines(path: &Path) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap_or_default();
@@ -19,8 +19,8 @@ fn lines(path: &Path) -> Vec<String> {
 }
 
 /// Hooks that each write their name, and what they see, to a file beside the workspaces.
-fn diary(stage: &Stage) -> String {
-    let diary = stage.dir.path().join("diary");
+fn diary(harness: &Harness) -> String {
+    let diary = harness.dir.path().join("diary");
     let line = |hook: &str| {
         format!(
             "  {hook}: 'echo $SYMPHONY_HOOK $SYMPHONY_ISSUE_IDENTIFIER >> {}'\n",
@@ -37,15 +37,15 @@ async fn rule_9_4_hooks_run_in_order_around_every_attempt() {
         AgentScript::new().fail(AgentErrorKind::TurnFailed, "no"),
         AgentScript::new().set_state("Done"),
     ];
-    let stage =
-        Stage::new(AgentScript::new()).with_agent(symphony_memory::ScriptedAgent::new(scripts));
-    stage.write(&(diary(&stage) + "polling:\n  interval_ms: 500"));
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
+    let harness =
+        Harness::new(AgentScript::new()).with_agent(symphony_memory::ScriptedAgent::new(scripts));
+    harness.write(&(diary(&harness) + "polling:\n  interval_ms: 500"));
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
     live.until("the first attempt", |s| s.waiting.len() == 1).await;
     let id = live.handle.find(&"MT-1".into()).unwrap();
     live.handle.retry(id).unwrap();
-    let diary = stage.dir.path().join("diary");
+    let diary = harness.dir.path().join("diary");
     eventually("the workspace is removed", || {
         lines(&diary).last().is_some_and(|line| line.starts_with("before_remove"))
     })
@@ -55,56 +55,56 @@ async fn rule_9_4_hooks_run_in_order_around_every_attempt() {
         ["after_create", "before_run", "after_run", "before_run", "after_run", "before_remove"];
     assert_eq!(lines(&diary), expected.map(|hook| format!("{hook} MT-1")));
     assert_eq!(live.shut_down().await, Ended::Drained);
-    assert!(!stage.root().join("MT-1").exists());
+    assert!(!harness.root().join("MT-1").exists());
 }
 
 #[tokio::test]
 async fn rule_9_4_a_failed_after_create_takes_the_folder_with_it_and_runs_again() {
-    let stage = Stage::new(AgentScript::new().hang());
-    let marker = stage.dir.path().join("marker");
+    let harness = Harness::new(AgentScript::new().hang());
+    let marker = harness.dir.path().join("marker");
     let script = format!("touch half; test -e {0} || {{ touch {0}; exit 7; }}", marker.display());
-    stage.write(&format!("hooks:\n  after_create: '{script}'"));
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
+    harness.write(&format!("hooks:\n  after_create: '{script}'"));
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
     live.until("the first attempt", |s| s.waiting.len() == 1).await;
     let failure = live.handle.snapshot().unwrap().waiting[0].failure.clone().unwrap();
     assert_eq!(failure.to_string(), "hook_failed: after_create ended with exit code 7");
-    assert!(!stage.root().join("MT-1").exists());
+    assert!(!harness.root().join("MT-1").exists());
     let id = live.handle.find(&"MT-1".into()).unwrap();
     live.handle.retry(id).unwrap();
-    within("an agent", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
-    assert!(stage.root().join("MT-1/half").exists());
+    within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
+    assert!(harness.root().join("MT-1/half").exists());
     assert_eq!(live.shut_down().await, Ended::Drained);
 }
 
 #[tokio::test]
 async fn rule_9_4_a_failed_before_run_fails_the_attempt_and_after_run_still_runs() {
-    let stage = Stage::new(AgentScript::new());
-    let ran = stage.dir.path().join("ran");
-    stage.write(&format!("hooks:\n  before_run: exit 3\n  after_run: touch {}", ran.display()));
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
+    let harness = Harness::new(AgentScript::new());
+    let ran = harness.dir.path().join("ran");
+    harness.write(&format!("hooks:\n  before_run: exit 3\n  after_run: touch {}", ran.display()));
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
     live.until("the first attempt", |s| s.waiting.len() == 1).await;
     let failure = live.handle.snapshot().unwrap().waiting[0].failure.clone().unwrap();
     assert_eq!(failure.to_string(), "hook_failed: before_run ended with exit code 3");
     assert!(ran.exists());
-    assert_eq!(stage.agent.journal().entries(), []);
+    assert_eq!(harness.agent.journal().entries(), []);
     assert_eq!(live.shut_down().await, Ended::Drained);
 }
 
 #[tokio::test]
 async fn rule_9_4_after_run_runs_after_a_stall_a_stop_and_a_failure_of_its_own() {
-    let stage = Stage::new(AgentScript::new().stall());
-    let ran = stage.dir.path().join("ran");
+    let harness = Harness::new(AgentScript::new().stall());
+    let ran = harness.dir.path().join("ran");
     let hooks = format!("hooks:\n  after_run: 'echo x >> {}; exit 1'", ran.display());
-    stage.write(&format!("  stall_timeout_ms: 300\n{hooks}"));
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
+    harness.write(&format!("  stall_timeout_ms: 300\n{hooks}"));
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
     live.until("stalled", |s| s.waiting.len() == 1).await;
     assert_eq!(lines(&ran).len(), 1);
     let id = live.handle.find(&"MT-1".into()).unwrap();
     live.handle.retry(id.clone()).unwrap();
-    within("an agent", stage.agent.wait_until(|journal| journal.opened() == 2)).await;
+    within("an agent", harness.agent.wait_until(|journal| journal.opened() == 2)).await;
     live.handle.stop(id).unwrap();
     live.until("blocked", |s| s.blocked.len() == 1).await;
     assert_eq!(lines(&ran).len(), 2);
@@ -113,20 +113,20 @@ async fn rule_9_4_after_run_runs_after_a_stall_a_stop_and_a_failure_of_its_own()
 
 #[tokio::test]
 async fn rule_14_2_after_run_runs_for_each_of_many_when_the_service_ends() {
-    let stage = Stage::new(AgentScript::new().hang());
-    let ran = stage.dir.path().join("ran");
-    stage.write(&format!(
+    let harness = Harness::new(AgentScript::new().hang());
+    let ran = harness.dir.path().join("ran");
+    harness.write(&format!(
         "hooks:\n  after_run: 'echo $SYMPHONY_ISSUE_IDENTIFIER >> {}'",
         ran.display()
     ));
-    (0..12).for_each(|n| stage.issue(&format!("{n}"), &format!("MT-{n:02}")));
-    let live = stage.start().await;
-    within("twelve agents", stage.agent.wait_until(|journal| journal.live() == 12)).await;
+    (0..12).for_each(|n| harness.issue(&format!("{n}"), &format!("MT-{n:02}")));
+    let live = harness.start().await;
+    within("twelve agents", harness.agent.wait_until(|journal| journal.live() == 12)).await;
     assert_eq!(live.shut_down().await, Ended::Drained);
     let mut found = lines(&ran);
     found.sort();
     assert_eq!(found, (0..12).map(|n| format!("MT-{n:02}")).collect::<Vec<_>>());
-    assert_eq!((stage.agent.live(), stage.agent.journal().closed()), (0, 12));
+    assert_eq!((harness.agent.live(), harness.agent.journal().closed()), (0, 12));
 }
 
 /// The memory tracker, with secrets that are variables of every test process.
@@ -150,23 +150,23 @@ impl TrackerFactory for WithSecrets {
 
 #[tokio::test]
 async fn rule_9_5_hooks_see_the_issue_as_data_and_no_secrets() {
-    let stage = Stage::new(AgentScript::new().hang());
-    let seen = stage.dir.path().join("seen");
-    stage.write(&format!(
+    let harness = Harness::new(AgentScript::new().hang());
+    let seen = harness.dir.path().join("seen");
+    harness.write(&format!(
         "hooks:\n  env: [CARGO_PKG_VERSION]\n  before_run: 'env -0 > {}; pwd > {}'",
         seen.display(),
-        stage.dir.path().join("pwd").display(),
+        harness.dir.path().join("pwd").display(),
     ));
     let title = "$(touch pwned) `touch pwned`; touch pwned \u{0}\n'\"";
     let mut issue = Issue::new("id-1", "MT-1", title, "Todo").unwrap();
     issue.branch_name = Some("mt-1-branch".to_owned());
     issue.description = Some("x".repeat(300_000));
-    stage.board.add(issue);
+    harness.board.add(issue);
     let mut registry = Registry::default();
-    registry.add_tracker(Arc::new(WithSecrets(MemoryFactory::serving(stage.board.clone()))));
-    registry.add_agent(Arc::new(symphony_memory::ScriptedFactory::new(stage.agent.clone())));
-    let live = Live::start(stage.builder().registry(registry)).await;
-    within("an agent", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
+    registry.add_tracker(Arc::new(WithSecrets(MemoryFactory::serving(harness.board.clone()))));
+    registry.add_agent(Arc::new(symphony_memory::ScriptedFactory::new(harness.agent.clone())));
+    let live = Live::start(harness.builder().registry(registry)).await;
+    within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
     let seen = fs::read(&seen).unwrap();
     let seen = String::from_utf8(seen).unwrap();
     let value = |name: &str| {
@@ -174,7 +174,7 @@ async fn rule_9_5_hooks_see_the_issue_as_data_and_no_secrets() {
             .find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
             .map(str::to_owned)
     };
-    let workspace = stage.workspace("MT-1").display().to_string();
+    let workspace = harness.workspace("MT-1").display().to_string();
     assert_eq!(value("SYMPHONY_ISSUE_ID").as_deref(), Some("id-1"));
     assert_eq!(value("SYMPHONY_ISSUE_IDENTIFIER").as_deref(), Some("MT-1"));
     assert_eq!(value("SYMPHONY_ISSUE_TITLE"), Some(title.replace('\0', "\u{fffd}")));
@@ -187,7 +187,7 @@ async fn rule_9_5_hooks_see_the_issue_as_data_and_no_secrets() {
     assert_eq!(value("CARGO_PKG_NAME"), None, "a tracker's secret");
     assert!(value("CARGO_PKG_VERSION").is_some(), "named in hooks.env");
     assert!(!Path::new(&workspace).join("pwned").exists());
-    assert_eq!(lines(&stage.dir.path().join("pwd")), [workspace]);
+    assert_eq!(lines(&harness.dir.path().join("pwd")), [workspace]);
     assert_eq!(live.shut_down().await, Ended::Drained);
 }
 
@@ -197,12 +197,12 @@ fn process(file: &Path) -> Option<ProcessId> {
 
 #[tokio::test]
 async fn rule_9_5_a_hook_that_takes_too_long_is_ended_with_its_whole_tree() {
-    let stage = Stage::new(AgentScript::new());
-    let pid = stage.dir.path().join("pid");
+    let harness = Harness::new(AgentScript::new());
+    let pid = harness.dir.path().join("pid");
     let script = format!("setsid sleep 600 & echo $! > {}; sleep 600", pid.display());
-    stage.write(&format!("hooks:\n  timeout_ms: 1500\n  before_run: '{script}'"));
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
+    harness.write(&format!("hooks:\n  timeout_ms: 1500\n  before_run: '{script}'"));
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
     eventually("it runs", || process(&pid).is_some()).await;
     let sleeper = process(&pid).unwrap();
     live.until("the attempt has failed", |s| s.waiting.len() == 1).await;
@@ -214,9 +214,9 @@ async fn rule_9_5_a_hook_that_takes_too_long_is_ended_with_its_whole_tree() {
 
 #[tokio::test]
 async fn rule_9_5_what_a_hook_leaves_in_the_background_lives_until_the_run_ends() {
-    let stage = Stage::new(AgentScript::new().hang());
-    let pid = stage.dir.path().join("pid");
-    let (up, bye) = (stage.dir.path().join("up"), stage.dir.path().join("bye"));
+    let harness = Harness::new(AgentScript::new().hang());
+    let pid = harness.dir.path().join("pid");
+    let (up, bye) = (harness.dir.path().join("up"), harness.dir.path().join("bye"));
     // A server that is asked to end says good-bye.
     let server = format!(
         "trap \"echo bye > {}; exit\" TERM; touch {}; while :; do sleep 0.05; done",
@@ -224,10 +224,10 @@ async fn rule_9_5_what_a_hook_leaves_in_the_background_lives_until_the_run_ends(
         up.display()
     );
     let script = format!("({server}) & echo $! > {}", pid.display());
-    stage.write(&format!("hooks:\n  before_run: '{script}'"));
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
-    within("an agent", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
+    harness.write(&format!("hooks:\n  before_run: '{script}'"));
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
+    within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
     let server = process(&pid).unwrap();
     assert!(server.is_alive());
     eventually("it is up", || up.exists()).await;
@@ -240,22 +240,22 @@ async fn rule_9_5_what_a_hook_leaves_in_the_background_lives_until_the_run_ends(
 
 #[tokio::test]
 async fn rule_9_5_a_hook_that_prints_without_end_is_bounded() {
-    let stage = Stage::new(AgentScript::new().hang());
-    stage.write("hooks:\n  before_run: 'yes | head -c 20000000; printf \"\\033[2Jend\"'");
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
-    within("an agent", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
+    let harness = Harness::new(AgentScript::new().hang());
+    harness.write("hooks:\n  before_run: 'yes | head -c 20000000; printf \"\\033[2Jend\"'");
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
+    within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
     assert_eq!(live.shut_down().await, Ended::Drained);
 }
 
 #[tokio::test]
 async fn rule_9_4_a_failed_before_remove_is_ignored() {
-    let stage = Stage::new(AgentScript::new().set_state("Done"));
-    let seen = stage.dir.path().join("seen");
-    stage.write(&format!("hooks:\n  before_remove: 'pwd > {}; exit 1'", seen.display()));
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
-    let workspace = stage.workspace("MT-1");
+    let harness = Harness::new(AgentScript::new().set_state("Done"));
+    let seen = harness.dir.path().join("seen");
+    harness.write(&format!("hooks:\n  before_remove: 'pwd > {}; exit 1'", seen.display()));
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
+    let workspace = harness.workspace("MT-1");
     eventually("it was removed", || seen.exists() && !workspace.exists()).await;
     assert_eq!(lines(&seen), [workspace.display().to_string()]);
     assert_eq!(live.shut_down().await, Ended::Drained);
@@ -264,19 +264,19 @@ async fn rule_9_4_a_failed_before_remove_is_ignored() {
 #[tokio::test]
 async fn rule_2_7_run_hooks_are_frozen_and_before_remove_is_live() {
     let gate = symphony_memory::Gate::new();
-    let stage = Stage::new(AgentScript::new().wait_for(&gate).set_state("Done"));
-    let seen = stage.dir.path().join("seen");
+    let harness = Harness::new(AgentScript::new().wait_for(&gate).set_state("Done"));
+    let seen = harness.dir.path().join("seen");
     let hooks = |version: u32| {
         format!(
             "hooks:\n  after_run: 'echo run {version} >> {0}'\n  before_remove: 'echo remove {version} >> {0}'",
             seen.display()
         )
     };
-    stage.write(&hooks(1));
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
-    within("an agent", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
-    stage.write(&hooks(2));
+    harness.write(&hooks(1));
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
+    within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
+    harness.write(&hooks(2));
     live.handle.poll_now().unwrap();
     eventually("the edit is in force", || {
         live.happened(|what| matches!(what, symphony_core::orchestrator::Happened::Reloaded)) == 1
@@ -290,19 +290,19 @@ async fn rule_2_7_run_hooks_are_frozen_and_before_remove_is_live() {
 
 #[tokio::test]
 async fn rule_9_2_an_agent_is_not_launched_in_a_folder_that_was_replaced() {
-    let stage = Stage::new(AgentScript::new().write("mine", "x"));
-    let outside = stage.dir.path().join("precious");
+    let harness = Harness::new(AgentScript::new().write("mine", "x"));
+    let outside = harness.dir.path().join("precious");
     fs::create_dir(&outside).unwrap();
-    stage.write(&format!(
+    harness.write(&format!(
         "hooks:\n  before_run: 'cd .. && mv MT-1 away && ln -s {} MT-1'",
         outside.display()
     ));
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
     live.until("the failure", |s| s.waiting.len() == 1).await;
     let failure = live.handle.snapshot().unwrap().waiting[0].failure.clone().unwrap().to_string();
     assert!(failure.starts_with("workspace_error:") && failure.contains("symlink"), "{failure}");
-    assert_eq!(stage.agent.journal().entries(), []);
-    assert_eq!(crate::stage::names(&outside), [""; 0]);
+    assert_eq!(harness.agent.journal().entries(), []);
+    assert_eq!(crate::harness::names(&outside), [""; 0]);
     assert_eq!(live.shut_down().await, Ended::Drained);
 }

@@ -4,12 +4,12 @@
 
 mod dry_run;
 mod finish;
+mod harness;
 mod hooks;
 mod identifiers;
 mod reload;
 mod restart;
 mod runs;
-mod stage;
 mod surroundings;
 mod transcripts;
 mod trouble;

@@ -20,29 +20,29 @@ use symphony_host::{EarlierLife, ProcessId};
 use symphony_memory::AgentScript;
 use symphony_runtime::{Ended, StartError};
 
-use crate::stage::{Live, Stage, TestHost, eventually, names, within, workflow};
+use crate::harness::{Harness, Live, TestHost, eventually, names, within, workflow};
 
 #[tokio::test(start_paused = true)]
 async fn rule_14_3_a_second_service_on_the_same_root_is_refused_and_told_who_holds_it() {
-    let stage = Stage::new(AgentScript::new());
-    let live = stage.start().await;
-    let error = stage.builder().build().await.unwrap_err();
+    let harness = Harness::new(AgentScript::new());
+    let live = harness.start().await;
+    let error = harness.builder().build().await.unwrap_err();
     assert!(matches!(error, StartError::Workspaces(_)));
     let message = error.to_string();
     assert!(message.contains(&format!("process {}", std::process::id())), "{message}");
-    assert!(message.contains(&stage.root().file_name().unwrap().to_string_lossy().into_owned()));
+    assert!(message.contains(&harness.root().file_name().unwrap().to_string_lossy().into_owned()));
     assert_eq!(live.shut_down().await, Ended::Drained);
-    let live = stage.start().await;
+    let live = harness.start().await;
     assert_eq!(live.shut_down().await, Ended::Drained);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rule_14_3_a_service_that_has_ended_lets_another_one_have_its_root() {
-    let stage = Stage::new(AgentScript::new().hang());
-    stage.issue("1", "MT-1");
-    stage.write("");
+    let harness = Harness::new(AgentScript::new().hang());
+    harness.issue("1", "MT-1");
+    harness.write("");
     for round in 0..30 {
-        let service = stage.builder().build().await.unwrap();
+        let service = harness.builder().build().await.unwrap();
         if round % 2 == 0 {
             service.handle().shut_down().unwrap();
             assert_eq!(service.run().await, Ended::Drained);
@@ -57,76 +57,76 @@ async fn rule_14_3_a_service_that_has_ended_lets_another_one_have_its_root() {
 #[tokio::test(start_paused = true)]
 async fn rule_14_3_a_forged_home_changes_no_other_folder() {
     use std::os::unix::fs::PermissionsExt as _;
-    let stage = Stage::new(AgentScript::new());
-    assert_eq!(stage.start().await.shut_down().await, Ended::Drained);
+    let harness = Harness::new(AgentScript::new());
+    assert_eq!(harness.start().await.shut_down().await, Ended::Drained);
     let victim = tempfile::tempdir().unwrap();
     fs::set_permissions(victim.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let victims = victim.path().to_str().unwrap();
-    fs::write(stage.root().join("~symphony/home"), victims).unwrap();
-    assert_eq!(stage.start().await.shut_down().await, Ended::Drained);
+    fs::write(harness.root().join("~symphony/home"), victims).unwrap();
+    assert_eq!(harness.start().await.shut_down().await, Ended::Drained);
     let mode = fs::metadata(victim.path()).unwrap().permissions().mode();
     assert_eq!((mode & 0o777, fs::read_dir(victim.path()).unwrap().count()), (0o755, 0));
-    assert!(!stage.root().join("~symphony/home").exists(), "it is not believed again");
+    assert!(!harness.root().join("~symphony/home").exists(), "it is not believed again");
 }
 
 #[tokio::test(start_paused = true)]
 async fn rule_4_1_a_bad_file_is_a_startup_failure_with_every_problem() {
-    let stage = Stage::new(AgentScript::new());
-    let error = stage.builder().build().await.unwrap_err().to_string();
+    let harness = Harness::new(AgentScript::new());
+    let error = harness.builder().build().await.unwrap_err().to_string();
     assert!(error.contains("cannot read"), "{error}");
-    stage.write("  max_turns: 0\npolling:\n  interval_ms: -1");
-    let error = stage.builder().build().await.unwrap_err().to_string();
+    harness.write("  max_turns: 0\npolling:\n  interval_ms: -1");
+    let error = harness.builder().build().await.unwrap_err().to_string();
     assert!(error.contains("agent.max_turns") && error.contains("polling.interval_ms"), "{error}");
-    stage.write("polling:\n  quiet_hours: {from: '22:00', to: '06:00', timezone: Mars/Olympus}");
-    let error = stage.builder().build().await.unwrap_err().to_string();
+    harness.write("polling:\n  quiet_hours: {from: '22:00', to: '06:00', timezone: Mars/Olympus}");
+    let error = harness.builder().build().await.unwrap_err().to_string();
     assert!(error.contains("polling.quiet_hours.timezone"), "{error}");
-    assert!(!stage.root().exists(), "nothing is made for a file that cannot be used");
+    assert!(!harness.root().exists(), "nothing is made for a file that cannot be used");
 }
 
 #[tokio::test(start_paused = true)]
 async fn rule_4_2_the_workspaces_of_issues_finished_meanwhile_are_swept_by_their_records() {
-    let stage = Stage::new(AgentScript::new().hang());
-    ["1", "2"].iter().for_each(|n| stage.issue(n, &format!("MT-{n}")));
-    let live = stage.start().await;
-    within("two agents", stage.agent.wait_until(|journal| journal.live() == 2)).await;
+    let harness = Harness::new(AgentScript::new().hang());
+    ["1", "2"].iter().for_each(|n| harness.issue(n, &format!("MT-{n}")));
+    let live = harness.start().await;
+    within("two agents", harness.agent.wait_until(|journal| journal.live() == 2)).await;
     live.kill().await;
-    eventually("the agents are gone", || stage.agent.live() == 0).await;
+    eventually("the agents are gone", || harness.agent.live() == 0).await;
     // A folder that nobody knows, and one of a finished issue, both without a record.
-    fs::create_dir(stage.root().join("MT-77")).unwrap();
-    fs::create_dir(stage.root().join("somebodys")).unwrap();
-    stage.board.set_state("1", "Done");
-    stage.issue("77", "MT-77");
-    stage.board.set_state("77", "Done");
-    let live = stage.start().await;
-    eventually("swept", || names(&stage.root()) == ["MT-2", "somebodys", "~symphony"]).await;
-    within("an agent again", stage.agent.wait_until(|journal| journal.live() == 1)).await;
+    fs::create_dir(harness.root().join("MT-77")).unwrap();
+    fs::create_dir(harness.root().join("somebodys")).unwrap();
+    harness.board.set_state("1", "Done");
+    harness.issue("77", "MT-77");
+    harness.board.set_state("77", "Done");
+    let live = harness.start().await;
+    eventually("swept", || names(&harness.root()) == ["MT-2", "somebodys", "~symphony"]).await;
+    within("an agent again", harness.agent.wait_until(|journal| journal.live() == 1)).await;
     assert_eq!(live.shut_down().await, Ended::Drained);
-    let records = names(&stage.root().join("~symphony/records"));
+    let records = names(&harness.root().join("~symphony/records"));
     assert_eq!(records, ["MT-2.json"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn rule_12_4_last_runs_survive_a_restart_so_that_a_restart_loop_is_no_storm() {
-    let stage = Stage::new(AgentScript::new());
-    let live = stage.start().await;
+    let harness = Harness::new(AgentScript::new());
+    let live = harness.start().await;
     live.until("a poll", |s| s.candidates.read_at.is_some()).await;
     assert_eq!(live.shut_down().await, Ended::Drained);
-    let before = stage.board.requests();
+    let before = harness.board.requests();
     for _ in 0..100 {
-        let live = stage.start().await;
+        let live = harness.start().await;
         let snapshot = live.handle.snapshot().unwrap();
         assert!(snapshot.polling.requests_today.values().sum::<u64>() > 0, "the day's counts");
         assert_eq!(live.shut_down().await, Ended::Drained);
     }
-    assert_eq!(stage.board.requests(), before);
+    assert_eq!(harness.board.requests(), before);
 }
 
 #[tokio::test(start_paused = true)]
 async fn rule_12_4_a_damaged_state_file_is_set_aside_and_no_run_id_is_used_again() {
-    let stage = Stage::new(AgentScript::new().hang());
-    stage.issue("1", "MT-1");
+    let harness = Harness::new(AgentScript::new().hang());
+    harness.issue("1", "MT-1");
     let boot = async || {
-        let live = stage.start().await;
+        let live = harness.start().await;
         live.handle.poll_now().unwrap();
         live.until("a run", |s| s.running.len() == 1).await;
         let boot = live.handle.snapshot().unwrap().running[0].run.boot;
@@ -135,7 +135,7 @@ async fn rule_12_4_a_damaged_state_file_is_set_aside_and_no_run_id_is_used_again
     };
     let (first, second) = (boot().await, boot().await);
     assert_eq!((first, second), (1, 2));
-    let own = stage.root().join("~symphony");
+    let own = harness.root().join("~symphony");
     for damage in ["{\"boot\": 2,", "", "[]", "\u{0}\u{0}\u{0}"] {
         fs::write(own.join("state.json"), damage).unwrap();
         assert!(boot().await > 1_000_000, "greater than any count of lives");
@@ -210,23 +210,23 @@ impl AgentFactory for WithProcess {
 
 #[tokio::test(start_paused = true)]
 async fn rule_14_3_the_processes_of_an_earlier_life_are_ended_by_their_records() {
-    let stage = Stage::new(AgentScript::new());
-    stage.write("");
-    stage.issue("1", "MT-1");
+    let harness = Harness::new(AgentScript::new());
+    harness.write("");
+    harness.issue("1", "MT-1");
     let agent = WithProcess::default();
-    let live = Live::start(stage.builder().agent(agent.clone())).await;
-    let runs = stage.root().join("~symphony/runs");
+    let live = Live::start(harness.builder().agent(agent.clone())).await;
+    let runs = harness.root().join("~symphony/runs");
     eventually("its process is written down", || names(&runs) == ["1.1"]).await;
     let process = agent.process();
     live.kill().await;
 
     let host = TestHost::new();
-    let live = Live::start(stage.builder().agent(agent.clone()).host(host.clone())).await;
+    let live = Live::start(harness.builder().agent(agent.clone()).host(host.clone())).await;
     let swept = host.swept.lock().unwrap().clone();
     agent.end();
     assert_eq!(swept.len(), 1);
     assert_eq!(swept[0].records, [process]);
-    assert_eq!(swept[0].service, service_name(&stage.root()));
+    assert_eq!(swept[0].service, service_name(&harness.root()));
     // Records of that life are gone, and a run that ends takes its own with it.
     assert_eq!(names(&runs), [""; 0]);
     live.handle.poll_now().unwrap();
@@ -244,23 +244,23 @@ fn service_name(root: &Path) -> String {
 
 #[tokio::test(start_paused = true)]
 async fn rule_14_3_what_an_older_version_left_is_ended_by_its_older_name_once() {
-    let stage = Stage::new(AgentScript::new());
-    stage.write("");
-    let own = stage.root().join("~symphony");
+    let harness = Harness::new(AgentScript::new());
+    harness.write("");
+    let own = harness.root().join("~symphony");
     fs::create_dir_all(own.join("runs")).unwrap();
     fs::write(own.join("state.json"), "{\"boot\": 3}").unwrap();
     let process = ProcessId::of(std::process::id()).unwrap();
     fs::write(own.join("runs/3.1"), format!("{process}\n")).unwrap();
     let swept = async || {
         let host = TestHost::new();
-        let live = Live::start(stage.builder().host(host.clone())).await;
+        let live = Live::start(harness.builder().host(host.clone())).await;
         assert_eq!(live.shut_down().await, Ended::Drained);
         host.swept.lock().unwrap().clone()
     };
-    let path = fs::canonicalize(stage.root()).unwrap().display().to_string();
+    let path = fs::canonicalize(harness.root()).unwrap().display().to_string();
     let first = swept().await;
     let life = |service: &str| EarlierLife { service: service.into(), records: vec![process] };
-    assert_eq!(first, [life(&service_name(&stage.root())), life(&path)]);
+    assert_eq!(first, [life(&service_name(&harness.root())), life(&path)]);
     let second = swept().await;
     assert_eq!(second.len(), 1);
     assert_eq!(second[0].service, first[0].service);
@@ -268,11 +268,11 @@ async fn rule_14_3_what_an_older_version_left_is_ended_by_its_older_name_once() 
 
 #[tokio::test(start_paused = true)]
 async fn rule_14_3_a_root_that_is_not_ours_any_more_shows_and_starts_nothing() {
-    let stage = Stage::new(AgentScript::new().hang());
-    let live = stage.start().await;
-    let lock = stage.root().join("~symphony/lock");
+    let harness = Harness::new(AgentScript::new().hang());
+    let live = harness.start().await;
+    let lock = harness.root().join("~symphony/lock");
     let work = async |number: &str| {
-        stage.issue(number, &format!("MT-{number}"));
+        harness.issue(number, &format!("MT-{number}"));
         live.handle.poll_now().unwrap();
     };
     // An older version, which knows the file only, has come in.
@@ -292,39 +292,39 @@ async fn rule_14_3_a_root_that_is_not_ours_any_more_shows_and_starts_nothing() {
     work("1").await;
     // Longer than a poll and a look take.
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(stage.agent.live(), 0);
+    assert_eq!(harness.agent.live(), 0);
     drop(older);
-    within("an agent", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
+    within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
     live.until("nothing is wrong", |s| s.problems.is_empty()).await;
     assert!(fs::read_to_string(&lock).unwrap().contains(&std::process::id().to_string()));
 
     // The same for a root that was led elsewhere.
-    let elsewhere = stage.root().with_extension("elsewhere");
-    fs::rename(stage.root(), &elsewhere).unwrap();
+    let elsewhere = harness.root().with_extension("elsewhere");
+    fs::rename(harness.root(), &elsewhere).unwrap();
     live.until("it shows", shows("was removed or replaced")).await;
     work("2").await;
-    fs::rename(&elsewhere, stage.root()).unwrap();
-    within("another agent", stage.agent.wait_until(|journal| journal.opened() == 2)).await;
+    fs::rename(&elsewhere, harness.root()).unwrap();
+    within("another agent", harness.agent.wait_until(|journal| journal.opened() == 2)).await;
     live.until("nothing is wrong", |s| s.problems.is_empty()).await;
     assert_eq!(live.shut_down().await, Ended::Drained);
 }
 
 /// A service that was led to another root, then killed, and started there.
 async fn moved_and_killed(runs_before_the_move: bool) {
-    let stage = Stage::new(AgentScript::new());
-    stage.write("");
+    let harness = Harness::new(AgentScript::new());
+    harness.write("");
     let agent = WithProcess::default();
-    let live = Live::start(stage.builder().agent(agent.clone())).await;
-    let runs = stage.root().join("~symphony/runs");
+    let live = Live::start(harness.builder().agent(agent.clone())).await;
+    let runs = harness.root().join("~symphony/runs");
     let work = async || {
-        stage.issue("1", "MT-1");
+        harness.issue("1", "MT-1");
         live.handle.poll_now().unwrap();
         eventually("its process is written down", || names(&runs) == ["1.1"]).await;
     };
     if runs_before_the_move {
         work().await;
     }
-    fs::write(stage.file(), workflow("").replace("root: work", "root: other")).unwrap();
+    fs::write(harness.file(), workflow("").replace("root: work", "root: other")).unwrap();
     let reloaded = |what: &Happened| *what == Happened::Reloaded;
     eventually("the other root is taken", || live.happened(reloaded) == 1).await;
     if !runs_before_the_move {
@@ -334,12 +334,12 @@ async fn moved_and_killed(runs_before_the_move: bool) {
     live.kill().await;
 
     let host = TestHost::new();
-    stage.board.set_state("1", "Done");
-    let live = Live::start(stage.builder().agent(agent.clone()).host(host.clone())).await;
+    harness.board.set_state("1", "Done");
+    let live = Live::start(harness.builder().agent(agent.clone()).host(host.clone())).await;
     let swept = host.swept.lock().unwrap().clone();
     agent.end();
     let life = |root: &str, records: &[ProcessId]| EarlierLife {
-        service: service_name(&stage.dir.path().join(root)),
+        service: service_name(&harness.dir.path().join(root)),
         records: records.to_vec(),
     };
     assert_eq!(swept, [life("other", &[]), life("work", &[process])]);
@@ -349,7 +349,7 @@ async fn moved_and_killed(runs_before_the_move: bool) {
 
     // That is settled now: the next one has nothing to do with the first root.
     let host = TestHost::new();
-    let live = Live::start(stage.builder().agent(agent).host(host.clone())).await;
+    let live = Live::start(harness.builder().agent(agent).host(host.clone())).await;
     assert_eq!(*host.swept.lock().unwrap(), [life("other", &[])]);
     assert_eq!(live.shut_down().await, Ended::Drained);
 }
@@ -366,7 +366,7 @@ async fn rule_14_3_a_run_from_after_a_change_of_root_is_found_by_the_next_life()
 
 #[tokio::test(start_paused = true)]
 async fn rule_14_3_what_was_left_under_another_root_is_ended_before_that_is_used() {
-    let (stage, other) = (Stage::new(AgentScript::new()), Stage::new(AgentScript::new()));
+    let (harness, other) = (Harness::new(AgentScript::new()), Harness::new(AgentScript::new()));
     other.write("");
     other.issue("1", "MT-1");
     let agent = WithProcess::default();
@@ -376,15 +376,15 @@ async fn rule_14_3_what_was_left_under_another_root_is_ended_before_that_is_used
     let process = agent.process();
     there.kill().await;
 
-    stage.write("");
+    harness.write("");
     let host = TestHost::new();
-    let live = Live::start(stage.builder().host(host.clone())).await;
+    let live = Live::start(harness.builder().host(host.clone())).await;
     let root = other.root().display().to_string();
     for root in [root.as_str(), "work", root.as_str()] {
         let reloads = || live.happened(|what| *what == Happened::Reloaded);
         let before = reloads();
         let text = workflow("").replace("root: work", &format!("root: {root}"));
-        fs::write(stage.file(), text).unwrap();
+        fs::write(harness.file(), text).unwrap();
         eventually("it is taken", || reloads() > before).await;
     }
     agent.end();

@@ -8,18 +8,18 @@ use symphony_core::{Settings, StateSet};
 use symphony_memory::{AgentScript, Did, MemoryFactory, ScriptedFactory};
 use symphony_runtime::{Ended, Service, Unavailable};
 
-use crate::stage::{Live, Stage, TestHost, names, within};
+use crate::harness::{Harness, Live, TestHost, names, within};
 
 #[tokio::test(start_paused = true)]
 async fn rule_10_1_an_issue_is_worked_on_turn_by_turn_until_it_is_done() {
     let script =
         AgentScript::new().write("notes", "half").next_turn().write("done", "").set_state("Done");
-    let stage = Stage::new(script);
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
-    within("the board", stage.board.wait_until(|board| board.is_in("1", "Done"))).await;
+    let harness = Harness::new(script);
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
+    within("the board", harness.board.wait_until(|board| board.is_in("1", "Done"))).await;
     live.until("cleaned", |s| s.running.is_empty() && s.totals.done == 1).await;
-    let turns: Vec<(u32, String)> = stage
+    let turns: Vec<(u32, String)> = harness
         .agent
         .journal()
         .of("MT-1")
@@ -33,30 +33,30 @@ async fn rule_10_1_an_issue_is_worked_on_turn_by_turn_until_it_is_done() {
     assert_eq!(turns[0], (1, "Do A title.".to_owned()));
     assert!(turns[1].1.starts_with("This is turn 2 of at most 20"), "{}", turns[1].1);
     assert_eq!(live.shut_down().await, Ended::Drained);
-    let left = names(&stage.root());
+    let left = names(&harness.root());
     assert_eq!(left, ["~symphony"], "the workspace of a finished issue is removed");
-    assert_eq!(stage.agent.live(), 0);
+    assert_eq!(harness.agent.live(), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn rule_13_2_an_embedder_needs_ten_lines_and_its_handle_says_when_the_service_is_gone() {
-    let stage = Stage::new(AgentScript::new().set_state("Done"));
-    stage.issue("1", "MT-1");
+    let harness = Harness::new(AgentScript::new().set_state("Done"));
+    harness.issue("1", "MT-1");
     let (active, terminal) = (StateSet::new(["Todo"]), StateSet::new(["Done"]));
-    let mut settings = Settings::new("memory", active, terminal, stage.root());
+    let mut settings = Settings::new("memory", active, terminal, harness.root());
     settings.agent.kind = "scripted".to_owned();
 
     let service = Service::builder()
         .settings(settings, "Do {{ issue.title }}.")
-        .tracker(MemoryFactory::serving(stage.board.clone()))
-        .agent(ScriptedFactory::new(stage.agent.clone()))
+        .tracker(MemoryFactory::serving(harness.board.clone()))
+        .agent(ScriptedFactory::new(harness.agent.clone()))
         .host(TestHost::new())
         .build()
         .await
         .unwrap();
     let handle = service.handle();
     let running = tokio::spawn(service.run());
-    within("the board", stage.board.wait_until(|board| board.is_in("1", "Done"))).await;
+    within("the board", harness.board.wait_until(|board| board.is_in("1", "Done"))).await;
     handle.shut_down().unwrap();
     assert_eq!(running.await.unwrap(), Ended::Drained);
 
@@ -70,34 +70,34 @@ async fn rule_13_2_an_embedder_needs_ten_lines_and_its_handle_says_when_the_serv
 
 #[tokio::test(start_paused = true)]
 async fn rule_4_7_operators_pause_resume_stop_retry_and_ask() {
-    let stage = Stage::new(AgentScript::new().hang());
-    let live = stage.start().await;
+    let harness = Harness::new(AgentScript::new().hang());
+    let live = harness.start().await;
     live.handle.pause().unwrap();
     live.until("paused", |s| s.paused).await;
-    stage.issue("1", "MT-1");
+    harness.issue("1", "MT-1");
     live.handle.poll_now().unwrap();
     live.until("seen", |s| s.candidates.total == 1).await;
     let explanation = live.handle.explain().await.unwrap();
     assert_eq!(explanation.unstarted[0].reason.as_str(), "paused");
     live.handle.resume().unwrap();
-    within("a turn", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
+    within("a turn", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
     live.until("running", |s| s.running.len() == 1).await;
     let id = live.handle.find(&"MT-1".into()).unwrap();
     let run = live.handle.snapshot().unwrap().running[0].run;
     assert_eq!(live.handle.events(run)[0].name, "session_started");
     live.handle.stop(id.clone()).unwrap();
     live.until("blocked", |s| s.blocked.len() == 1).await;
-    assert_eq!(stage.agent.live(), 0);
+    assert_eq!(harness.agent.live(), 0);
     live.handle.retry(id).unwrap();
-    within("another session", stage.agent.wait_until(|journal| journal.opened() == 2)).await;
+    within("another session", harness.agent.wait_until(|journal| journal.opened() == 2)).await;
     assert_eq!(live.shut_down().await, Ended::Drained);
 }
 
 #[tokio::test(start_paused = true)]
 async fn rule_4_3_whoever_asks_why_does_not_take_the_schedulers_time() {
-    let stage = Stage::new(AgentScript::new().hang());
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
+    let harness = Harness::new(AgentScript::new().hang());
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
     live.until("running", |s| s.running.len() == 1).await;
     let begun = tokio::time::Instant::now();
     let mut asked = tokio::task::JoinSet::new();
@@ -121,56 +121,57 @@ async fn rule_4_3_whoever_asks_why_does_not_take_the_schedulers_time() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_9_3_the_next_attempt_finds_every_file() {
-    let stage = Stage::new(AgentScript::new().append("log", "x").exit("boom"));
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
-    within("three sessions", stage.agent.wait_until(|journal| journal.opened() == 3)).await;
+    let harness = Harness::new(AgentScript::new().append("log", "x").exit("boom"));
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
+    within("three sessions", harness.agent.wait_until(|journal| journal.opened() == 3)).await;
     live.until("waiting", |s| s.waiting.len() == 1).await;
-    assert_eq!(fs::read_to_string(stage.workspace("MT-1").join("log")).unwrap(), "xxx");
+    assert_eq!(fs::read_to_string(harness.workspace("MT-1").join("log")).unwrap(), "xxx");
     assert_eq!(live.shut_down().await, Ended::Drained);
-    assert_eq!(stage.agent.journal().most_live_in_one_workspace(), 1);
+    assert_eq!(harness.agent.journal().most_live_in_one_workspace(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn rule_14_2_a_shutdown_closes_every_session_and_drains() {
-    let stage = Stage::new(AgentScript::new().hang());
-    (0..40).for_each(|n| stage.issue(&format!("{n}"), &format!("MT-{n}")));
-    let live = stage.start().await;
-    within("forty sessions", stage.agent.wait_until(|journal| journal.live() == 40)).await;
+    let harness = Harness::new(AgentScript::new().hang());
+    (0..40).for_each(|n| harness.issue(&format!("{n}"), &format!("MT-{n}")));
+    let live = harness.start().await;
+    within("forty sessions", harness.agent.wait_until(|journal| journal.live() == 40)).await;
     assert_eq!(live.shut_down().await, Ended::Drained);
-    let journal = stage.agent.journal();
+    let journal = harness.agent.journal();
     assert_eq!((journal.live(), journal.closed()), (0, 40));
 }
 
 #[tokio::test(start_paused = true)]
 async fn rule_14_2_a_session_that_does_not_close_is_killed_when_its_time_is_over() {
-    let stage = Stage::new(AgentScript::new().hang().on_close(symphony_memory::ScriptStep::Stall));
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
-    within("a session", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
+    let harness =
+        Harness::new(AgentScript::new().hang().on_close(symphony_memory::ScriptStep::Stall));
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
+    within("a session", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
     assert!(matches!(live.shut_down().await, Ended::Killed(runs) if runs.len() == 1));
-    crate::stage::eventually("the agent is gone", || stage.agent.live() == 0).await;
+    crate::harness::eventually("the agent is gone", || harness.agent.live() == 0).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn dropping_a_service_ends_its_agents() {
-    let stage = Stage::new(AgentScript::new().hang());
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
-    within("a session", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
+    let harness = Harness::new(AgentScript::new().hang());
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
+    within("a session", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
     live.kill().await;
-    crate::stage::eventually("the agent is gone", || stage.agent.live() == 0).await;
+    crate::harness::eventually("the agent is gone", || harness.agent.live() == 0).await;
     // The lock is free again.
-    let live = Live::start(stage.builder()).await;
+    let live = Live::start(harness.builder()).await;
     assert_eq!(live.shut_down().await, Ended::Drained);
 }
 
 #[tokio::test(start_paused = true)]
 async fn rule_12_1_an_embedder_adds_a_job_of_its_own() {
-    let stage = Stage::new(AgentScript::new());
-    stage.write("");
+    let harness = Harness::new(AgentScript::new());
+    harness.write("");
     let (sender, mut count) = tokio::sync::watch::channel(0);
-    let builder = stage.builder().job("tidy", Duration::from_secs(60), move || {
+    let builder = harness.builder().job("tidy", Duration::from_secs(60), move || {
         sender.send_modify(|count| *count += 1);
         async { panic!("tidy is broken") }
     });

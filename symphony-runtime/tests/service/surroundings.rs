@@ -7,16 +7,16 @@ use symphony_core::snapshot::Mode;
 use symphony_memory::AgentScript;
 use symphony_runtime::Ended;
 
-use crate::stage::{Stage, within};
+use crate::harness::{Harness, within};
 
 #[tokio::test(start_paused = true)]
 async fn rule_12_2_a_touched_file_and_a_webhook_are_activity() {
-    let stage = Stage::new(AgentScript::new());
+    let harness = Harness::new(AgentScript::new());
     let activity = "activity: {idle_after_ms: 5000, idle_ms: 20000}";
-    stage.write(&format!("polling:\n  {activity}\n  activity_file: touched"));
-    let live = stage.start().await;
+    harness.write(&format!("polling:\n  {activity}\n  activity_file: touched"));
+    let live = harness.start().await;
     live.until("idle", |s| s.polling.mode == Mode::Idle).await;
-    fs::write(stage.dir.path().join("touched"), "").unwrap();
+    fs::write(harness.dir.path().join("touched"), "").unwrap();
     live.until("active", |s| s.polling.mode == Mode::Active).await;
     live.until("idle again", |s| s.polling.mode == Mode::Idle).await;
     live.handle.activity().unwrap();
@@ -31,10 +31,10 @@ const SLEEPY: &str = "polling:\n  activity: {idle_after_ms: 1000, idle_ms: 86400
 #[tokio::test(start_paused = true)]
 async fn rule_12_1_what_is_local_is_acted_on_at_once_also_when_polling_sleeps() {
     // It works for five minutes, and then its process ends.
-    let stage = Stage::new(AgentScript::new().wait(Duration::from_secs(300)).exit("boom"));
-    stage.issue("1", "MT-1");
-    stage.write(&format!("  stall_timeout_ms: 0\n{SLEEPY}"));
-    let live = stage.start().await;
+    let harness = Harness::new(AgentScript::new().wait(Duration::from_secs(300)).exit("boom"));
+    harness.issue("1", "MT-1");
+    harness.write(&format!("  stall_timeout_ms: 0\n{SLEEPY}"));
+    let live = harness.start().await;
     live.until("asleep", |s| s.running.len() == 1 && s.polling.mode == Mode::Dormant).await;
     live.until("a retry", |s| s.waiting.len() == 1).await;
     let ended = live.handle.snapshot().unwrap().now.mono;
@@ -46,14 +46,14 @@ async fn rule_12_1_what_is_local_is_acted_on_at_once_also_when_polling_sleeps() 
 
 #[tokio::test(start_paused = true)]
 async fn rule_12_2_a_cancel_is_noticed_within_the_active_interval_also_in_quiet_hours() {
-    let stage = Stage::new(AgentScript::new().hang());
-    stage.issue("1", "MT-1");
-    stage.write(&format!("  stall_timeout_ms: 0\n{SLEEPY}"));
-    let live = stage.start().await;
+    let harness = Harness::new(AgentScript::new().hang());
+    harness.issue("1", "MT-1");
+    harness.write(&format!("  stall_timeout_ms: 0\n{SLEEPY}"));
+    let live = harness.start().await;
     live.until("asleep", |s| s.running.len() == 1 && s.polling.mode == Mode::Dormant).await;
     tokio::time::sleep(Duration::from_secs(7200)).await;
     let cancelled = live.handle.snapshot().unwrap().now.mono;
-    stage.board.set_state("1", "Cancelled");
+    harness.board.set_state("1", "Cancelled");
     live.until("a stop", |s| s.totals.cancelled == 1).await;
     let noticed = live.handle.snapshot().unwrap().now.mono.since(cancelled);
     assert!(noticed < Duration::from_secs(40), "{noticed:?}");
@@ -62,14 +62,15 @@ async fn rule_12_2_a_cancel_is_noticed_within_the_active_interval_also_in_quiet_
 
 #[tokio::test(start_paused = true)]
 async fn rule_12_3_quiet_hours_are_told_when_they_begin_and_end() {
-    let stage = Stage::new(AgentScript::new());
+    let harness = Harness::new(AgentScript::new());
     let minute = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 60 % 1440;
     let clock = |minute: u64| format!("{:02}:{:02}", minute / 60 % 24, minute % 60);
     let (from, to) = (clock(minute + 1380), clock(minute + 60));
-    stage.write(&format!("polling:\n  quiet_hours: {{from: '{from}', to: '{to}', timezone: UTC}}"));
-    let live = stage.start().await;
+    harness
+        .write(&format!("polling:\n  quiet_hours: {{from: '{from}', to: '{to}', timezone: UTC}}"));
+    let live = harness.start().await;
     live.until("quiet", |s| s.polling.quiet).await;
-    stage.write("");
+    harness.write("");
     live.until("not quiet", |s| !s.polling.quiet).await;
     assert_eq!(live.shut_down().await, Ended::Drained);
 }
@@ -80,9 +81,9 @@ async fn rule_13_2_a_flood_of_news_is_published_ten_times_a_second_at_most() {
     for number in 0..500 {
         script = script.say(format!("line {number}")).wait(Duration::from_millis(10));
     }
-    let stage = Stage::new(script.set_state("Done"));
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
+    let harness = Harness::new(script.set_state("Done"));
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
     let mut snapshots = live.handle.snapshots();
     let counting = tokio::spawn(async move {
         let (mut count, mut last, mut closest) = (0_u32, None, u64::MAX);
@@ -95,7 +96,7 @@ async fn rule_13_2_a_flood_of_news_is_published_ten_times_a_second_at_most() {
         }
         (count, closest)
     });
-    within("the board", stage.board.wait_until(|board| board.is_in("1", "Done"))).await;
+    within("the board", harness.board.wait_until(|board| board.is_in("1", "Done"))).await;
     assert_eq!(live.shut_down().await, Ended::Drained);
     let (count, closest) = within("the last snapshot", counting).await.unwrap();
     assert!(count > 20, "{count}");

@@ -3,16 +3,16 @@
 use symphony_memory::AgentScript;
 use symphony_runtime::Ended;
 
-use crate::stage::{Live, Stage, eventually, within};
+use crate::harness::{Harness, Live, eventually, within};
 
 #[tokio::test(start_paused = true)]
 async fn rule_13_3_an_issue_tells_where_what_was_said_in_its_runs_is_kept() {
-    let stage = Stage::new(AgentScript::new().say("hello").set_state("Done"));
-    stage.issue("1", "MT/1");
-    stage.write("");
-    let folder = stage.dir.path().join("runs");
-    let live = Live::start(stage.builder().transcripts(&folder)).await;
-    within("its end", stage.board.wait_until(|board| board.is_in("1", "Done"))).await;
+    let harness = Harness::new(AgentScript::new().say("hello").set_state("Done"));
+    harness.issue("1", "MT/1");
+    harness.write("");
+    let folder = harness.dir.path().join("runs");
+    let live = Live::start(harness.builder().transcripts(&folder)).await;
+    within("its end", harness.board.wait_until(|board| board.is_in("1", "Done"))).await;
     let logs = || live.handle.issue(&"MT/1".into()).unwrap().logs.codex_session_logs;
     eventually("its file", || !logs().is_empty()).await;
     let logs = logs();
@@ -29,10 +29,10 @@ async fn rule_13_3_an_issue_tells_where_what_was_said_in_its_runs_is_kept() {
 
 #[tokio::test(start_paused = true)]
 async fn rule_13_3_without_a_folder_nothing_is_kept() {
-    let stage = Stage::new(AgentScript::new().set_state("Done"));
-    stage.issue("1", "MT-1");
-    let live = stage.start().await;
-    within("its end", stage.board.wait_until(|board| board.is_in("1", "Done"))).await;
+    let harness = Harness::new(AgentScript::new().set_state("Done"));
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
+    within("its end", harness.board.wait_until(|board| board.is_in("1", "Done"))).await;
     assert_eq!(live.handle.issue(&"MT-1".into()).unwrap().logs.codex_session_logs, []);
     assert_eq!(live.shut_down().await, Ended::Drained);
 }

@@ -18,7 +18,7 @@ use symphony_core::tracker::{
 use symphony_memory::{AgentScript, Gate, MemoryFactory, MemoryFault, Requests, ScriptedAgent};
 use symphony_runtime::{Ended, ServiceBuilder};
 
-use crate::stage::{Live, Stage, eventually, within};
+use crate::harness::{Harness, Live, eventually, within};
 
 #[tokio::test(start_paused = true)]
 async fn rule_4_3_a_tracker_that_hangs_for_ever_delays_nothing_else() {
@@ -26,14 +26,14 @@ async fn rule_4_3_a_tracker_that_hangs_for_ever_delays_nothing_else() {
     let agent = ScriptedAgent::new(AgentScript::new().hang())
         .for_issue("MT-1", AgentScript::new().wait_for(&gate).exit("gone"))
         .for_issue("MT-2", AgentScript::new().stall());
-    let stage = Stage::new(AgentScript::new()).with_agent(agent);
-    stage.write("  stall_timeout_ms: 60000");
-    ["1", "2", "3"].iter().for_each(|n| stage.issue(n, &format!("MT-{n}")));
-    let live = stage.start().await;
-    within("three agents", stage.agent.wait_until(|journal| journal.opened() == 3)).await;
-    stage.board.faults().always(Requests::Reads, MemoryFault::Hang);
+    let harness = Harness::new(AgentScript::new()).with_agent(agent);
+    harness.write("  stall_timeout_ms: 60000");
+    ["1", "2", "3"].iter().for_each(|n| harness.issue(n, &format!("MT-{n}")));
+    let live = harness.start().await;
+    within("three agents", harness.agent.wait_until(|journal| journal.opened() == 3)).await;
+    harness.board.faults().always(Requests::Reads, MemoryFault::Hang);
     live.handle.poll_now().unwrap();
-    within("a hanging read", stage.board.faults().until_hanging(1)).await;
+    within("a hanging read", harness.board.faults().until_hanging(1)).await;
 
     // An exit, and a stall, while nothing is answered.
     gate.open();
@@ -51,13 +51,13 @@ async fn rule_4_3_a_tracker_that_hangs_for_ever_delays_nothing_else() {
     })
     .await;
     // An edit is applied.
-    stage.write("  stall_timeout_ms: 60000\npolling:\n  interval_ms: 7000");
+    harness.write("  stall_timeout_ms: 60000\npolling:\n  interval_ms: 7000");
     eventually("the edit", || live.happened(|what| *what == Happened::Reloaded) == 1).await;
     // Answers can be had, and the end comes.
     assert_eq!(live.handle.snapshot().unwrap().running.len(), 1);
     live.handle.explain().await.unwrap();
     assert_eq!(live.shut_down().await, Ended::Drained);
-    assert_eq!(stage.agent.live(), 0);
+    assert_eq!(harness.agent.live(), 0);
 }
 
 /// What panics next.
@@ -106,24 +106,24 @@ impl TrackerFactory for MoodyFactory {
     }
 }
 
-fn moody(stage: &Stage, mood: &Arc<Mood>) -> ServiceBuilder {
-    stage.write("");
-    let factory = MoodyFactory(MemoryFactory::serving(stage.board.clone()), Arc::clone(mood));
-    stage.builder().tracker(factory)
+fn moody(harness: &Harness, mood: &Arc<Mood>) -> ServiceBuilder {
+    harness.write("");
+    let factory = MoodyFactory(MemoryFactory::serving(harness.board.clone()), Arc::clone(mood));
+    harness.builder().tracker(factory)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_tracker_that_panics_is_a_failed_read() {
     let mood = Arc::new(Mood::default());
-    let stage = Stage::new(AgentScript::new().set_state("Done"));
-    stage.issue("1", "MT-1");
+    let harness = Harness::new(AgentScript::new().set_state("Done"));
+    harness.issue("1", "MT-1");
     mood.poll.store(true, Ordering::Relaxed);
     mood.ids.store(true, Ordering::Relaxed);
     mood.tools.store(true, Ordering::Relaxed);
     let hooks = Jumpy::default();
     hooks.calm.store(true, Ordering::Relaxed);
-    let live = Live::start(moody(&stage, &mood).hooks(hooks.clone())).await;
-    within("done all the same", stage.board.wait_until(|board| board.is_in("1", "Done"))).await;
+    let live = Live::start(moody(&harness, &mood).hooks(hooks.clone())).await;
+    within("done all the same", harness.board.wait_until(|board| board.is_in("1", "Done"))).await;
     eventually("told", || {
         live.happened(|what| {
             matches!(what, Happened::ReadFailed { failure, .. }
@@ -143,15 +143,15 @@ async fn a_tracker_that_panics_is_a_failed_read() {
 #[tokio::test(start_paused = true)]
 async fn rule_2_6_a_factory_that_panics_on_a_reload_is_a_problem_of_the_file() {
     let mood = Arc::new(Mood::default());
-    let stage = Stage::new(AgentScript::new().hang());
-    stage.issue("1", "MT-1");
-    let live = Live::start(moody(&stage, &mood)).await;
-    within("an agent", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
-    let text = std::fs::read_to_string(stage.file()).unwrap();
+    let harness = Harness::new(AgentScript::new().hang());
+    harness.issue("1", "MT-1");
+    let live = Live::start(moody(&harness, &mood)).await;
+    within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
+    let text = std::fs::read_to_string(harness.file()).unwrap();
     let broken = text.replace("  kind: memory", "  kind: memory\n  timeout_ms: 666");
-    std::fs::write(stage.file(), broken).unwrap();
+    std::fs::write(harness.file(), broken).unwrap();
     live.until("the problem", |s| !s.problems.is_empty()).await;
-    std::fs::write(stage.file(), text).unwrap();
+    std::fs::write(harness.file(), text).unwrap();
     live.until("no problem", |s| s.problems.is_empty()).await;
     assert_eq!(live.handle.snapshot().unwrap().running.len(), 1);
     assert_eq!(live.shut_down().await, Ended::Drained);
@@ -224,12 +224,12 @@ impl WorkspaceHooks for Jumpy {
 
 #[tokio::test(start_paused = true)]
 async fn an_agent_that_panics_is_a_failed_run_and_is_closed() {
-    let stage = Stage::new(AgentScript::new());
-    stage.write("");
-    stage.issue("1", "MT-1");
+    let harness = Harness::new(AgentScript::new());
+    harness.write("");
+    harness.issue("1", "MT-1");
     let (agent, hooks) = (Nervous::default(), Jumpy::default());
     hooks.calm.store(true, Ordering::Relaxed);
-    let builder = stage.builder().agent(agent.clone()).hooks(hooks.clone());
+    let builder = harness.builder().agent(agent.clone()).hooks(hooks.clone());
     let live = Live::start(builder).await;
     for expected in ["open is broken", "turns are broken"] {
         let failed = |what: &Happened| {
@@ -253,11 +253,11 @@ async fn an_agent_that_panics_is_a_failed_run_and_is_closed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_panics_is_a_failed_hook() {
-    let stage = Stage::new(AgentScript::new().hang());
-    stage.write("");
-    stage.issue("1", "MT-1");
+    let harness = Harness::new(AgentScript::new().hang());
+    harness.write("");
+    harness.issue("1", "MT-1");
     let hooks = Jumpy::default();
-    let live = Live::start(stage.builder().hooks(hooks.clone())).await;
+    let live = Live::start(harness.builder().hooks(hooks.clone())).await;
     live.until("a failure", |s| s.waiting.len() == 1).await;
     let failure = live.handle.snapshot().unwrap().waiting[0].failure.clone().unwrap();
     assert_eq!(
@@ -265,7 +265,7 @@ async fn a_hook_that_panics_is_a_failed_hook() {
         "hook_failed: after_create ended with a task panicked: after_create is broken"
     );
     hooks.calm.store(true, Ordering::Relaxed);
-    within("an agent", stage.agent.wait_until(|journal| journal.opened() == 1)).await;
+    within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
     assert_eq!(live.shut_down().await, Ended::Drained);
 }
 
@@ -282,10 +282,10 @@ impl WorkspaceHooks for Endless {
 
 #[tokio::test(start_paused = true)]
 async fn hooks_of_an_embedder_are_bounded_in_time_too() {
-    let stage = Stage::new(AgentScript::new());
-    stage.write("");
-    stage.issue("1", "MT-1");
-    let live = Live::start(stage.builder().hooks(Endless)).await;
+    let harness = Harness::new(AgentScript::new());
+    harness.write("");
+    harness.issue("1", "MT-1");
+    let live = Live::start(harness.builder().hooks(Endless)).await;
     live.until("a failure", |s| s.waiting.len() == 1).await;
     let failure = live.handle.snapshot().unwrap().waiting[0].failure.clone().unwrap();
     assert_eq!(failure.to_string(), "hook_failed: after_create did not end within 60000 ms");

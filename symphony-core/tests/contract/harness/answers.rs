@@ -3,7 +3,7 @@
 use symphony_core::Failure;
 use symphony_core::orchestrator::{Answer, Event, ReadId};
 
-use super::{Desk, board};
+use super::{Harness, board};
 
 /// A read whose answer is on its way: it tells what was true when it was made.
 pub(crate) struct Late(ReadId, Answer);
@@ -15,7 +15,7 @@ impl Late {
     }
 }
 
-impl Desk {
+impl Harness {
     /// The open reads, in the order they were asked: `poll with MT-1`, `refresh MT-1`, `read MT-2`.
     pub(crate) fn reads(&self) -> Vec<String> {
         self.reads.values().map(board::spell).collect()
@@ -53,7 +53,7 @@ impl Desk {
         let Some((read, query)) = found else {
             panic!("{spelling:?} is not among {:?}", self.reads());
         };
-        Late(*read, self.truth(query))
+        Late(*read, self.board_answer(query))
     }
 
     /// The one open read fails as a whole.
@@ -67,7 +67,7 @@ impl Desk {
     /// The answer to the oldest open read, to be delivered later.
     pub(crate) fn withhold(&self) -> Late {
         let (read, query) = self.reads.first_key_value().expect("an open read");
-        Late(*read, self.truth(query))
+        Late(*read, self.board_answer(query))
     }
 
     pub(crate) fn deliver(&mut self, Late(read, answer): Late) {

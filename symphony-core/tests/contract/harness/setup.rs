@@ -1,4 +1,4 @@
-//! How a desk differs from the defaults.
+//! How a harness differs from the defaults.
 
 use std::time::Duration;
 

@@ -1,15 +1,15 @@
-//! The test bench: an orchestrator, virtual time, a board for a tracker, and everything that is
-//! still open. It knows what no rule may break ([`sense`]) and checks it after every step.
+//! The test harness: an orchestrator, virtual time, a board for a tracker, and everything that is
+//! still open. It checks the [`invariants`] after every step.
 
 mod answers;
 mod board;
-mod people;
+mod effects;
+mod flows;
+mod inputs;
+mod invariants;
 mod run;
-mod sense;
 mod setup;
-mod shown;
-mod wanted;
-mod work;
+mod views;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) const NONE: [&str; 0] = [];
 /// `2026-02-18T09:30:00Z`, which is mono 1,000,000 here.
 const OPENING: Wall = Wall::from_unix_millis(1_771_407_000_000);
 
-pub(crate) struct Desk {
+pub(crate) struct Harness {
     orchestrator: Orchestrator,
     configuration: Configuration,
     boot: u64,
@@ -59,14 +59,14 @@ pub(crate) struct Desk {
 struct Live {
     start: Start,
     turns: u32,
-    owed: bool,
+    awaits_answer: bool,
     finishing: bool,
     stopped: bool,
 }
 
 /// Where an issue is (contract 6.1).
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum Stage {
     Unclaimed,
     Checking,
     Running,
@@ -76,13 +76,13 @@ pub(crate) enum Place {
     Cleaning,
 }
 
-impl Desk {
-    /// A desk with every default, its first poll asked.
+impl Harness {
+    /// A harness with every default, its first poll asked.
     pub(crate) fn new() -> Self {
         Self::with(|_| ())
     }
 
-    /// A desk that differs from the defaults.
+    /// A harness that differs from the defaults.
     pub(crate) fn with(differ: impl FnOnce(&mut Setup)) -> Self {
         let mut setup = Setup::default();
         differ(&mut setup);
@@ -94,7 +94,7 @@ impl Desk {
         let now = Now { mono: Mono::from_millis(1_000_000), wall: OPENING };
         let boot = restored.boot;
         let (orchestrator, step) = Orchestrator::new(configuration.clone(), restored, now);
-        let mut desk = Self {
+        let mut harness = Self {
             orchestrator,
             configuration,
             boot,
@@ -114,8 +114,8 @@ impl Desk {
             effects: Vec::new(),
             notices: Vec::new(),
         };
-        desk.absorb(step);
-        desk
+        harness.absorb(step);
+        harness
     }
 
     /// Hands one event to the orchestrator, at the present time.
@@ -126,11 +126,11 @@ impl Desk {
 
     fn absorb(&mut self, step: Step) {
         for effect in step.effects {
-            self.take_in(&effect);
+            self.record_effect(&effect);
             self.effects.push(effect);
         }
         self.notices.extend(step.notices);
-        self.check_sense();
+        self.check_invariants();
     }
 
     // Time.
@@ -162,7 +162,7 @@ impl Desk {
         self.now = Now { mono: self.now.mono + passed, wall: self.now.wall + passed };
     }
 
-    /// Somebody sets the clock on the wall.
+    /// The wall clock is set.
     pub(crate) fn wall_jumps(&mut self, millis: i64) {
         self.now.wall = Wall::from_unix_millis(self.now.wall.as_unix_millis() + millis);
     }

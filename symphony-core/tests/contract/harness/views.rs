@@ -1,20 +1,20 @@
-//! What the orchestrator shows of itself, row by row.
+//! What the orchestrator shows: its snapshot, row by row.
 
 use symphony_core::orchestrator::Job;
 use symphony_core::snapshot::{
     BlockedRow, HoldRow, JobRow, Reason, RunningRow, Snapshot, Verdict, WaitingRow,
 };
 
-use super::{Desk, Place, id, sense};
+use super::{Harness, Stage, id, invariants};
 
-impl Desk {
+impl Harness {
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.orchestrator.snapshot(self.now)
     }
 
-    pub(crate) fn place(&self, name: &str) -> Place {
-        let places = sense::places(&self.snapshot());
-        places.get(&id(name)).copied().unwrap_or(Place::Unclaimed)
+    pub(crate) fn stage(&self, name: &str) -> Stage {
+        let stages = invariants::stages(&self.snapshot());
+        stages.get(&id(name)).copied().unwrap_or(Stage::Unclaimed)
     }
 
     pub(crate) fn running(&self, name: &str) -> RunningRow {
@@ -26,7 +26,7 @@ impl Desk {
     pub(crate) fn waiting(&self, name: &str) -> WaitingRow {
         let rows = self.snapshot().waiting;
         let row = rows.into_iter().find(|row| row.issue.id == id(name));
-        row.unwrap_or_else(|| panic!("{name} does not wait but is {:?}", self.place(name)))
+        row.unwrap_or_else(|| panic!("{name} does not wait but is {:?}", self.stage(name)))
     }
 
     /// How many milliseconds the issue still waits; `None` when it is due and waits for a slot.

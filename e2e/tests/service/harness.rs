@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The state of the one issue that most tests have.
 pub(crate) const ISSUE: &str = "1";
 
-pub(crate) struct Stage {
+pub(crate) struct Harness {
     folder: TempDir,
     pub(crate) board: MemoryTracker,
     linear: Option<(Fake, FakeServer)>,
@@ -35,7 +35,7 @@ pub(crate) struct Stage {
     pub(crate) command: Option<&'static str>,
 }
 
-impl Stage {
+impl Harness {
     /// One issue to do, and a model that will be asked about it.
     pub(crate) fn new(model: Model) -> Self {
         let folder = tempfile::Builder::new().prefix("e2e-").tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What no rule may break, checked with every effect and after every step.
+//! Invariants, checked with every effect and after every step.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use symphony_core::run::RunId;
 use symphony_core::snapshot::Snapshot;
 use symphony_core::tracker::Poll;
 
-use super::{Desk, Live, Place, run};
+use super::{Harness, Live, Stage, run};
 
-impl Desk {
-    /// Takes note of an effect, which must make sense now.
-    pub(super) fn take_in(&mut self, effect: &Effect) {
-        if let Some(run) = run::addressee(effect) {
+impl Harness {
+    /// Records an effect, which must be allowed now.
+    pub(super) fn record_effect(&mut self, effect: &Effect) {
+        if let Some(run) = run::target_run(effect) {
             assert!(self.runs.contains_key(&run), "not a live run: {effect:?}");
         }
         match effect {
@@ -24,7 +24,7 @@ impl Desk {
                 self.last_read = Some(*read);
                 self.reads.insert(*read, poll.clone());
             }
-            Effect::Start(start) => self.take_in_start(start),
+            Effect::Start(start) => self.record_start(start),
             Effect::NextTurn { run, turn, .. } => {
                 let live = self.awaiting(*run, effect);
                 live.turns += 1;
@@ -36,7 +36,7 @@ impl Desk {
                 let live = self.runs.get_mut(run).expect("live");
                 assert!(!live.stopped, "stopped twice: {effect:?}");
                 live.stopped = true;
-                live.owed = false;
+                live.awaits_answer = false;
             }
             Effect::Remove { removal, issue, workspace } => {
                 let folder = folder(workspace);
@@ -53,7 +53,7 @@ impl Desk {
         }
     }
 
-    fn take_in_start(&mut self, start: &Start) {
+    fn record_start(&mut self, start: &Start) {
         let barred = self.paused || self.broken || self.closing;
         assert!(!barred, "nothing may start now: {start:?}");
         assert_eq!(start.run.boot, self.boot);
@@ -64,8 +64,13 @@ impl Desk {
         assert!(twin.is_none(), "two runs of {}", start.issue.id);
         self.last_run = Some(start.run);
         self.names.insert(start.run, super::name(&start.issue.id));
-        let live =
-            Live { start: start.clone(), turns: 0, owed: false, finishing: false, stopped: false };
+        let live = Live {
+            start: start.clone(),
+            turns: 0,
+            awaits_answer: false,
+            finishing: false,
+            stopped: false,
+        };
         self.runs.insert(start.run, live);
         let limit = self.configuration.settings.agent.max_concurrent_agents as usize;
         assert!(self.runs.len() <= limit, "more than {limit} runs");
@@ -74,8 +79,8 @@ impl Desk {
     /// A run whose turn ended and that was not answered yet.
     fn awaiting(&mut self, run: RunId, effect: &Effect) -> &mut Live {
         let live = self.runs.get_mut(&run).expect("live");
-        assert!(live.owed, "no turn ended: {effect:?}");
-        live.owed = false;
+        assert!(live.awaits_answer, "no turn ended: {effect:?}");
+        live.awaits_answer = false;
         live
     }
 
@@ -86,7 +91,7 @@ impl Desk {
     }
 
     /// What must be true after every step.
-    pub(super) fn check_sense(&self) {
+    pub(super) fn check_invariants(&self) {
         let wakeup = self.orchestrator.next_wakeup();
         assert!(
             wakeup.is_none_or(|at| at > self.now.mono),
@@ -101,13 +106,13 @@ impl Desk {
         assert_eq!(shown, live.iter().map(|start| start.run).collect::<Vec<_>>());
         assert_eq!(snapshot.slots.used as usize, live.len());
 
-        let places = places(&snapshot);
+        let stages = stages(&snapshot);
         let rows = snapshot.running.len()
             + snapshot.waiting.len()
             + snapshot.blocked.len()
             + snapshot.checking.len()
             + snapshot.cleaning.len();
-        assert_eq!(places.len(), rows, "an issue is in two places");
+        assert_eq!(stages.len(), rows, "an issue is in two stages");
 
         let explained = self.orchestrator.explain().unstarted;
         let mut counts = BTreeMap::new();
@@ -138,21 +143,21 @@ fn folder(removal: &Removal) -> String {
 }
 
 /// Where each claimed issue is.
-pub(super) fn places(snapshot: &Snapshot) -> BTreeMap<IssueId, Place> {
-    let mut places = BTreeMap::new();
+pub(super) fn stages(snapshot: &Snapshot) -> BTreeMap<IssueId, Stage> {
+    let mut stages = BTreeMap::new();
     for row in &snapshot.running {
-        let place = match row.stopping {
-            None => Place::Running,
-            Some(_) => Place::Stopping,
+        let stage = match row.stopping {
+            None => Stage::Running,
+            Some(_) => Stage::Stopping,
         };
-        places.insert(row.issue.id.clone(), place);
+        stages.insert(row.issue.id.clone(), stage);
     }
-    let waiting = snapshot.waiting.iter().map(|row| (&row.issue, Place::Waiting));
-    let blocked = snapshot.blocked.iter().map(|row| (&row.issue, Place::Blocked));
-    let checking = snapshot.checking.iter().map(|row| (&row.issue, Place::Checking));
-    let cleaning = snapshot.cleaning.iter().map(|row| (&row.issue, Place::Cleaning));
-    for (issue, place) in waiting.chain(blocked).chain(checking).chain(cleaning) {
-        places.insert(issue.id.clone(), place);
+    let waiting = snapshot.waiting.iter().map(|row| (&row.issue, Stage::Waiting));
+    let blocked = snapshot.blocked.iter().map(|row| (&row.issue, Stage::Blocked));
+    let checking = snapshot.checking.iter().map(|row| (&row.issue, Stage::Checking));
+    let cleaning = snapshot.cleaning.iter().map(|row| (&row.issue, Stage::Cleaning));
+    for (issue, stage) in waiting.chain(blocked).chain(checking).chain(cleaning) {
+        stages.insert(issue.id.clone(), stage);
     }
-    places
+    stages
 }

@@ -3,9 +3,9 @@
 use symphony_core::orchestrator::{Command, Event, Removal, RemovalId};
 use symphony_core::{Failure, FailureKind, Issue};
 
-use super::{Desk, Run, id, name};
+use super::{Harness, Run, id, name};
 
-impl Desk {
+impl Harness {
     /// Puts the issues on the board and lets each start and reach its first turn.
     pub(crate) fn works_on<const N: usize>(&mut self, issues: [Issue; N]) {
         let names = issues.each_ref().map(|issue| name(&issue.id));
@@ -43,7 +43,7 @@ impl Desk {
     }
 
     /// The issue moves to `Done`; its run ends with the turn, and its workspace is removed.
-    pub(crate) fn is_done(&mut self, name: &str) {
+    pub(crate) fn completes(&mut self, name: &str) {
         let mut issue = self.board[id(name).as_str()].clone();
         issue.state = "Done".into();
         self.board([issue]);

@@ -1,11 +1,11 @@
-//! The tracker of the desk: a board of issues that answers reads truthfully.
+//! The tracker of the harness: a board of issues that answers reads truthfully.
 
 use symphony_core::orchestrator::Answer;
 use symphony_core::time::Wall;
 use symphony_core::tracker::{ById, Candidates, Poll, Purpose, Unreadable};
 use symphony_core::{Blocker, Issue, IssueId, Label, StateKind};
 
-use super::Desk;
+use super::Harness;
 
 /// `MT-1` has the id `mt-1`, also after it is renamed.
 pub(crate) fn id(name: &str) -> IssueId {
@@ -104,7 +104,7 @@ pub(super) fn spell(poll: &Poll) -> String {
     }
 }
 
-impl Desk {
+impl Harness {
     /// Puts issues on the board, or replaces them.
     pub(crate) fn board(&mut self, issues: impl IntoIterator<Item = Issue>) {
         for issue in issues {
@@ -113,7 +113,7 @@ impl Desk {
     }
 
     /// The issue is deleted, or moves out of scope.
-    pub(crate) fn gone(&mut self, name: &str) {
+    pub(crate) fn delete(&mut self, name: &str) {
         self.board.remove(id(name).as_str());
     }
 
@@ -123,7 +123,7 @@ impl Desk {
     }
 
     /// The answer that the board gives to a poll.
-    pub(super) fn truth(&self, poll: &Poll) -> Answer {
+    pub(super) fn board_answer(&self, poll: &Poll) -> Answer {
         let in_states = |states: &symphony_core::StateSet| Candidates {
             issues: self
                 .board

@@ -1,5 +1,5 @@
-//! The books: what the orchestrator was told and what it did, kept apart from it, so that every
-//! step can be judged by the contract.
+//! The oracle: keeps its own account of what the orchestrator was told and did, so that every step
+//! can be judged by the contract.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use symphony_core::time::{Mono, Now};
 use symphony_core::{Issue, IssueId, Settings, WorkspaceRecord};
 
 use crate::claims::{Deeds, Entry, Outcome, Until, View};
-use crate::deliveries::{DeliveryBooks, Told};
+use crate::deliveries::{DeliveryModel, Told};
 use crate::eligibility::{is_active, is_routable, is_terminal};
-use crate::holds::HoldBooks;
+use crate::holds::HoldsModel;
 use crate::pace::Pace;
-use crate::reads::ReadBook;
-use crate::runs::{RunBook, name};
+use crate::reads::ReadModel;
+use crate::runs::{RunModel, name};
 use crate::totals::Sums;
 use crate::violation::{Check, ensure};
 use crate::workspaces::path_of;
 
 /// Everything there is to know from outside.
 #[derive(Debug)]
-pub(crate) struct Books {
+pub(crate) struct Oracle {
     pub(crate) now: Now,
     pub(crate) config: Configuration,
     pub(crate) boot: u64,
@@ -34,19 +34,19 @@ pub(crate) struct Books {
     pub(crate) paused: bool,
     pub(crate) shutting_down: bool,
     pub(crate) claims: BTreeMap<IssueId, Entry>,
-    pub(crate) runs: BTreeMap<RunId, RunBook>,
-    pub(crate) reads: BTreeMap<ReadId, ReadBook>,
+    pub(crate) runs: BTreeMap<RunId, RunModel>,
+    pub(crate) reads: BTreeMap<ReadId, ReadModel>,
     pub(crate) removals: BTreeMap<RemovalId, (IssueId, Removal)>,
     /// Each issue's record, or several possibilities after the root changed.
     pub(crate) records: BTreeMap<IssueId, Vec<Option<WorkspaceRecord>>>,
     pub(crate) strays: Vec<symphony_core::WorkspaceKey>,
     pub(crate) kept: Kept,
-    pub(crate) deliveries: DeliveryBooks,
-    pub(crate) holds: HoldBooks,
+    pub(crate) deliveries: DeliveryModel,
+    pub(crate) holds: HoldsModel,
     pub(crate) sums: Sums,
     pub(crate) pace: Pace,
     pub(crate) last_read: u64,
-    pub(crate) step: StepBook,
+    pub(crate) step: StepModel,
     /// Issues that had a claim since the last list.
     pub(crate) was_claimed: BTreeSet<IssueId>,
     /// Issues that had a workspace under two roots: which of them is known is left open.
@@ -129,7 +129,7 @@ pub(crate) enum TurnAnswer {
 
 /// What is expected of one step, and what it did.
 #[derive(Debug, Default)]
-pub(crate) struct StepBook {
+pub(crate) struct StepModel {
     pub(crate) outcomes: BTreeMap<IssueId, Vec<Outcome>>,
     pub(crate) deeds: BTreeMap<IssueId, Deeds>,
     pub(crate) turns: BTreeMap<RunId, Vec<TurnAnswer>>,
@@ -154,9 +154,9 @@ pub(crate) struct StepBook {
     pub(crate) open: bool,
 }
 
-impl Books {
+impl Oracle {
     pub(crate) fn new(config: Configuration, restored: &Restored, now: Now) -> Self {
-        let mut books = Self {
+        let mut oracle = Self {
             now,
             config,
             boot: restored.boot,
@@ -170,8 +170,8 @@ impl Books {
             records: BTreeMap::new(),
             strays: Vec::new(),
             kept: Kept::default(),
-            deliveries: DeliveryBooks::default(),
-            holds: HoldBooks::default(),
+            deliveries: DeliveryModel::default(),
+            holds: HoldsModel::default(),
             sums: Sums::default(),
             pace: Pace::new(restored, now),
             last_read: 0,
@@ -180,13 +180,13 @@ impl Books {
             was_claimed: BTreeSet::new(),
             two_rooted: BTreeSet::new(),
             stopped_at_end: BTreeSet::new(),
-            step: StepBook::default(),
+            step: StepModel::default(),
         };
-        books.on_disk(&restored.workspaces);
+        oracle.on_disk(&restored.workspaces);
         for stopped in &restored.decisions.stopped {
-            books.claims.insert(stopped.issue.id.clone(), Entry::stopped(stopped));
+            oracle.claims.insert(stopped.issue.id.clone(), Entry::stopped(stopped));
         }
-        books
+        oracle
     }
 
     /// The issues that an operator stopped and nobody has let go since (4.7).
@@ -194,7 +194,7 @@ impl Books {
         let why = BlockReason::Operator;
         let stopped = |entry: &&Entry| match &entry.view {
             View::Running { run, stopping: Some(_) } => {
-                self.runs.get(run).is_some_and(|book| book.operator_stop)
+                self.runs.get(run).is_some_and(|model| model.operator_stop)
             }
             view => *view == View::Blocked { why: why.clone() },
         };
@@ -211,7 +211,7 @@ impl Books {
         let old = std::mem::take(&mut self.records);
         let known: BTreeSet<String> =
             old.values().flatten().flatten().map(|record| record.key.folded()).collect();
-        let live: BTreeSet<String> = self.runs.values().map(|book| book.key.folded()).collect();
+        let live: BTreeSet<String> = self.runs.values().map(|model| model.key.folded()).collect();
         for record in &workspaces.records {
             let possible = self.records.entry(record.issue.clone()).or_default();
             possible.push(Some(record.clone()));
@@ -255,7 +255,7 @@ impl Books {
         let mut keys = keys.map(|record| record.key.folded());
         let lived_in = keys.any(|key| {
             let runs =
-                self.runs.values().any(|book| book.issue != *issue && book.key.folded() == key);
+                self.runs.values().any(|model| model.issue != *issue && model.key.folded() == key);
             let goes = self
                 .removals
                 .values()
@@ -282,10 +282,10 @@ impl Books {
     pub(crate) fn told(&mut self, now: Now, event: &Event, wakeup: Option<Mono>) -> Check {
         self.now = now;
         self.withdraw_graces();
-        self.step = StepBook {
+        self.step = StepModel {
             read_before: self.last_read,
             holds_before: self.holds.all.len(),
-            ..StepBook::default()
+            ..StepModel::default()
         };
         match event {
             Event::Wake => self.step.nothing = wakeup.is_none_or(|at| at > now.mono),
@@ -317,23 +317,23 @@ impl Books {
     /// A grace that is over stops nothing if other settings have made the issue active (2.7).
     fn withdraw_graces(&mut self) {
         let settings = Arc::clone(&self.config.settings);
-        for book in
-            self.runs.values_mut().filter(|book| book.grace.is_some_and(|by| by <= self.now.mono))
+        for model in
+            self.runs.values_mut().filter(|model| model.grace.is_some_and(|by| by <= self.now.mono))
         {
-            let issue = self.claims.get(&book.issue).map(|entry| &entry.issue);
+            let issue = self.claims.get(&model.issue).map(|entry| &entry.issue);
             if issue.is_some_and(|i| is_active(&i.state, &settings) && is_routable(i, &settings)) {
-                book.end_grace();
+                model.end_grace();
             }
         }
     }
 
     fn run_news(&mut self, run: RunId, news: &RunNews) {
-        let Some(book) = self.runs.get_mut(&run) else {
+        let Some(model) = self.runs.get_mut(&run) else {
             self.step.nothing = true;
             return;
         };
-        book.told(news, self.now.mono);
-        let issue = book.issue.clone();
+        model.told(news, self.now.mono);
+        let issue = model.issue.clone();
         match news {
             RunNews::Workspace(record) => {
                 self.records.insert(issue, vec![Some(record.clone())]);
@@ -359,19 +359,19 @@ impl Books {
                 } else {
                     self.holds.may_work(run)
                 }
-                if let Some(book) = self.runs.get_mut(&run) {
-                    book.tokens.input += new.input;
-                    book.tokens.cached_input += new.cached_input;
-                    book.tokens.output += new.output;
-                    book.tokens.reasoning_output += new.reasoning_output;
-                    book.tokens.total += new.total;
-                    book.cost += cost;
+                if let Some(model) = self.runs.get_mut(&run) {
+                    model.tokens.input += new.input;
+                    model.tokens.cached_input += new.cached_input;
+                    model.tokens.output += new.output;
+                    model.tokens.reasoning_output += new.reasoning_output;
+                    model.tokens.total += new.total;
+                    model.cost += cost;
                 }
             }
             AgentUpdate::RateLimits(limits) => {
                 self.holds.limits = Some(Arc::clone(limits));
-                if let Some(book) = self.runs.get(&run) {
-                    self.holds.limits_of.clone_from(&book.agent);
+                if let Some(model) = self.runs.get(&run) {
+                    self.holds.limits_of.clone_from(&model.agent);
                 }
             }
             _ => {}
@@ -434,7 +434,7 @@ impl Books {
         if config.generation != self.config.generation {
             // What was asked of the old tracker is asked again.
             let due = self.now.mono + Duration::from_millis(50);
-            for pending in self.runs.values_mut().filter_map(|book| book.pending.as_mut()) {
+            for pending in self.runs.values_mut().filter_map(|model| model.pending.as_mut()) {
                 if pending.read.take().is_some() {
                     pending.due = due;
                 }
@@ -443,8 +443,8 @@ impl Books {
         self.config = config.clone();
         let agent = &config.settings.agent;
         self.holds.other_agent(&agent.kind);
-        for book in self.runs.values_mut().filter(|book| book.agent == agent.kind) {
-            book.stall_timeout = agent.common.stall_timeout;
+        for model in self.runs.values_mut().filter(|model| model.agent == agent.kind) {
+            model.stall_timeout = agent.common.stall_timeout;
         }
         if let Some(workspaces) = workspaces {
             self.on_disk(workspaces);
@@ -472,8 +472,8 @@ impl Books {
                 }
                 let outcomes = match self.claims.get(issue).map(|entry| &entry.view) {
                     Some(View::Running { run, stopping }) => {
-                        if let Some(book) = self.runs.get_mut(run) {
-                            book.operator_stop = true;
+                        if let Some(model) = self.runs.get_mut(run) {
+                            model.operator_stop = true;
                         }
                         match stopping {
                             None => vec![Outcome::Stopping(StopReason::Operator)],
@@ -509,8 +509,8 @@ impl Books {
             View::Running { run, .. } => Some(*run),
             _ => None,
         });
-        if let Some(book) = run.and_then(|run| self.runs.get_mut(&run)) {
-            book.operator_stop = true;
+        if let Some(model) = run.and_then(|run| self.runs.get_mut(&run)) {
+            model.operator_stop = true;
         }
     }
 
@@ -594,18 +594,18 @@ impl Books {
         };
         let agent = self.settings().agent.kind.clone();
         let folded = path.to_string_lossy().to_ascii_lowercase();
-        for (other, book) in &self.runs {
+        for (other, model) in &self.runs {
             ensure!(
-                book.issue != issue.id,
+                model.issue != issue.id,
                 "one live run per issue",
                 "{} lives, {run} starts",
-                name(*other, book)
+                name(*other, model)
             );
             ensure!(
-                book.path.to_string_lossy().to_ascii_lowercase() != folded,
+                model.path.to_string_lossy().to_ascii_lowercase() != folded,
                 "one live run per folder",
                 "{} lives in {folded}, {run} starts",
-                name(*other, book)
+                name(*other, model)
             );
         }
         for (owner, removal) in self.removals.values() {
@@ -621,11 +621,11 @@ impl Books {
             );
         }
         self.holds.started(&agent, *run, self.now.mono)?;
-        let mut book = RunBook::new(start, path, &self.config.settings, self.now);
-        if book.attempt.is_some_and(|attempt| attempt == 0) {
-            book.attempt = None;
+        let mut model = RunModel::new(start, path, &self.config.settings, self.now);
+        if model.attempt.is_some_and(|attempt| attempt == 0) {
+            model.attempt = None;
         }
-        self.runs.insert(*run, book);
+        self.runs.insert(*run, model);
         self.sums.started();
         self.pace.active(self.now.mono);
         self.step.deeds.entry(issue.id.clone()).or_default().started = Some(*run);
@@ -634,41 +634,41 @@ impl Books {
 
     fn stopping(&mut self, run: RunId, why: StopReason) -> Check {
         let now = self.now.mono;
-        let Some(book) = self.runs.get_mut(&run) else {
+        let Some(model) = self.runs.get_mut(&run) else {
             ensure!(false, "a run is stopped only while it lives", "{run} is not live: {why:?}");
             return Ok(());
         };
         ensure!(
-            book.stop.is_none(),
+            model.stop.is_none(),
             "a run is stopped at most once",
             "{}: {:?}, now {why:?}",
-            name(run, book),
-            book.stop
+            name(run, model),
+            model.stop
         );
         if why == StopReason::Stalled {
-            let earliest = book.stall().map(|(earliest, _)| earliest);
+            let earliest = model.stall().map(|(earliest, _)| earliest);
             ensure!(
                 earliest.is_some_and(|at| at <= now),
                 "a stall is silence (8.1)",
                 "{} is stopped at {now:?}, not before {earliest:?}",
-                name(run, book)
+                name(run, model)
             );
         }
         if matches!(why, StopReason::Terminal | StopReason::NotActive) {
             ensure!(
-                book.grace.is_none_or(|by| by <= now),
+                model.grace.is_none_or(|by| by <= now),
                 "a turn may end by itself within its grace (8.2)",
                 "{} is stopped at {now:?}, {:?} left",
-                name(run, book),
-                book.grace
+                name(run, model),
+                model.grace
             );
         }
-        book.stop = Some((why, now));
-        book.stopped_after = self.last_read;
-        book.pending = None;
-        book.seen_active = false;
+        model.stop = Some((why, now));
+        model.stopped_after = self.last_read;
+        model.pending = None;
+        model.seen_active = false;
         self.step.turns.remove(&run);
-        self.step.deeds.entry(book.issue.clone()).or_default().stopped = Some(why);
+        self.step.deeds.entry(model.issue.clone()).or_default().stopped = Some(why);
         Ok(())
     }
 
@@ -680,7 +680,7 @@ impl Books {
             self.last_removal
         );
         self.last_removal = removal.0;
-        let free = self.runs.values().find(|book| book.issue == issue.id);
+        let free = self.runs.values().find(|model| model.issue == issue.id);
         ensure!(free.is_none(), "nothing is removed under a live run", "{free:?}");
         match what {
             Removal::Recorded(record) => {

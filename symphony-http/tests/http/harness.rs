@@ -20,7 +20,7 @@ pub(crate) const HOSTILE: &str = "<script>alert(1)</script> \u{1b}[2J\u{202e}'\"
 /// How long a test waits for anything.
 const LIMIT: Duration = Duration::from_secs(60);
 
-pub(crate) struct Stage {
+pub(crate) struct Harness {
     pub(crate) board: MemoryTracker,
     pub(crate) handle: Handle,
     pub(crate) port: u16,
@@ -28,7 +28,7 @@ pub(crate) struct Stage {
     _root: tempfile::TempDir,
 }
 
-impl Drop for Stage {
+impl Drop for Harness {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }
@@ -41,23 +41,23 @@ pub(crate) fn issue(id: &str, title: &str, label: &str) -> Issue {
     issue
 }
 
-impl Stage {
+impl Harness {
     /// A service with one agent that hangs, one that failed, one that asks, and one issue too many.
     pub(crate) async fn busy() -> Self {
-        let stage = Self::with(Config::default(), 3).await;
+        let harness = Self::with(Config::default(), 3).await;
         let mut hangs = issue("1", "Sand the door", "hang");
         hangs.url = Some("https://tracker.example/MT-1".to_owned());
-        stage.board.add(hangs);
-        stage.board.add(issue("2", "Order paint", "fail"));
+        harness.board.add(hangs);
+        harness.board.add(issue("2", "Order paint", "fail"));
         let url = Some("https://tracker.example/MT-2".to_owned());
-        stage.board.update("2", |issue| issue.url = url);
-        stage.board.add(issue("3", HOSTILE, "ask"));
-        stage.board.update("3", |issue| issue.url = Some("javascript:alert(1)".to_owned()));
+        harness.board.update("2", |issue| issue.url = url);
+        harness.board.add(issue("3", HOSTILE, "ask"));
+        harness.board.update("3", |issue| issue.url = Some("javascript:alert(1)".to_owned()));
         let mut blocked = issue("4", "Paint the door", "hang");
         blocked.blocked_by = vec![blocker("1")];
-        stage.board.add(blocked);
-        let _ = stage.handle.poll_now();
-        stage
+        harness.board.add(blocked);
+        let _ = harness.handle.poll_now();
+        harness
             .until(|snapshot| {
                 snapshot.running.iter().any(|row| row.last_event.is_some())
                     && snapshot.waiting.len() == 1
@@ -65,7 +65,7 @@ impl Stage {
                     && snapshot.candidates.first.iter().any(|row| row.id.as_str() == "4")
             })
             .await;
-        stage
+        harness
     }
 
     /// A service without issues, and its server.

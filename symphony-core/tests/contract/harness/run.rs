@@ -8,19 +8,19 @@ use symphony_core::orchestrator::{Effect, Event, Phase, RunEnd, RunNews};
 use symphony_core::run::RunId;
 use symphony_core::{Failure, FailureKind, WorkspaceRecord};
 
-use super::{Desk, id};
+use super::{Harness, id};
 
 pub(crate) struct Run<'a> {
-    desk: &'a mut Desk,
+    harness: &'a mut Harness,
     run: RunId,
 }
 
 impl<'a> Run<'a> {
-    pub(super) fn of(desk: &'a mut Desk, name: &str) -> Self {
+    pub(super) fn of(harness: &'a mut Harness, name: &str) -> Self {
         let issue = id(name);
-        let live = desk.runs.iter().find(|(_, run)| run.start.issue.id == issue);
+        let live = harness.runs.iter().find(|(_, run)| run.start.issue.id == issue);
         let run = *live.unwrap_or_else(|| panic!("{name} does not run")).0;
-        Self { desk, run }
+        Self { harness, run }
     }
 
     pub(crate) fn id(&self) -> RunId {
@@ -29,16 +29,16 @@ impl<'a> Run<'a> {
 
     /// The conversation that [`works`](Self::works) opens: a new one, unless it was to go on.
     pub(crate) fn thread(&self) -> ThreadId {
-        let resumed = self.desk.runs[&self.run].start.resume.clone();
+        let resumed = self.harness.runs[&self.run].start.resume.clone();
         resumed.unwrap_or_else(|| ThreadId::from(format!("thread-{}", self.run.number)))
     }
 
     pub(super) fn is_at_work(&self) -> bool {
-        self.desk.runs[&self.run].turns > 0
+        self.harness.runs[&self.run].turns > 0
     }
 
     fn news(self, news: RunNews) -> Self {
-        self.desk.event(Event::Run { run: self.run, news });
+        self.harness.event(Event::Run { run: self.run, news });
         self
     }
 
@@ -48,11 +48,11 @@ impl<'a> Run<'a> {
 
     /// Its workspace exists.
     pub(crate) fn has_workspace(self) -> Self {
-        let start = &self.desk.runs[&self.run].start;
+        let start = &self.harness.runs[&self.run].start;
         let record = start.record.clone().unwrap_or_else(|| WorkspaceRecord {
             issue: start.issue.id.clone(),
             identifier: start.issue.identifier.clone(),
-            scope: self.desk.configuration.scope.clone(),
+            scope: self.harness.configuration.scope.clone(),
             host: start.host.clone(),
             key: start.key.clone(),
             path: format!("/symphony/{}", start.key).into(),
@@ -75,7 +75,7 @@ impl<'a> Run<'a> {
             .enters(Phase::InitializingSession)
             .says(session)
             .enters(Phase::StreamingTurn);
-        if let Some(live) = run.desk.runs.get_mut(&run.run) {
+        if let Some(live) = run.harness.runs.get_mut(&run.run) {
             live.turns = 1;
         }
         run
@@ -96,20 +96,20 @@ impl<'a> Run<'a> {
     }
 
     pub(crate) fn turn_ends(self) -> Self {
-        self.desk.runs.get_mut(&self.run).expect("live").owed = true;
+        self.harness.runs.get_mut(&self.run).expect("live").awaits_answer = true;
         self.news(RunNews::TurnEnded)
     }
 
     /// It ends as it was told to.
     pub(crate) fn ends_well(self) {
-        let live = &self.desk.runs[&self.run];
+        let live = &self.harness.runs[&self.run];
         assert!(live.finishing, "only a run that was told to finish can");
         self.ends(RunEnd::Succeeded);
     }
 
     /// It stops as it was told to.
     pub(crate) fn stops(self) {
-        let live = &self.desk.runs[&self.run];
+        let live = &self.harness.runs[&self.run];
         assert!(live.stopped, "only a run that was told to stop does");
         self.ends(RunEnd::Cancelled);
     }
@@ -132,13 +132,13 @@ impl<'a> Run<'a> {
     }
 
     pub(crate) fn ends(self, end: RunEnd) {
-        self.desk.runs.remove(&self.run);
+        self.harness.runs.remove(&self.run);
         self.news(RunNews::Ended(end));
     }
 }
 
 /// The run that an effect is for.
-pub(super) fn addressee(effect: &Effect) -> Option<RunId> {
+pub(super) fn target_run(effect: &Effect) -> Option<RunId> {
     match effect {
         Effect::NextTurn { run, .. } | Effect::Finish { run } | Effect::Stop { run, .. } => {
             Some(*run)
@@ -149,7 +149,7 @@ pub(super) fn addressee(effect: &Effect) -> Option<RunId> {
 
 /// What an effect tells a run, in a few words; `None` for other effects.
 pub(super) fn spell(effect: &Effect, names: &BTreeMap<RunId, String>) -> Option<String> {
-    let name = &names[&addressee(effect)?];
+    let name = &names[&target_run(effect)?];
     match effect {
         Effect::NextTurn { turn, .. } => Some(format!("next turn {name}: {turn}")),
         Effect::Finish { .. } => Some(format!("finish {name}")),

@@ -1,4 +1,4 @@
-//! A stage for a service: a board, scripted agents, real folders, and a way to wait.
+//! A harness for a service: a board, scripted agents, real folders, and a way to wait.
 
 use std::fs;
 use std::future::Future;
@@ -55,13 +55,13 @@ impl Host for TestHost {
 }
 
 /// Everything around one service.
-pub(crate) struct Stage {
+pub(crate) struct Harness {
     pub(crate) dir: TempDir,
     pub(crate) board: MemoryTracker,
     pub(crate) agent: ScriptedAgent,
 }
 
-impl Stage {
+impl Harness {
     pub(crate) fn new(script: AgentScript) -> Self {
         let dir = tempfile::Builder::new().prefix("runtime-").tempdir().unwrap();
         Self { dir, board: MemoryTracker::new(), agent: ScriptedAgent::new(script) }

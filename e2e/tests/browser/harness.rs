@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 pub(crate) const HOSTILE: &str =
     "<script>window.hacked = 1</script><img src=x onerror=\"window.hacked = 2\"> \u{1b}[2J\u{202e}";
 
-pub(crate) struct Stage {
+pub(crate) struct Harness {
     pub(crate) board: MemoryTracker,
     pub(crate) handle: Handle,
     pub(crate) browser: Browser,
@@ -44,7 +44,7 @@ pub(crate) fn blocker(identifier: &str) -> Blocker {
     Blocker { identifier, state, ..Blocker::default() }
 }
 
-impl Stage {
+impl Harness {
     /// A service without issues.
     pub(crate) async fn new() -> Self {
         let root = tempfile::tempdir().unwrap();

@@ -1,10 +1,10 @@
-//! What the orchestrator wanted and told since last looked: each look takes it away.
+//! The effects and notices since the last call: each call takes what it returns.
 
 use symphony_core::orchestrator::{Effect, Happened, Saved, Start};
 
-use super::{Desk, board, name, run};
+use super::{Harness, board, name, run};
 
-impl Desk {
+impl Harness {
     fn take<T>(&mut self, pick: impl Fn(&Effect) -> Option<T>) -> Vec<T> {
         let picked = self.effects.iter().filter_map(&pick).collect();
         self.effects.retain(|effect| pick(effect).is_none());
@@ -71,7 +71,7 @@ impl Desk {
     }
 
     /// Everything in order, in the spellings above; the rest is left out.
-    pub(crate) fn wanted(&mut self) -> Vec<String> {
+    pub(crate) fn effects_in_order(&mut self) -> Vec<String> {
         let names = std::mem::take(&mut self.names);
         let wanted = self.take(|effect| match effect {
             Effect::Read { poll, .. } => Some(board::spell(poll)),

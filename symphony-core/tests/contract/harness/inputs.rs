@@ -1,12 +1,12 @@
-//! What people do: commands, edits of the file, jobs of an embedder.
+//! Inputs: operator commands, deliveries, edits of the file, jobs of an embedder.
 
 use symphony_core::orchestrator::{Command, Event, Generation, Workspaces};
 use symphony_core::problem::{Problem, ProblemKind};
 use symphony_core::{Failure, Settings};
 
-use super::{Desk, id};
+use super::{Harness, id};
 
-impl Desk {
+impl Harness {
     pub(crate) fn command(&mut self, command: Command) {
         match command {
             Command::Pause => self.paused = true,
