@@ -145,7 +145,7 @@ fn rule_11_2_an_error_becomes_one_line_with_its_causes_and_a_span_to_wait() {
 }
 
 #[test]
-fn rule_11_2_a_time_that_has_passed_is_no_time_to_wait_for() {
+fn rule_11_2_a_retry_time_in_the_past_is_ignored() {
     let now = Wall::from_unix_millis(60_000);
     let failure = |at| {
         let error = TrackerError::new(TrackerErrorKind::RateLimited, "wait");

@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_somebody_else_set_is_no_tag() {
+    fn a_limit_that_another_process_set_is_not_a_tag() {
         for limit in [0, 1, 1024, u64::from(u32::MAX), (1 << 56) - 1, u64::MAX] {
             assert_eq!(Tag::read(limit), None, "{limit}");
         }

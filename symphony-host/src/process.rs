@@ -307,7 +307,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_signal_to_a_number_that_was_used_again_reaches_nobody() {
+    fn a_signal_to_a_reused_pid_reaches_no_process() {
         let me = ProcessId::of(std::process::id()).unwrap();
         let earlier = ProcessId { start: me.start - 1, ..me };
         let other_boot = ProcessId { boot: me.boot ^ 1, ..me };

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_counts_only_if_nobody_can_have_been_missed() {
+    fn a_scan_counts_only_if_no_process_can_have_been_missed() {
         let id = ProcessId::of(std::process::id()).into_iter().collect::<BTreeSet<_>>();
         let found = |dead: &BTreeSet<_>, is_whole| TargetScan {
             rows: vec![],

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rule_13_3_who_looks_leaves_files_for_agents() {
+    fn rule_13_3_the_connection_limit_leaves_file_descriptors_for_agents() {
         for (files, most) in [(None, 512), (Some(1 << 20), 512), (Some(1_024), 256), (Some(2), 8)] {
             assert_eq!(places(files), most, "{files:?}");
         }

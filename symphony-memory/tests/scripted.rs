@@ -513,7 +513,7 @@ async fn a_clock_can_follow_tokios() {
 }
 
 #[tokio::test]
-async fn an_agent_without_entries_still_counts_who_lives() {
+async fn an_agent_without_entries_still_counts_live_sessions() {
     let harness = Harness::new();
     let agent = agent(AgentScript::new().say("hello")).without_entries();
     let mut session = harness.open(&agent).await;

@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rule_13_4_what_is_pasted_is_no_command() {
+    fn rule_13_4_pasted_text_is_not_a_command() {
         let text = [b"j" as &[u8], PASTE_BEGINS, b"sy\x03\x1b[A", PASTE_ENDS, b"k"].concat();
         let expected = [Key::Char('j'), Key::Char('k')];
         assert_eq!(KeyDecoder::default().feed(&text), expected);

@@ -8,7 +8,7 @@ const ENTER: &str = "\u{e007}";
 const ESCAPE: &str = "\u{e00c}";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rule_13_3_rows_appear_change_and_vanish_while_somebody_looks() {
+async fn rule_13_3_rows_appear_change_and_vanish_in_an_open_page() {
     let harness = Harness::new().await;
     harness.visit("/").await;
     harness.browser.until("document.querySelector('#none-running')").await;

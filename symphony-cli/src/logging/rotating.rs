@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_13_1_a_file_that_cannot_be_written_stops_nobody() {
+    fn rule_13_1_a_file_that_cannot_be_written_blocks_no_caller() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("logs/symphony.log");
         let mut log = RotatingFile::open(&path, limits(10, 5)).unwrap();

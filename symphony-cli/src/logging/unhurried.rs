@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_13_1_a_writer_that_panics_loses_lines_and_stops_nobody() {
+    fn rule_13_1_a_writer_that_panics_drops_lines_and_blocks_no_caller() {
         struct Broken;
         impl Write for Broken {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn rule_13_1_a_writer_that_stands_still_holds_up_nobody_and_loses_what_is_too_much() {
+    fn rule_13_1_a_blocked_writer_drops_lines_and_blocks_no_caller() {
         let ((go, gate), (out, written)) = (channel(), channel());
         let log = Unhurried::new(Slow(gate, out)).unwrap();
         (&log).write_all(b"first").unwrap();

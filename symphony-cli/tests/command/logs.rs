@@ -58,7 +58,7 @@ fn rule_13_1_the_command_line_outweighs_the_file() {
 }
 
 #[test]
-fn rule_13_1_what_is_no_filter_is_refused_at_the_start() {
+fn rule_13_1_an_invalid_filter_is_refused_at_the_start() {
     let harness = Harness::new();
     harness.write("WORKFLOW.md", &workflow("logging: {level: info;debug}\n"));
     let shown = harness.run(&[]);

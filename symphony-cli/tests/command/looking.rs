@@ -87,7 +87,7 @@ fn rule_14_1_status_prints_a_table_and_with_json_what_the_api_answers() {
 }
 
 #[test]
-fn rule_14_1_nobody_there_is_an_error_that_says_what_to_do() {
+fn rule_14_1_an_absent_service_is_an_error_that_says_what_to_do() {
     let harness = harness("");
     for command in [&["status"][..], &["status", "--json"]] {
         let shown = harness.run(command);
@@ -155,7 +155,7 @@ fn rule_5_5_explain_without_a_service_is_a_dry_run_that_leaves_nothing() {
 }
 
 #[test]
-fn rule_13_3_a_token_comes_from_the_environment_or_the_file_and_goes_to_its_own_service_only() {
+fn rule_13_3_a_token_is_sent_only_to_the_service_it_was_set_for() {
     const TOKEN: &str = "a-token-of-decent-length";
     let mut with = harness("server: {token: $TOKEN_HERE}\n");
     with.set("TOKEN_HERE", TOKEN);
@@ -187,7 +187,7 @@ fn rule_13_3_a_token_comes_from_the_environment_or_the_file_and_goes_to_its_own_
 }
 
 #[test]
-fn rule_13_3_what_is_no_symphony_is_told_and_its_answer_steers_nothing() {
+fn rule_13_3_a_server_that_is_not_symphony_is_reported_and_its_answer_ignored() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let answers = [

@@ -153,7 +153,7 @@ fn rule_4_1_a_bad_file_is_a_startup_failure() {
 }
 
 #[test]
-fn rule_4_1_what_is_no_file_is_a_startup_failure_and_not_a_hang() {
+fn rule_4_1_a_workflow_path_that_is_not_a_file_fails_the_start_without_a_hang() {
     let harness = Harness::new();
     let shown = harness.run(&["run", "home/pipe"]);
     assert_eq!(shown.code, Some(1), "{shown:#?}");

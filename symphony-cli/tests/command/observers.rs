@@ -82,7 +82,7 @@ fn rule_13_1_a_pipe_without_a_reader_stops_no_work() {
 }
 
 #[test]
-fn rule_13_1_a_pipe_that_nobody_reads_stops_no_work() {
+fn rule_13_1_an_unread_pipe_stops_no_work() {
     let harness = harness("true");
     let (reader, mut writer) = std::io::pipe().unwrap();
     // Full before anything is logged.

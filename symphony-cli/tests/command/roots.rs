@@ -47,7 +47,7 @@ fn rule_14_3_a_second_service_is_refused_also_without_the_lock_file() {
 }
 
 #[test]
-fn rule_14_3_a_service_at_an_equal_path_ends_nobody_elses_agents() {
+fn rule_14_3_a_service_at_an_equal_path_does_not_end_the_agents_of_another() {
     let mut harness = Harness::new();
     harness.write("WORKFLOW.md", &workflow(&issue("MT-1"), HOOK));
     let mut first = harness.start(&[]);
@@ -91,7 +91,7 @@ impl Drop for Person {
 }
 
 #[test]
-fn rule_14_3_a_forged_run_record_ends_nobody() {
+fn rule_14_3_a_forged_run_record_ends_no_process() {
     let harness = Harness::new();
     harness.write("WORKFLOW.md", &workflow("", HOOK));
     let mut person = Person::new();

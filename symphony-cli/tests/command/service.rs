@@ -150,7 +150,7 @@ fn rule_5_5_a_service_that_can_start_nothing_says_so_and_why() {
 }
 
 #[test]
-fn rule_13_1_a_log_that_nobody_reads_stops_no_service() {
+fn rule_13_1_an_unread_log_stops_no_service() {
     const ISSUES: usize = 30;
     let mut harness = Harness::new();
     let issue = |number| format!("      - {{identifier: MT-{number}, title: Fail, state: Todo}}\n");

@@ -289,12 +289,12 @@ fn rule_13_4_top_looks_at_a_service_elsewhere_and_finds_it_again() {
 }
 
 #[test]
-fn rule_13_4_a_terminal_that_takes_no_more_bytes_holds_up_nobody() {
+fn rule_13_4_a_blocked_terminal_does_not_block_the_service() {
     stands_still("info");
 }
 
 #[test]
-fn rule_13_4_a_log_line_that_the_terminal_does_not_take_holds_up_nobody() {
+fn rule_13_4_a_log_line_that_a_blocked_terminal_refuses_does_not_block_the_service() {
     // With lines before there is a dashboard.
     stands_still("info,mio=trace");
 }

@@ -238,7 +238,7 @@ fn rule_13_1_an_endpoint_that_is_none_is_told_at_the_start() {
 }
 
 #[test]
-fn rule_13_1_a_collector_that_is_away_or_hangs_stops_nobody() {
+fn rule_13_1_a_collector_that_is_away_or_hangs_does_not_block_the_service() {
     let away = {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap()

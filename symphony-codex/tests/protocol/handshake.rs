@@ -285,7 +285,7 @@ async fn rule_10_10_a_response_of_another_shape_is_a_response_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rule_10_3_a_server_that_knows_no_names_is_no_failure() {
+async fn rule_10_3_a_server_that_cannot_name_threads_does_not_fail_the_session() {
     let (session, (), ..) = World::new()
         .open(async |server| {
             serve(server, 2).await;

@@ -300,7 +300,7 @@ async fn rule_10_5_bytes_that_never_become_a_line_are_no_sign_of_life() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rule_10_4_a_few_long_answers_that_nobody_reads_are_enough() {
+async fn rule_10_4_a_few_long_unread_answers_reach_the_bound() {
     let (mut session, mut server, _) = World::new().opened().await;
     let (end, asked) = run(&mut session, async {
         server.begin().await;

@@ -119,7 +119,7 @@ async fn rule_10_7_without_tools_a_call_fails_and_the_session_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rule_10_7_a_slow_tool_does_not_stop_the_reading_and_is_no_silence() {
+async fn rule_10_7_a_slow_tool_does_not_stop_the_reading_and_is_not_silence() {
     let world = {
         let mut world = world().with(|it| it.agent.common.turn_timeout = Duration::from_secs(70));
         world.request.tools = Some(Arc::new(Obedient));
@@ -190,7 +190,7 @@ async fn rule_10_7_calls_at_once_are_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rule_8_1_while_a_tool_runs_silence_is_no_timeout_and_then_it_is_again() {
+async fn rule_8_1_silence_times_out_only_while_no_tool_runs() {
     let world = world().with(|it| it.agent.common.turn_timeout = Duration::from_secs(10));
     let (mut session, mut server, _) = world.opened().await;
     let begun = tokio::time::Instant::now();

@@ -85,7 +85,7 @@ fn rule_12_6_agents_share_evenly_however_fast_they_ask() {
 }
 
 #[test]
-fn rule_12_6_who_obeys_gets_as_much_as_who_does_not() {
+fn rule_12_6_a_spender_that_waits_gets_as_much_as_one_that_does_not() {
     let mut world = World::new(hourly(1000));
     world.drain(&tool(99));
     let mut due = [0; 6];

@@ -206,7 +206,7 @@ fn rule_12_6_old_news_and_requests_on_the_way_are_not_mistaken_for_what_is_left(
 }
 
 #[test]
-fn rule_12_6_a_place_is_kept_for_who_comes_back_and_given_up_for_who_does_not() {
+fn rule_12_6_a_spender_that_returns_keeps_its_position_and_one_that_does_not_loses_it() {
     let mut world = World::new(hourly(10));
     world.drain(&REFRESH);
     let turn = Spender::Read(Purpose::Turn);
@@ -290,7 +290,7 @@ fn rule_12_6_a_refusal_is_an_error_with_its_category_and_time() {
 }
 
 #[test]
-fn rule_12_7_the_view_shows_what_is_left_and_who_spent_it() {
+fn rule_12_7_the_view_shows_what_is_left_and_the_spenders() {
     let mut world = World::new(BudgetSettings { per_day: Some(1000), ..BudgetSettings::default() });
     world.ask(&CANDIDATES).unwrap();
     world.ask(&tool(1)).unwrap();

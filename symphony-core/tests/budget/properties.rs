@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn rule_12_6_who_comes_back_when_told_is_admitted(
+    fn rule_12_6_a_spender_that_returns_when_told_is_admitted(
         limit in 1..3000_u32, who in 0..9_usize, drained in 0..300_u32, idle in 0..HOUR / 10
     ) {
         let mut world = World::new(hourly(limit));
@@ -214,7 +214,7 @@ proptest! {
 
     /// Everyone asks as often as they like; each is served within a bound of refill intervals.
     #[test]
-    fn rule_12_6_nobody_starves(
+    fn rule_12_6_no_spender_starves(
         limit in prop_oneof![1..20_u32, 20..3000_u32],
         percent in 0..=100_u32,
         paces in vec(option::of(1..40_u64), 10),

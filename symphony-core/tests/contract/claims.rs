@@ -363,7 +363,7 @@ fn rule_6_5_also_across_a_restart_and_until_it_is_removed() {
 }
 
 #[test]
-fn rule_6_5_the_key_of_a_record_is_held_also_when_nobody_works_there() {
+fn rule_6_5_the_key_of_a_record_is_held_also_without_a_run() {
     let mut harness = Harness::with(|setup| {
         setup.left_behind(record("MT-1"));
     });

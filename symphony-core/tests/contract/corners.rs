@@ -289,7 +289,7 @@ fn rule_4_5_no_candidates_are_asked_for_while_a_check_reserves_the_last_slot() {
 /// moving the issue, is not seen: the first look takes the change for the agent's own, and the issue
 /// stays blocked for good.
 #[test]
-fn rule_10_6_a_blocked_issue_goes_on_when_its_state_changes_on_a_tracker_whose_clock_is_behind() {
+fn rule_10_6_a_blocked_issue_goes_on_although_the_trackers_clock_is_behind() {
     let mut harness = Harness::new();
     harness.works_on([issue("MT-1")]);
     harness.run("MT-1").asks("Which door?");
@@ -356,7 +356,7 @@ fn rule_11_1_without_terminal_states_closed_issues_are_not_listed() {
 /// Deadlines are in milliseconds: a shorter wait is none, and the read is asked again in the very
 /// step that took its failure in, for as long as the tracker says so.
 #[test]
-fn rule_7_4_a_wait_of_less_than_a_millisecond_is_no_loop() {
+fn rule_7_4_a_wait_of_less_than_a_millisecond_does_not_loop() {
     let mut harness = Harness::new();
     harness.board([issue("MT-1")]);
     harness.answer_to("poll");

@@ -76,7 +76,7 @@ fn rule_4_7_a_clean_end_keeps_what_was_decided() {
 }
 
 #[test]
-fn rule_4_7_another_state_ends_a_stop_also_while_nobody_was_there() {
+fn rule_4_7_another_state_ends_a_stop_also_while_the_service_was_down() {
     let mut harness = stopped_by_operator();
     let mut next = restarted(&mut harness);
     next.board([issue("MT-1").state("In Progress")]);

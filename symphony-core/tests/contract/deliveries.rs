@@ -84,7 +84,7 @@ fn rule_12_8_a_delivery_about_nothing_of_ours_reads_nothing() {
 }
 
 #[test]
-fn rule_12_8_an_issue_that_is_no_candidate_any_more_leaves_the_list() {
+fn rule_12_8_an_issue_that_ceases_to_be_a_candidate_leaves_the_list() {
     let mut harness = Harness::with(|setup| _ = setup.slots(1));
     harness.works_on([issue("MT-1").priority(1)]);
     harness.completes("MT-1");
@@ -602,7 +602,7 @@ fn rule_12_8_a_delivery_may_come_a_little_after_the_poll() {
 }
 
 #[test]
-fn rule_12_8_what_deliveries_announced_is_no_surprise() {
+fn rule_12_8_an_announced_change_is_not_a_missed_delivery() {
     let mut harness = settled();
     harness.works_on([issue("MT-1")]);
     harness.delivered([]);
@@ -618,7 +618,7 @@ fn rule_12_8_what_deliveries_announced_is_no_surprise() {
 }
 
 #[test]
-fn rule_12_8_what_was_announced_and_left_to_a_poll_is_no_surprise() {
+fn rule_12_8_an_announced_change_left_to_a_poll_is_not_a_missed_delivery() {
     let mut harness = settled();
     harness.works_on([issue("MT-1")]);
     harness.delivered([]);
@@ -645,7 +645,7 @@ fn rule_12_8_what_was_announced_and_left_to_a_poll_is_no_surprise() {
 }
 
 #[test]
-fn rule_12_8_what_changed_before_the_first_delivery_is_no_surprise() {
+fn rule_12_8_a_change_before_the_first_delivery_is_not_a_missed_delivery() {
     let mut harness = settled();
     harness.works_on([issue("MT-1")]);
     harness.board([issue("MT-1").state("In Progress"), issue("MT-2")]);

@@ -342,7 +342,7 @@ fn rule_12_4_the_days_counts_go_on_after_a_restart() {
 }
 
 #[test]
-fn rule_12_4_a_restart_loop_is_no_request_storm() {
+fn rule_12_4_a_restart_loop_causes_no_request_storm() {
     let mut reads = 0;
     for restart in 0..100_u64 {
         // Each life lasts 50 ms; what is saved says when the last read was.

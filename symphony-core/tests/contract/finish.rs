@@ -64,7 +64,7 @@ fn rule_8_2_a_turn_that_outlives_its_grace_is_stopped() {
 }
 
 #[test]
-fn rule_8_2_a_move_by_somebody_else_stops_at_once() {
+fn rule_8_2_a_move_by_a_person_stops_at_once() {
     let mut harness = working();
     harness.run("MT-1").says(AgentUpdate::ToolBegan).says(READ_ONLY);
     harness.board([issue("MT-1").state("Done")]);

@@ -114,7 +114,7 @@ fn rule_8_1_the_clock_stands_still_during_the_read_after_a_turn() {
 }
 
 #[test]
-fn rule_8_1_finishing_is_no_stall() {
+fn rule_8_1_finishing_is_not_a_stall() {
     let mut harness = Harness::with(|setup| {
         setup.turns(1);
     });

@@ -179,7 +179,7 @@ fn rule_2_7_a_higher_limit_lets_more_start() {
 }
 
 #[test]
-fn rule_2_7_a_lower_limit_stops_nobody() {
+fn rule_2_7_a_lower_limit_stops_no_run() {
     let mut harness = Harness::new();
     harness.works_on([issue("MT-1"), issue("MT-2"), issue("MT-3")]);
     harness.reloads(|settings| settings.agent.max_concurrent_agents = 1);

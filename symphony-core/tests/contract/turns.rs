@@ -346,7 +346,7 @@ fn rule_10_8_rate_limits_are_kept_as_reported() {
 }
 
 #[test]
-fn rule_10_6_what_the_agent_moved_before_it_asked_is_no_change() {
+fn rule_10_6_a_move_by_the_agent_before_its_question_is_not_a_change() {
     let mut harness = Harness::new();
     harness.works_on([issue("MT-1")]);
     harness.board([issue("MT-1").state("In Progress")]);

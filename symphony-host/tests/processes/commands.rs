@@ -87,7 +87,7 @@ async fn rule_9_5_a_flood_in_the_background_does_not_hold_up_its_hook() {
 }
 
 #[tokio::test]
-async fn rule_9_5_who_writes_in_the_background_does_not_die_of_a_closed_pipe() {
+async fn rule_9_5_a_background_writer_does_not_die_of_a_closed_pipe() {
     let trial = Trial::new();
     let scope = scope(helped());
     let writer = "(until [ -e go ]; do sleep 0.01; done; echo late; echo later; : > wrote) &";
@@ -233,7 +233,7 @@ async fn a_program_without_shell_gets_the_changed_environment() {
 }
 
 #[tokio::test]
-async fn rule_10_9_everyone_is_asked_once_before_anyone_is_killed() {
+async fn rule_10_9_every_process_is_asked_once_before_any_is_killed() {
     let trial = Trial::new();
     // One in the group, one that left it: each notes what it hears, and ignores it.
     let noter = r#"trap "echo \$1 >> heard" TERM; : > ready-$1; while :; do sleep 0.01; done"#;
@@ -252,7 +252,7 @@ async fn rule_10_9_everyone_is_asked_once_before_anyone_is_killed() {
 }
 
 #[tokio::test]
-async fn rule_10_9_who_ends_in_the_grace_is_not_killed() {
+async fn rule_10_9_a_process_that_ends_in_the_grace_is_not_killed() {
     let script = r#"trap 'echo bye; exit 5' TERM; : > "$R"; while :; do sleep 0.01; done"#;
     for host in [helped(), unhelped()] {
         let trial = Trial::new();

@@ -99,7 +99,7 @@ fn rule_14_3_a_recorded_process_without_its_tag_is_ended_by_its_mark() {
 }
 
 #[test]
-fn rule_14_3_a_record_alone_ends_nobody() {
+fn rule_14_3_a_record_alone_ends_no_process() {
     let trial = Trial::new();
     let mut person = person(&trial);
     let records = killed(&trial, Shape::Setsid.script());

@@ -90,7 +90,7 @@ async fn rule_13_3_a_page_of_another_site_is_refused_on_every_route() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rule_13_3_what_a_form_can_send_is_no_command() {
+async fn rule_13_3_a_form_cannot_send_a_command() {
     let harness = Harness::busy().await;
     for kind in [
         "text/plain",

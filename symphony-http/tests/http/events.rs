@@ -142,7 +142,7 @@ async fn rule_13_3_rows_appear_and_vanish_in_the_pages_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rule_13_3_who_does_not_read_is_let_go_and_nobody_waits_for_it() {
+async fn rule_13_3_a_client_that_does_not_read_is_disconnected_and_blocks_no_other() {
     let harness = Harness::with(Config::default(), 200).await;
     for number in 0..200 {
         harness.board.add(issue(&format!("n{number}"), &"long ".repeat(40), "hang"));

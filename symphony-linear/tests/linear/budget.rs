@@ -58,7 +58,7 @@ async fn rule_12_6_what_runs_is_read_in_full_when_candidates_give_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rule_12_6_a_refusal_that_names_no_time_to_wait_is_no_leave_to_hammer() {
+async fn rule_12_6_a_refusal_without_a_time_still_pauses_requests() {
     let fake = Fake::new();
     let tools = tracker(&fake).tools().unwrap();
     let headers = vec![("retry-after".to_owned(), "0".to_owned())];

@@ -108,7 +108,7 @@ async fn rule_11_2_an_answer_that_breaks_off_is_a_request_error() {
 }
 
 #[tokio::test]
-async fn rule_11_2_partial_data_with_errors_is_no_answer() {
+async fn rule_11_2_partial_data_with_errors_is_not_an_answer() {
     let error = told(FakeFault::Partial).await;
     let message = "Linear answered only in part: a part could not be read";
     is(&error, TrackerErrorKind::Response, message);

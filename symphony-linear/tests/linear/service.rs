@@ -222,7 +222,7 @@ async fn rule_8_2_an_issue_that_is_moved_to_another_project_stops_its_agent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rule_8_3_linear_that_is_gone_for_an_hour_stops_nobody_and_is_read_again_after() {
+async fn rule_8_3_an_outage_of_an_hour_stops_no_run_and_reads_go_on_after_it() {
     let fake = Fake::new();
     fake.put([FakeIssue::new(1)]);
     let live = Live::start(&fake, 10, AgentScript::new().hang()).await;

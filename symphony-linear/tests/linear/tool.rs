@@ -196,7 +196,7 @@ async fn rule_11_4_a_change_whose_answer_is_lost_may_have_been_made() {
 }
 
 #[tokio::test]
-async fn rule_11_4_a_change_that_nobody_answers_for_may_have_been_made() {
+async fn rule_11_4_a_change_without_an_answer_may_have_been_made() {
     let fake = world();
     let tools = tracker(&fake).tools().unwrap();
     let change = "mutation { issueUpdate(id: \"id-1\", input: {}) { success } }";

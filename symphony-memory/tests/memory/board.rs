@@ -149,7 +149,7 @@ async fn two_ids_may_claim_one_identifier() {
 }
 
 #[tokio::test]
-async fn rule_11_5_a_change_wakes_those_who_wait_for_it() {
+async fn rule_11_5_a_change_wakes_its_waiters() {
     let board = board();
     board.add(issue(1, "Todo"));
     let all_done = |board: &MemoryBoard| board.issues().all(|issue| issue.state == "done".into());

@@ -169,7 +169,7 @@ async fn rule_11_5_a_broken_edit_fails_reads_and_keeps_the_last_good_board() {
 }
 
 #[tokio::test]
-async fn rule_11_5_a_file_that_is_being_written_is_no_board_without_issues() {
+async fn rule_11_5_a_half_written_file_is_not_an_empty_board() {
     let fixture = Fixture::with(TWO);
     let board = fixture.open();
     for nothing in ["", "\n", "# The team's board\n", "---\n"] {

@@ -281,7 +281,7 @@ fn rule_9_4_a_workspace_whose_after_create_never_ended_is_made_anew() {
 }
 
 #[test]
-fn rule_9_4_a_workspace_without_after_create_is_ready_at_once_and_its_record_is_written_once() {
+fn rule_9_4_a_workspace_without_after_create_is_ready_at_once_with_one_record() {
     let yard = yard();
     let record = yard.record("MT-1");
     let open = |record: &WorkspaceRecord| yard.root.open_workspace(record, Made::Whole).unwrap();

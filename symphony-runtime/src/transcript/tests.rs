@@ -153,7 +153,7 @@ async fn rule_13_1_all_runs_together_have_a_bound_too() {
 }
 
 #[tokio::test]
-async fn rule_13_1_a_keeper_that_stands_still_holds_up_nobody_and_counts_what_is_lost() {
+async fn rule_13_1_a_blocked_keeper_blocks_no_caller_and_counts_dropped_lines() {
     let folder = tempfile::tempdir().unwrap();
     let kept = Transcripts::start(folder.path().to_owned());
     // It begins its next work only when it can look at what there is.
@@ -176,7 +176,7 @@ async fn rule_13_1_a_keeper_that_stands_still_holds_up_nobody_and_counts_what_is
 }
 
 #[tokio::test]
-async fn rule_13_1_a_folder_that_cannot_be_written_stops_nobody() {
+async fn rule_13_1_a_folder_that_cannot_be_written_blocks_no_caller() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("runs"), "in its place").unwrap();
     let kept = Transcripts::start(folder.path().join("runs"));

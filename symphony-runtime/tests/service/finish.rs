@@ -38,7 +38,7 @@ async fn rule_8_2_an_agent_that_does_not_end_its_turn_is_stopped_after_the_grace
 }
 
 #[tokio::test(start_paused = true)]
-async fn rule_10_6_a_retried_question_is_told_that_nobody_answered() {
+async fn rule_10_6_a_retried_question_is_told_that_it_was_not_answered() {
     let asks = AgentScript::new().ask("Which door?");
     let works = AgentScript::new().set_state("Done");
     let harness = Harness::new(AgentScript::new()).with_agent(ScriptedAgent::new([asks, works]));

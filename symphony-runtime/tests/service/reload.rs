@@ -18,7 +18,7 @@ fn limit(slots: u32) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rule_2_6_a_file_that_is_deleted_and_restored_is_no_new_one() {
+async fn rule_2_6_a_file_that_is_deleted_and_restored_is_not_new() {
     let harness = Harness::new(AgentScript::new().hang());
     let live = harness.start().await;
     let text = fs::read_to_string(harness.file()).unwrap();

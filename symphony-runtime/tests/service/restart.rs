@@ -23,7 +23,7 @@ use symphony_runtime::{Ended, StartError};
 use crate::harness::{Harness, Live, TestHost, eventually, names, within, workflow};
 
 #[tokio::test(start_paused = true)]
-async fn rule_14_3_a_second_service_on_the_same_root_is_refused_and_told_who_holds_it() {
+async fn rule_14_3_a_second_service_on_the_same_root_is_refused_and_told_the_holder() {
     let harness = Harness::new(AgentScript::new());
     let live = harness.start().await;
     let error = harness.builder().build().await.unwrap_err();
@@ -106,7 +106,7 @@ async fn rule_4_2_the_workspaces_of_issues_finished_meanwhile_are_swept_by_their
 }
 
 #[tokio::test(start_paused = true)]
-async fn rule_12_4_last_runs_survive_a_restart_so_that_a_restart_loop_is_no_storm() {
+async fn rule_12_4_last_runs_survive_a_restart_so_that_a_restart_loop_causes_no_storm() {
     let harness = Harness::new(AgentScript::new());
     let live = harness.start().await;
     live.until("a poll", |s| s.candidates.read_at.is_some()).await;

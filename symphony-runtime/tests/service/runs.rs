@@ -94,7 +94,7 @@ async fn rule_4_7_operators_pause_resume_stop_retry_and_ask() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rule_4_3_whoever_asks_why_does_not_take_the_schedulers_time() {
+async fn rule_4_3_explaining_does_not_take_the_schedulers_time() {
     let harness = Harness::new(AgentScript::new().hang());
     harness.issue("1", "MT-1");
     let live = harness.start().await;

@@ -70,7 +70,7 @@ fn rule_2_1_line_ends_of_windows_and_a_byte_order_mark_are_accepted() {
 }
 
 #[test]
-fn rule_2_2_what_is_no_yaml_is_a_parse_error_with_line_and_column() {
+fn rule_2_2_invalid_yaml_is_a_parse_error_with_line_and_column() {
     let found =
         problems(Files::new().read("---\ntracker:\n  kind: memory\n  - oops\n---\nDo it.\n"));
     let expected = Problem::new(
@@ -82,7 +82,7 @@ fn rule_2_2_what_is_no_yaml_is_a_parse_error_with_line_and_column() {
 }
 
 #[test]
-fn rule_2_2_front_matter_that_is_no_map_is_refused() {
+fn rule_2_2_front_matter_that_is_not_a_map_is_refused() {
     for (yaml, kind) in
         [("- a\n- b", "a list"), ("hello", "text"), ("42", "a number"), ("true", "a flag")]
     {

@@ -6,7 +6,7 @@ use super::*;
 use crate::disk::lock::Lock;
 
 #[test]
-fn rule_14_3_a_root_is_locked_and_the_lock_says_who_holds_it() {
+fn rule_14_3_a_root_is_locked_and_the_lock_names_its_holder() {
     let yard = yard();
     let error = Root::open(yard.root.path().to_owned()).unwrap_err().to_string();
     assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
