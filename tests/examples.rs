@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, FileType, Mode, OFlags};
 
 /// An example that takes longer has failed.
-const LIMIT: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Builds an example: what lies beside the tests may be older than its source, or not be there.
 fn built(name: &str) -> PathBuf {
@@ -32,7 +32,7 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = look() {
             return found;
         }
-        assert!(began.elapsed() < LIMIT, "waited too long for {what}");
+        assert!(began.elapsed() < TEST_TIMEOUT, "waited too long for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

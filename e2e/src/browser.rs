@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
 /// Longer than anything here takes.
-const LIMIT: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A window of Chromium without a screen.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ impl Browser {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         };
-        if tokio::time::timeout(LIMIT, wait).await.is_err() {
+        if tokio::time::timeout(TEST_TIMEOUT, wait).await.is_err() {
             let page = self.run("return document.body.innerText").await;
             panic!("it did not come about: {expression}\n{page}");
         }
@@ -251,7 +251,7 @@ async fn ask(port: u16, method: &str, path: &str, body: Option<&Value>) -> Value
         stream.read_exact(&mut answer).await.unwrap();
         answer
     };
-    let answer = tokio::time::timeout(LIMIT, exchange).await;
+    let answer = tokio::time::timeout(TEST_TIMEOUT, exchange).await;
     let answer = answer.unwrap_or_else(|_| panic!("no answer to {method} {path} {body}"));
     let json: Value = serde_json::from_slice(&answer).unwrap();
     let value = &json["value"];

@@ -179,7 +179,7 @@ pub(crate) struct PromptArgs {
 
 /// Which service is asked. The token is no argument: other users could see it.
 #[derive(Debug, clap::Args)]
-#[command(after_help = TOKEN)]
+#[command(after_help = TOKEN_HELP)]
 pub(crate) struct ServiceArgs {
     /// Where the service answers, such as http://127.0.0.1:4000. Without it, where `server.host`
     /// and `server.port` of the workflow file say
@@ -195,7 +195,7 @@ impl ServiceArgs {
 }
 
 /// Where the token comes from.
-const TOKEN: &str = "A service that wants a token gets the one in SYMPHONY_TOKEN, or the one that \
+const TOKEN_HELP: &str = "A service that wants a token gets the one in SYMPHONY_TOKEN, or the one that \
                      server.token of the workflow file names.";
 
 #[derive(Debug, clap::Args)]

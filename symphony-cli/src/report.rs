@@ -12,14 +12,14 @@ use symphony_runtime::plain;
 use crate::masked::{Hide, masked};
 
 /// How much of one problem's text is shown.
-const LONGEST: usize = 4 * 1024;
+const MAX_TEXT_BYTES: usize = 4 * 1024;
 
 /// An error of the command as a whole, with its causes.
 pub(crate) fn error(error: &anyhow::Error) {
     let bold = anstyle::AnsiColor::Red.on_default().bold();
-    eprintln!("{bold}error{bold:#}: {}", plain(&error.to_string(), LONGEST));
+    eprintln!("{bold}error{bold:#}: {}", plain(&error.to_string(), MAX_TEXT_BYTES));
     for cause in error.chain().skip(1) {
-        eprintln!("  because {}", plain(&cause.to_string(), LONGEST));
+        eprintln!("  because {}", plain(&cause.to_string(), MAX_TEXT_BYTES));
     }
 }
 
@@ -47,12 +47,12 @@ pub(crate) fn for_a_screen(text: &str) -> String {
 
 fn render(path: &Path, text: &str, problem: &Problem) -> String {
     let level = if problem.kind.is_warning() { Level::WARNING } else { Level::ERROR };
-    let message = plain(&problem.message, LONGEST);
+    let message = plain(&problem.message, MAX_TEXT_BYTES);
     let title = match &problem.path {
-        Some(setting) => format!("{}: {message}", plain(setting, LONGEST)),
+        Some(setting) => format!("{}: {message}", plain(setting, MAX_TEXT_BYTES)),
         None => message,
     };
-    let name = plain(&path.display().to_string(), LONGEST);
+    let name = plain(&path.display().to_string(), MAX_TEXT_BYTES);
     let mut group = Group::with_title(level.primary_title(title).id(problem.kind.as_str()));
     if let Some((line, (source, marked))) = problem.at.and_then(|at| shown(text, at, problem.kind))
     {
@@ -60,7 +60,7 @@ fn render(path: &Path, text: &str, problem: &Problem) -> String {
         let snippet = Snippet::source(source).line_start(line).path(name);
         group = group.element(snippet.annotation(mark));
     }
-    let help = problem.help.as_deref().map(|help| plain(help, LONGEST));
+    let help = problem.help.as_deref().map(|help| plain(help, MAX_TEXT_BYTES));
     if let Some(help) = help {
         group = group.element(Level::HELP.message(help));
     }

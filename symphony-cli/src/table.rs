@@ -7,10 +7,10 @@ use symphony_core::plain;
 use symphony_tui::text::{cut, fit, width};
 
 /// The most cells of a column that is not the last.
-const WIDEST: usize = 30;
+const MAX_COLUMN_CELLS: usize = 30;
 
 /// The most cells of the last column.
-const LAST: usize = 200;
+const MAX_LAST_COLUMN_CELLS: usize = 200;
 
 /// Writes rows under the names of their columns. Whatever the cells hold, they steer no terminal.
 pub(crate) fn write(out: &mut impl Write, names: &[&str], rows: &[Vec<String>]) -> io::Result<()> {
@@ -22,7 +22,7 @@ pub(crate) fn write(out: &mut impl Write, names: &[&str], rows: &[Vec<String>]) 
         .enumerate()
         .map(|(at, name)| {
             let cells = rows.iter().filter_map(|row| row.get(at)).map(|cell| width(cell));
-            cells.chain([width(name)]).max().unwrap_or_default().min(WIDEST)
+            cells.chain([width(name)]).max().unwrap_or_default().min(MAX_COLUMN_CELLS)
         })
         .collect();
     let line = |cells: &mut dyn Iterator<Item = &str>| {
@@ -33,7 +33,7 @@ pub(crate) fn write(out: &mut impl Write, names: &[&str], rows: &[Vec<String>]) 
                     text.push_str(&fit(cell, *width));
                     text.push_str("  ");
                 }
-                _ => text.push_str(&cut(cell, LAST)),
+                _ => text.push_str(&cut(cell, MAX_LAST_COLUMN_CELLS)),
             }
         }
         text.trim_end().to_owned()

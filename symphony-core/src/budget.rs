@@ -58,16 +58,16 @@ impl Spent {
 }
 
 /// A tenth of an hour's budget may go at once: nine tenths make the steady rate.
-const HOUR_BURST: u64 = 10;
+const HOUR_BURST_DIVISOR: u64 = 10;
 /// Half of a day's budget may go at once: work comes in waves, and the rest still trickles.
-const DAY_BURST: u64 = 2;
+const DAY_BURST_DIVISOR: u64 = 2;
 /// The refill interval where no limit is known.
-const UNKNOWN_STEP: Duration = Duration::from_secs(30);
+const DEFAULT_REFILL_INTERVAL: Duration = Duration::from_secs(30);
 /// A tracker that wants a longer silence is asked once in a while all the same.
-const LONGEST_HOLD: Duration = HOUR;
+const MAX_HOLD: Duration = HOUR;
 /// So many issues have their tool calls counted.
-const MOST_TOOLS: usize = 256;
-const LONGEST_JITTER: Duration = Duration::from_secs(10);
+const MAX_COUNTED_ISSUES: usize = 256;
+const MAX_JITTER: Duration = Duration::from_secs(10);
 
 /// What stands in the way of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -232,7 +232,7 @@ impl Budget {
         if let Some((limit, wait)) = shortage {
             let pass = self.hold.as_ref().and_then(|hold| hold.next_pass(spender));
             let wait = pass.map_or(wait, |pass| wait.min(now.until(pass)));
-            let retry_after = wait + self.jitter.up_to(step.min(LONGEST_JITTER));
+            let retry_after = wait + self.jitter.up_to(step.min(MAX_JITTER));
             self.line.wait(spender, now, now + retry_after, cost);
             return Err(Refused { limit, retry_after });
         }
@@ -293,8 +293,8 @@ impl Budget {
     /// Afterwards the pace is the steady one, without a burst.
     pub fn refused(&mut self, now: Now, retry_after: Option<Duration>) {
         let refill = self.slowest(&[Limit::Hour, Limit::Window, Limit::Left]);
-        let wait = retry_after.or(refill).unwrap_or(UNKNOWN_STEP);
-        let wait = wait.min(LONGEST_HOLD);
+        let wait = retry_after.or(refill).unwrap_or(DEFAULT_REFILL_INTERVAL);
+        let wait = wait.min(MAX_HOLD);
         let held = self.hold.take().filter(|hold| hold.until > now.mono);
         let mut hold = held.unwrap_or_else(|| Hold::new(now.mono, self.own_limits()));
         let until = hold.until.max(now.mono + wait);
@@ -390,7 +390,7 @@ impl Budget {
             return Duration::ZERO;
         }
         let ahead = u32::try_from(place.ahead.requests).unwrap_or(u32::MAX);
-        UNKNOWN_STEP.saturating_mul(ahead).min(LONGEST_HOLD)
+        DEFAULT_REFILL_INTERVAL.saturating_mul(ahead).min(MAX_HOLD)
     }
 
     fn held(&self, now: Mono) -> Option<Duration> {
@@ -434,7 +434,7 @@ impl Budget {
     }
 
     fn step(&self) -> Duration {
-        self.pace().unwrap_or(UNKNOWN_STEP)
+        self.pace().unwrap_or(DEFAULT_REFILL_INTERVAL)
     }
 
     fn slowest(&self, limits: &[Limit]) -> Option<Duration> {
@@ -445,7 +445,7 @@ impl Budget {
     /// Sets what our own requests may add up to. A new meter knows of the day so far, so that
     /// neither a restart nor a late header brings a second burst.
     fn limit(&mut self, which: Limit, limit: u64, window: Duration, now: Mono) {
-        let burst = if which == Limit::Day { DAY_BURST } else { HOUR_BURST };
+        let burst = if which == Limit::Day { DAY_BURST_DIVISOR } else { HOUR_BURST_DIVISOR };
         let spent = match which {
             Limit::Points => self.admitted_points,
             _ => sum(&self.spent.requests),
@@ -479,7 +479,7 @@ impl Budget {
 
     /// Counts an issue's tool calls. Who has made the fewest makes room for a new one.
     fn count_tool(&mut self, issue: &IssueId, requests: u64) {
-        if self.tools.len() >= MOST_TOOLS && !self.tools.contains_key(issue) {
+        if self.tools.len() >= MAX_COUNTED_ISSUES && !self.tools.contains_key(issue) {
             let least = self.tools.iter().min_by_key(|(_, count)| **count);
             if let Some(least) = least.map(|(issue, _)| issue.clone()) {
                 self.tools.remove(&least);

@@ -49,7 +49,7 @@ pub fn standing(issue: &Issue, tracker: &TrackerSettings) -> Standing {
 }
 
 /// Names of terminal states in which nothing was completed, where a tracker does not tell.
-const DISCARDED: [&str; 4] = ["cancelled", "canceled", "duplicate", "closed"];
+const DISCARDED_STATES: [&str; 4] = ["cancelled", "canceled", "duplicate", "closed"];
 
 /// Whether the issue is over because its work is done (contract 6.4).
 #[must_use]
@@ -65,7 +65,7 @@ pub fn is_completed(issue: &Issue, tracker: &TrackerSettings) -> bool {
 pub fn is_discarded(issue: &Issue) -> bool {
     match issue.state_kind {
         Some(kind) => kind == StateKind::Cancelled,
-        None => DISCARDED.contains(&issue.state.key()),
+        None => DISCARDED_STATES.contains(&issue.state.key()),
     }
 }
 

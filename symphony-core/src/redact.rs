@@ -10,14 +10,14 @@ use crate::env::Env;
 use crate::settings::{Provider, env_reference};
 
 /// What stands in the place of a secret.
-const MARK: &str = "[redacted]";
+const REPLACEMENT: &str = "[redacted]";
 
 /// A shorter value is not looked for: it would be found everywhere.
-const SHORTEST: usize = 8;
+const MIN_SECRET_CHARS: usize = 8;
 
 /// What members of JSON objects are called whose text is nobody's business: in lower case, without
 /// what joins words.
-const SECRET: [&str; 15] = [
+const SECRET_NAMES: [&str; 15] = [
     "accesstoken",
     "apikey",
     "authorization",
@@ -54,7 +54,7 @@ const SECRET_ENDINGS: [&str; 14] = [
 ];
 
 /// The longest of those names as it may be written, with what joins its words.
-const LONGEST_NAME: usize = 20;
+const MAX_NAME_BYTES: usize = 20;
 
 /// Secret values, to be taken out of text. It prints none.
 ///
@@ -77,7 +77,7 @@ impl Redactor {
     /// A redactor of these values, without the space around them. Short ones are not looked for.
     pub fn new(values: impl IntoIterator<Item = String>) -> Self {
         let values = values.into_iter().map(|value| value.trim().to_owned());
-        let long_enough = values.filter(|value| value.chars().count() >= SHORTEST);
+        let long_enough = values.filter(|value| value.chars().count() >= MIN_SECRET_CHARS);
         let mut secrets: Vec<String> = long_enough.collect();
         // One may be a part of another.
         secrets.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
@@ -149,7 +149,7 @@ fn without(text: &str, secret: &str) -> Option<String> {
             Some(end) => {
                 let redacted = redacted.get_or_insert_default();
                 redacted.push_str(&text[copied..at]);
-                redacted.push_str(MARK);
+                redacted.push_str(REPLACEMENT);
                 (copied, at) = (end, end);
             }
             // A row of backslashes is looked at once.
@@ -229,7 +229,7 @@ fn without_secret_members(text: &str) -> String {
         }
         if let Some((begin, end)) = secret_around(bytes, colon) {
             redacted.push_str(&text[copied..begin]);
-            redacted.push_str(MARK);
+            redacted.push_str(REPLACEMENT);
             copied = end;
         }
     }
@@ -246,7 +246,7 @@ fn secret_around(bytes: &[u8], colon: usize) -> Option<(usize, usize)> {
     let depth = backslashes_before(bytes, quote);
     let name_end = quote - depth;
     let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    let before = bytes[..name_end].iter().rev().take(LONGEST_NAME).take_while(|b| is_of_name(b));
+    let before = bytes[..name_end].iter().rev().take(MAX_NAME_BYTES).take_while(|b| is_of_name(b));
     let name = &bytes[name_end - before.count()..name_end];
     if !is_secret(name) || !bytes[..name_end - name.len()].ends_with(b"\"") {
         return None;
@@ -272,7 +272,7 @@ fn backslashes_before(bytes: &[u8], at: usize) -> usize {
 
 fn is_secret(name: &[u8]) -> bool {
     let name = folded(name);
-    SECRET.iter().any(|secret| secret.as_bytes() == name)
+    SECRET_NAMES.iter().any(|secret| secret.as_bytes() == name)
 }
 
 /// Whether a setting of this name may hold a secret: `api_key`, `apiKey`, `GITHUB_TOKEN`.
@@ -317,7 +317,7 @@ mod tests {
             "lin\\/\\\"k\\u20acy\\\\\\ud83e\\udd80",
         ] {
             let shown = secrets(&[secret]).redact(&format!("a {spelled} b{spelled}"));
-            assert_eq!(shown.matches(MARK).count(), 2, "{spelled}: {shown}");
+            assert_eq!(shown.matches(REPLACEMENT).count(), 2, "{spelled}: {shown}");
             assert!(!shown.contains("lin") && !shown.contains('y'), "{spelled}: {shown}");
         }
         let other = r"lin\/x \u006cin\/\ lin";

@@ -49,8 +49,8 @@ text_newtype! {
 pub struct WorkspaceKey(String);
 
 /// Longer ones are cut (contract 9.1).
-pub(crate) const LONGEST_NAME: usize = 100;
-const DIGEST: usize = 18;
+pub(crate) const MAX_NAME_BYTES: usize = 100;
+const DIGEST_CHARS: usize = 18;
 
 impl WorkspaceKey {
     /// Derives the key of an identifier (contract 9.1).
@@ -64,7 +64,7 @@ impl WorkspaceKey {
             return Err(InvalidKey(identifier.to_owned()));
         }
         if name != identifier || needs_digest(&name) {
-            name.truncate(LONGEST_NAME);
+            name.truncate(MAX_NAME_BYTES);
             name.push_str("--");
             for byte in &Sha256::digest(identifier.as_bytes())[..8] {
                 name.push_str(&format!("{byte:02x}"));
@@ -83,9 +83,9 @@ impl WorkspaceKey {
                 None => !matches!(name, "" | "." | "..") && !needs_digest(name),
                 // It was hashed because it was changed, cut, or looked like a hashed one.
                 Some(prefix) => {
-                    prefix.len() <= LONGEST_NAME
+                    prefix.len() <= MAX_NAME_BYTES
                         && (prefix.contains('_')
-                            || prefix.len() == LONGEST_NAME
+                            || prefix.len() == MAX_NAME_BYTES
                             || needs_digest(prefix))
                 }
             };
@@ -108,7 +108,7 @@ impl WorkspaceKey {
     /// for one that has to be derived.
     pub(crate) fn folded_plain<'a>(
         identifier: &str,
-        buffer: &'a mut [u8; LONGEST_NAME],
+        buffer: &'a mut [u8; MAX_NAME_BYTES],
     ) -> Option<&'a str> {
         let is_own_key = identifier.bytes().all(|byte| is_plain(char::from(byte)))
             && !matches!(identifier, "" | "." | "..")
@@ -136,12 +136,12 @@ impl<'de> Deserialize<'de> for WorkspaceKey {
 /// Whether a plain name cannot stand for itself: it is too long, or it looks like a hashed one,
 /// which would let an identifier name another issue's folder.
 fn needs_digest(name: &str) -> bool {
-    name.len() > LONGEST_NAME || without_digest(name).is_some()
+    name.len() > MAX_NAME_BYTES || without_digest(name).is_some()
 }
 
 /// What stands before `--` and 16 hex digits, if the name ends like that.
 fn without_digest(name: &str) -> Option<&str> {
-    let (prefix, digest) = name.split_at_checked(name.len().checked_sub(DIGEST)?)?;
+    let (prefix, digest) = name.split_at_checked(name.len().checked_sub(DIGEST_CHARS)?)?;
     let mut digits = digest.strip_prefix("--")?.bytes();
     let hex = digits.all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     (hex && !prefix.is_empty()).then_some(prefix)
@@ -214,13 +214,13 @@ mod tests {
 
     #[test]
     fn rule_9_1_a_plain_identifier_folds_to_the_folded_form_of_its_key() {
-        let long = "X".repeat(LONGEST_NAME);
-        let longer = "X".repeat(LONGEST_NAME + 1);
+        let long = "X".repeat(MAX_NAME_BYTES);
+        let longer = "X".repeat(MAX_NAME_BYTES + 1);
         let plain = ["MT-42", "a.b_C-9", "...", "-", long.as_str()];
         let derived = ["", ".", "..", "A/B", "Stra\u{df}e", "a b", longer.as_str()];
         for identifier in plain.into_iter().chain(derived) {
             let folded =
-                WorkspaceKey::folded_plain(identifier, &mut [0; LONGEST_NAME]).map(str::to_owned);
+                WorkspaceKey::folded_plain(identifier, &mut [0; MAX_NAME_BYTES]).map(str::to_owned);
             let key = WorkspaceKey::derive(identifier).ok();
             let own = key.filter(|key| key.as_str() == identifier).map(|key| key.folded());
             assert_eq!(folded, own, "{identifier}");

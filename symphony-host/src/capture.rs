@@ -11,13 +11,13 @@ use tokio::io::AsyncReadExt;
 use crate::running::Output;
 
 /// How much is kept (contract 9.5).
-pub const KEPT_OUTPUT: usize = 64 * 1024;
+pub const MAX_TAIL_BYTES: usize = 64 * 1024;
 
 /// What was captured. Its text form replaces what is not UTF-8; it is still a stranger's text, not
 /// fit for a log or a terminal as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// The last [`KEPT_OUTPUT`] bytes.
+    /// The last [`MAX_TAIL_BYTES`] bytes.
     pub tail: Vec<u8>,
     /// How much there was in all.
     pub total: u64,
@@ -59,7 +59,7 @@ impl Capture {
     /// writing for ever.
     pub(crate) async fn drain(&mut self) -> Captured {
         let mut taken = 0;
-        while self.output.is_some() && taken < KEPT_OUTPUT {
+        while self.output.is_some() && taken < MAX_TAIL_BYTES {
             let now = async {
                 tokio::select! {
                     biased;
@@ -94,7 +94,7 @@ impl Capture {
             self.output = None;
         }
         self.tail.extend(&self.chunk[..read]);
-        self.tail.drain(..self.tail.len().saturating_sub(KEPT_OUTPUT));
+        self.tail.drain(..self.tail.len().saturating_sub(MAX_TAIL_BYTES));
         self.total = self.total.saturating_add(u64::try_from(read).unwrap_or(u64::MAX));
         read
     }

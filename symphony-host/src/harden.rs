@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-static BEFORE: OnceLock<Option<u64>> = OnceLock::new();
+static FILE_LIMIT_BEFORE: OnceLock<Option<u64>> = OnceLock::new();
 
 /// Closes this process to its agents, and makes room for many of them (contract 14.4).
 ///
@@ -27,7 +27,7 @@ pub fn harden() -> io::Result<()> {
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     }
     let limit = getrlimit(Resource::Nofile);
-    BEFORE.get_or_init(|| limit.current);
+    FILE_LIMIT_BEFORE.get_or_init(|| limit.current);
     // macOS names a maximum that it does not accept.
     let most = if cfg!(target_os = "macos") { Some(10_240) } else { None };
     let current = limit.maximum.into_iter().chain(most).min();
@@ -37,5 +37,5 @@ pub fn harden() -> io::Result<()> {
 
 /// The soft limit of open files before it was raised.
 pub(crate) fn soft_limit_before() -> Option<u64> {
-    BEFORE.get().copied().flatten()
+    FILE_LIMIT_BEFORE.get().copied().flatten()
 }

@@ -31,7 +31,7 @@ use crate::wire::{self, Report};
 pub(crate) const NAME: &CStr = c"symphony-helper";
 
 /// Signals that would end a helper: its service, or the service's end, tell it what to do.
-const HEARD: [i32; 7] = {
+const HANDLED_SIGNALS: [i32; 7] = {
     use signal_hook::consts::signal::{
         SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2,
     };
@@ -39,8 +39,8 @@ const HEARD: [i32; 7] = {
 };
 
 /// Between two looks while killing: at first, and when nobody dies.
-const PAUSE: Duration = Duration::from_millis(1);
-const LONG_PAUSE: Duration = Duration::from_secs(1);
+const MIN_KILL_PAUSE: Duration = Duration::from_millis(1);
+const MAX_KILL_PAUSE: Duration = Duration::from_secs(1);
 
 static INITIALISED: AtomicBool = AtomicBool::new(false);
 
@@ -143,7 +143,7 @@ fn serve(args: impl Iterator<Item = OsString>) -> io::Result<()> {
 fn hear_signals() -> io::Result<UnixStream> {
     let (wakeup, sender) = UnixStream::pair()?;
     wakeup.set_nonblocking(true)?;
-    for signal in HEARD.into_iter().chain([signal_hook::consts::SIGCHLD]) {
+    for signal in HANDLED_SIGNALS.into_iter().chain([signal_hook::consts::SIGCHLD]) {
         signal_hook::low_level::pipe::register(signal, sender.try_clone()?)?;
     }
     Ok(wakeup)
@@ -307,12 +307,13 @@ impl Helper {
 
     /// Kills children until there are none: those of a killed one become ours and are next.
     fn kill(&mut self) -> io::Result<()> {
-        let mut pause = PAUSE;
+        let mut pause = MIN_KILL_PAUSE;
         while !self.collect()? {
             self.kill_children();
             wait(&mut [PollFd::new(&self.wakeup, PollFlags::IN)], Some(pause))?;
             // Only what cannot be killed (another user's, or stuck in the kernel) makes this long.
-            pause = if drain(&self.wakeup) { PAUSE } else { (pause * 2).min(LONG_PAUSE) };
+            pause =
+                if drain(&self.wakeup) { MIN_KILL_PAUSE } else { (pause * 2).min(MAX_KILL_PAUSE) };
         }
         Ok(())
     }

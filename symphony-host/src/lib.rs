@@ -51,7 +51,7 @@ mod supervisor;
 mod targets;
 mod wire;
 
-pub use capture::{Captured, KEPT_OUTPUT};
+pub use capture::{Captured, MAX_TAIL_BYTES};
 pub use command::{Folder, HostCommand, Shell};
 pub use guarantees::Guarantees;
 pub use harden::harden;

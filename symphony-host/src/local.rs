@@ -28,7 +28,7 @@ use crate::targets::Targets;
 use crate::{harden, wire};
 
 /// How long an earlier life's processes may take to end.
-const SWEEP: Duration = Duration::from_secs(5);
+const SWEEP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// This machine, as a [`Host`]. To be used in a tokio runtime with I/O and time.
 #[derive(Clone, Debug)]
@@ -152,7 +152,7 @@ impl Host for LocalHost {
         let tag = Mark::new(&earlier.service, "").tag(0);
         let hunt = tokio::task::spawn_blocking(move || {
             cgroup::end_leftovers(tag);
-            let left = targets.kill_all(SWEEP);
+            let left = targets.kill_all(SWEEP_TIMEOUT);
             // Now the groups are empty, and can go.
             cgroup::end_leftovers(tag);
             left

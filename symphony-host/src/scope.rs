@@ -10,7 +10,7 @@ use crate::mark::Mark;
 use crate::running::{Control, Exit, RunningCommand, StopOrder, Survivors};
 
 /// A login that takes longer is not worth measuring.
-const LOGIN: Duration = Duration::from_secs(60);
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One run, and all commands of it. Dropping it kills them.
 ///
@@ -158,7 +158,7 @@ impl ProcessScope {
     /// It could not be run.
     pub async fn login_time(&self, shell: Shell) -> Result<Duration, RunError> {
         let start = Instant::now();
-        self.run(&HostCommand::script(shell, ":", "/"), RunLimit::of(LOGIN)).await?;
+        self.run(&HostCommand::script(shell, ":", "/"), RunLimit::of(LOGIN_TIMEOUT)).await?;
         Ok(start.elapsed())
     }
 

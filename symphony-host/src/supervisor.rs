@@ -23,14 +23,14 @@ type OrderReceiver = mpsc::UnboundedReceiver<StopOrder>;
 type StateSender = watch::Sender<CommandState>;
 
 /// How long a helper may take to do what it was told, and then we.
-const PATIENCE: Duration = Duration::from_secs(2);
+const HELPER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a helper may take to start the command.
-const START: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long to hunt without a pause, and the pause.
-const HUNT: Duration = Duration::from_millis(100);
-const PAUSE: Duration = Duration::from_millis(10);
+const KILL_ROUND: Duration = Duration::from_millis(100);
+const KILL_PAUSE: Duration = Duration::from_millis(10);
 
 /// A command below a helper, and how to find what belongs to it without one.
 pub(crate) struct ProcessTree {
@@ -54,7 +54,7 @@ pub(crate) async fn helped(
     let mut reports = BufReader::new(reader).lines();
     let (mut reporting, mut listening) = (true, true);
     // What does not even say that it has started is no helper.
-    let mut starting = sooner(None, START);
+    let mut starting = sooner(None, START_TIMEOUT);
     let mut patience = None;
     let status = loop {
         tokio::select! {
@@ -68,7 +68,7 @@ pub(crate) async fn helped(
             order = orders.recv(), if listening => {
                 listening = order.is_some();
                 let order = order.unwrap_or(StopOrder::Kill);
-                patience = sooner(patience, order.grace().saturating_add(PATIENCE));
+                patience = sooner(patience, order.grace().saturating_add(HELPER_TIMEOUT));
                 // One that cannot hear it has ended, or will be killed.
                 let _ = writer.write_all(order.to_string().as_bytes()).await;
             }
@@ -147,7 +147,7 @@ pub(crate) async fn direct(
                 kill_all(&targets, &told).await;
                 break;
             }
-            () = sleep(PAUSE), if deadline.is_some() && !running => {
+            () = sleep(KILL_PAUSE), if deadline.is_some() && !running => {
                 if targets.is_gone() {
                     break;
                 }
@@ -164,19 +164,19 @@ pub(crate) async fn direct(
 /// Kills until nothing is left, and tells what is still there when that takes long.
 async fn kill_all(targets: &Targets, told: &StateSender) {
     let since = Instant::now();
-    let mut pause = PAUSE;
+    let mut pause = KILL_PAUSE;
     loop {
         let next = targets.clone();
-        let left = match spawn_blocking(move || next.kill_all(HUNT)).await {
+        let left = match spawn_blocking(move || next.kill_all(KILL_ROUND)).await {
             Ok(Ok(left)) if left.is_empty() => break,
             Ok(Ok(left)) => left.into_iter().map(Survivor::from).collect(),
             Ok(Err(error)) => vec![Survivor { pid: 0, name: format!("unknown: {error}") }],
             // The runtime is shutting down.
             Err(_) => return,
         };
-        if since.elapsed() > PATIENCE {
+        if since.elapsed() > HELPER_TIMEOUT {
             told.send_modify(|state| state.left = left);
-            pause = (pause * 2).min(PATIENCE);
+            pause = (pause * 2).min(HELPER_TIMEOUT);
         }
         sleep(pause).await;
     }

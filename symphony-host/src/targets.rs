@@ -12,10 +12,10 @@ use crate::process::{self, ProcessId, Row};
 use crate::running::Survivor;
 
 /// Scans in a row that must find nobody, for sure.
-const EMPTY_LOOKS: u32 = 2;
+const EMPTY_SCANS: u32 = 2;
 /// A look during which somebody ended proves little: it may have been the parent of a new one.
 /// On a busy machine somebody ends all the time, so this long without a find must do.
-const DOUBT: Duration = Duration::from_millis(250);
+const CHURN_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// What one look showed.
 #[derive(Clone, Debug, Default)]
@@ -49,7 +49,7 @@ impl ScanHistory {
     }
 
     const fn are_empty(&self) -> bool {
-        self.empty >= EMPTY_LOOKS
+        self.empty >= EMPTY_SCANS
     }
 }
 
@@ -116,7 +116,7 @@ impl Targets {
         self.collect();
         let mut looks = ScanHistory::default();
         // One more, for those that the first one finds dead.
-        for _ in 0..=EMPTY_LOOKS {
+        for _ in 0..=EMPTY_SCANS {
             looks.note(&self.find().unwrap_or_default());
         }
         looks.are_empty()
@@ -135,7 +135,7 @@ impl Targets {
                 if since >= until {
                     return Ok(found.rows);
                 }
-            } else if looks.are_empty() || since.elapsed() >= DOUBT {
+            } else if looks.are_empty() || since.elapsed() >= CHURN_TIMEOUT {
                 return Ok(Vec::new());
             }
         }

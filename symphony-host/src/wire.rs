@@ -19,14 +19,14 @@ use crate::process::ProcessId;
 use crate::running::{Exit, StopOrder};
 
 /// Stdin, stdout, stderr and the folder.
-pub(crate) const DESCRIPTORS: usize = 4;
+pub(crate) const DESCRIPTOR_COUNT: usize = 4;
 
 /// Hands the descriptors to the other side.
 pub(crate) fn hand_over(
     socket: impl AsFd,
-    descriptors: [BorrowedFd<'_>; DESCRIPTORS],
+    descriptors: [BorrowedFd<'_>; DESCRIPTOR_COUNT],
 ) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTOR_COUNT))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
         return Err(io::ErrorKind::OutOfMemory.into());
@@ -36,8 +36,8 @@ pub(crate) fn hand_over(
 }
 
 /// Takes them. None of them goes to a child by itself.
-pub(crate) fn take_over(socket: impl AsFd) -> io::Result<[OwnedFd; DESCRIPTORS]> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+pub(crate) fn take_over(socket: impl AsFd) -> io::Result<[OwnedFd; DESCRIPTOR_COUNT]> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTOR_COUNT))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0; 1];
     #[cfg(target_os = "linux")]
@@ -46,7 +46,7 @@ pub(crate) fn take_over(socket: impl AsFd) -> io::Result<[OwnedFd; DESCRIPTORS]>
     #[cfg(not(target_os = "linux"))]
     let flags = RecvFlags::empty();
     recvmsg(socket, &mut [IoSliceMut::new(&mut byte)], &mut ancillary, flags)?;
-    let mut taken = Vec::with_capacity(DESCRIPTORS);
+    let mut taken = Vec::with_capacity(DESCRIPTOR_COUNT);
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(descriptors) = message {
             taken.extend(descriptors);

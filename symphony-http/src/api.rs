@@ -26,7 +26,7 @@ use crate::routes::HttpState;
 use crate::serialized::{SerializedState, to_string};
 
 /// How long a written state is good while something runs: its sums go on.
-const FRESH: Duration = Duration::from_secs(1);
+const STATE_MAX_AGE: Duration = Duration::from_secs(1);
 
 /// An answer in JSON.
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response {
@@ -69,7 +69,7 @@ impl Cache {
         match &mut *cached {
             Some(known) => {
                 let is_other = !Arc::ptr_eq(&known.serialized.snapshot, snapshot);
-                let is_old = !snapshot.running.is_empty() && now - known.at >= FRESH;
+                let is_old = !snapshot.running.is_empty() && now - known.at >= STATE_MAX_AGE;
                 if is_other || is_old {
                     known.serialized.update(snapshot);
                     known.body = known.serialized.body(wall_now());

@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::peers::{Peer, Shares, most_of};
 
 /// How long a connection is safe from eviction: enough for a request that was sent at once.
-const TENURE: Duration = Duration::from_millis(20);
+const EVICTION_GRACE: Duration = Duration::from_millis(20);
 
 /// Every connection of a server.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl Connections {
             let inner = self.lock();
             let is_full = inner.count() >= self.limit;
             let oldest = inner.oldest_idle().filter(|_| is_full);
-            oldest.map(|(_, _, idle)| idle.since + TENURE)
+            oldest.map(|(_, _, idle)| idle.since + EVICTION_GRACE)
         };
         if let Some(until) = until {
             tokio::time::sleep_until(until).await;
@@ -300,6 +300,6 @@ mod tests {
         assert_eq!(began.elapsed(), Duration::ZERO, "there is room");
         let _last = Connection::new(&all, peer(1));
         all.room().await;
-        assert!(began.elapsed() >= TENURE);
+        assert!(began.elapsed() >= EVICTION_GRACE);
     }
 }

@@ -22,7 +22,7 @@ use crate::connections::Connection;
 use crate::error::Error;
 use crate::guesses::Guesses;
 use crate::peers::Peer;
-use crate::routes::WEBHOOKS;
+use crate::routes::WEBHOOKS_PATH;
 
 /// Who is answered.
 #[derive(Clone, Debug)]
@@ -35,10 +35,10 @@ pub(crate) struct Guard {
 }
 
 /// How long the path and the query of a request may be.
-const LONGEST_ADDRESS: usize = 8 * 1024;
+const MAX_URI_BYTES: usize = 8 * 1024;
 
 /// What needs no token: it tells nothing but that the service lives.
-const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+const PATHS_WITHOUT_TOKEN: [&str; 2] = ["/healthz", "/readyz"];
 
 impl Guard {
     pub(crate) fn new(config: &Config, address: SocketAddr) -> Self {
@@ -58,15 +58,15 @@ impl Guard {
 
     fn check(&self, request: &Request) -> Result<(), Error> {
         let (method, uri, headers) = (request.method(), request.uri(), request.headers());
-        if uri.path().len() + uri.query().map_or(0, str::len) > LONGEST_ADDRESS {
-            let message = format!("the address is longer than {LONGEST_ADDRESS} bytes");
+        if uri.path().len() + uri.query().map_or(0, str::len) > MAX_URI_BYTES {
+            let message = format!("the address is longer than {MAX_URI_BYTES} bytes");
             return Err(Error::new(StatusCode::URI_TOO_LONG, "address_too_long", message));
         }
         let host = self.host(uri, headers)?;
         from_here(&host, method, headers)?;
         let path = uri.path();
         // A delivery has a signature of its own, and a probe learns nothing.
-        let is_open = is_probe(path) || path.starts_with(WEBHOOKS);
+        let is_open = is_probe(path) || path.starts_with(WEBHOOKS_PATH);
         if !is_open {
             self.token(headers, request.extensions())?;
         }
@@ -136,7 +136,7 @@ impl Guard {
 
 /// Whether a request only asks whether the service lives.
 pub(crate) fn is_probe(path: &str) -> bool {
-    OPEN.contains(&path)
+    PATHS_WITHOUT_TOKEN.contains(&path)
 }
 
 fn unauthorized() -> Error {
@@ -184,7 +184,7 @@ fn from_here(host: &str, method: &Method, headers: &HeaderMap) -> Result<(), Err
 
 /// What a form of any site could send is no command.
 fn simple_content(method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Error> {
-    if *method != Method::POST || path.starts_with(WEBHOOKS) {
+    if *method != Method::POST || path.starts_with(WEBHOOKS_PATH) {
         return Ok(());
     }
     let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
@@ -222,14 +222,14 @@ pub(crate) async fn guard(State(guard): State<Guard>, request: Request, next: Ne
         Err(error) => error.into_response(),
     };
     let headers = response.headers_mut();
-    for (name, value) in HEADERS {
+    for (name, value) in SECURITY_HEADERS {
         headers.entry(HeaderName::from_static(name)).or_insert(HeaderValue::from_static(value));
     }
     response
 }
 
 /// Nothing is loaded from elsewhere, nothing frames us, nothing is kept.
-const HEADERS: [(&str, &str); 8] = [
+const SECURITY_HEADERS: [(&str, &str); 8] = [
     (
         "content-security-policy",
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \

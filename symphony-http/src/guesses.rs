@@ -15,14 +15,14 @@ use crate::peers::Peer;
 
 /// The size of a bucket and how often it gains one. A forgotten tab with an outdated token stays
 /// below that.
-const BURST: u32 = 30;
-const EACH: Duration = Duration::from_secs(1);
+const BUCKET_SIZE: u32 = 30;
+const REFILL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often the log tells of a peer.
-const TOLD_EVERY: Duration = Duration::from_secs(600);
+const LOG_INTERVAL: Duration = Duration::from_secs(600);
 
 /// How many peers are tracked.
-const PEERS: usize = 1024;
+const MAX_PEERS: usize = 1024;
 
 /// The wrong tokens of every peer.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ pub(crate) struct Guesses {
 
 #[derive(Debug)]
 struct Guesser {
-    /// When the bucket is full again: each wrong token adds [`EACH`].
+    /// When the bucket is full again: each wrong token adds [`REFILL_INTERVAL`].
     full_at: Instant,
     told: Option<Instant>,
     untold: u64,
@@ -50,7 +50,8 @@ impl Guesses {
     pub(crate) fn wait(&self, peer: Peer) -> Option<Duration> {
         let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         let full_at = peers.get(&peer)?.full_at;
-        let wait = full_at.saturating_duration_since(Instant::now() + EACH * (BURST - 1));
+        let wait =
+            full_at.saturating_duration_since(Instant::now() + REFILL_INTERVAL * (BUCKET_SIZE - 1));
         drop(peers);
         (!wait.is_zero()).then(|| {
             self.refused.fetch_add(1, Ordering::Relaxed);
@@ -63,13 +64,13 @@ impl Guesses {
         self.wrong.fetch_add(1, Ordering::Relaxed);
         let now = Instant::now();
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
-        if peers.len() >= PEERS && !peers.contains_key(&peer) {
+        if peers.len() >= MAX_PEERS && !peers.contains_key(&peer) {
             forget(&mut peers, now);
         }
         let guesser = peers.entry(peer).or_insert(Guesser { full_at: now, told: None, untold: 0 });
-        guesser.full_at = guesser.full_at.max(now) + EACH;
+        guesser.full_at = guesser.full_at.max(now) + REFILL_INTERVAL;
         guesser.untold += 1;
-        let is_due = guesser.told.is_none_or(|told| now - told >= TOLD_EVERY);
+        let is_due = guesser.told.is_none_or(|told| now - told >= LOG_INTERVAL);
         if is_due {
             let guesses = std::mem::take(&mut guesser.untold);
             guesser.told = Some(now);
@@ -82,7 +83,7 @@ impl Guesses {
 /// Makes room: forgets peers with a full bucket, else the one whose bucket is full first.
 fn forget(peers: &mut BTreeMap<Peer, Guesser>, now: Instant) {
     peers.retain(|_, guesser| guesser.full_at > now);
-    if peers.len() >= PEERS
+    if peers.len() >= MAX_PEERS
         && let Some((&least, _)) = peers.iter().min_by_key(|(_, guesser)| guesser.full_at)
     {
         peers.remove(&least);
@@ -104,7 +105,7 @@ mod tests {
         let guesses = Guesses::default();
         let guess = |peer| guesses.wait(peer).is_none().then(|| guesses.wrong(peer)).is_some();
         assert_eq!((0..1000).filter(|_| guess(peer(1))).count(), 30);
-        assert!(guesses.wait(peer(1)).is_some_and(|wait| wait <= EACH));
+        assert!(guesses.wait(peer(1)).is_some_and(|wait| wait <= REFILL_INTERVAL));
         assert!(guess(peer(2)), "others may try");
         tokio::time::advance(Duration::from_secs(5)).await;
         assert_eq!((0..1000).filter(|_| guess(peer(1))).count(), 5);
@@ -121,7 +122,7 @@ mod tests {
         for number in 1..10_000 {
             guesses.wrong(peer(number));
         }
-        assert!(guesses.peers.lock().unwrap().len() <= PEERS);
+        assert!(guesses.peers.lock().unwrap().len() <= MAX_PEERS);
         assert!(guesses.wait(peer(0)).is_some(), "the emptiest bucket is kept");
     }
 }

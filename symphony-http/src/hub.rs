@@ -19,28 +19,28 @@ use tokio::time::Instant;
 use crate::peers::{Peer, Shares};
 
 /// The least time between two looks at what changed: four a second.
-const GAP: Duration = Duration::from_millis(250);
+const MIN_PUBLISH_GAP: Duration = Duration::from_millis(250);
 
 /// How many bytes a second a listener is sent: where more changes, it is told less often.
-const PACE: usize = 512 * 1024;
+const MAX_BYTES_PER_SECOND: usize = 512 * 1024;
 
 /// How many frames a listener may lag behind.
-const LAG: usize = 16;
+const MAX_LAG_FRAMES: usize = 16;
 
 /// How many bytes are kept for listeners that come back.
-const KEPT: usize = 4 << 20;
+const REPLAY_BYTES: usize = 4 << 20;
 
 /// How many listeners there may be; three quarters of them from one address.
-const LISTENERS: usize = 256;
+const MAX_LISTENERS: usize = 256;
 
 /// How long nobody has to listen before what is kept is dropped.
-const FORGET: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often a quiet stream shows that it lives.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// How many notices are kept between two looks.
-const NOTICES: usize = 256;
+const MAX_QUEUED_NOTICES: usize = 256;
 
 /// What a stream tells.
 pub(crate) trait Feed: Send + 'static {
@@ -100,7 +100,7 @@ struct HubState<F> {
 impl<F: Feed> Hub<F> {
     /// A hub, and the task that feeds it.
     pub(crate) fn start(feed: F, handle: Handle, life: u64) -> Arc<Self> {
-        let (frames, _) = broadcast::channel(LAG);
+        let (frames, _) = broadcast::channel(MAX_LAG_FRAMES);
         let inner = HubState {
             feed,
             last: 0,
@@ -113,7 +113,7 @@ impl<F: Feed> Hub<F> {
         let hub = Arc::new(Self {
             inner: Mutex::new(inner),
             frames,
-            listeners: Mutex::new(Shares::new(LISTENERS)),
+            listeners: Mutex::new(Shares::new(MAX_LISTENERS)),
             joined: Notify::new(),
             handle,
             life,
@@ -124,7 +124,7 @@ impl<F: Feed> Hub<F> {
                 tokio::select! {
                     () = hub.joined.notified() => hub.feed().await,
                     // Nobody may ever listen, and the hub be dropped.
-                    () = tokio::time::sleep(FORGET) => {}
+                    () = tokio::time::sleep(IDLE_TIMEOUT) => {}
                 }
             }
         });
@@ -148,13 +148,14 @@ impl<F: Feed> Hub<F> {
         loop {
             if self.listeners().taken() > 0 {
                 alone_since = Instant::now();
-            } else if alone_since.elapsed() >= FORGET {
+            } else if alone_since.elapsed() >= IDLE_TIMEOUT {
                 self.lock().forget();
                 return;
             }
             let sent = self.tell(&snapshots.borrow_and_update().clone(), &heard);
             heard.clear();
-            let pause = GAP.max(GAP.saturating_mul(4).mul_f64(ratio(sent, PACE)));
+            let pause = MIN_PUBLISH_GAP
+                .max(MIN_PUBLISH_GAP.saturating_mul(4).mul_f64(ratio(sent, MAX_BYTES_PER_SECOND)));
             let next = Instant::now() + pause;
             let mut changed = false;
             while !changed || Instant::now() < next {
@@ -167,7 +168,7 @@ impl<F: Feed> Hub<F> {
                         }
                     },
                     item = hear(&mut notices) => match item {
-                        Some(NoticeItem::Notice(notice)) if heard.len() < NOTICES => {
+                        Some(NoticeItem::Notice(notice)) if heard.len() < MAX_QUEUED_NOTICES => {
                             heard.push(notice);
                             changed = true;
                         }
@@ -175,7 +176,7 @@ impl<F: Feed> Hub<F> {
                         None => notices = None,
                     },
                     () = tokio::time::sleep_until(next), if changed => {}
-                    () = tokio::time::sleep(FORGET), if !changed => break,
+                    () = tokio::time::sleep(IDLE_TIMEOUT), if !changed => break,
                 }
             }
         }
@@ -248,7 +249,7 @@ impl<F: Feed> HubState<F> {
     fn keep(&mut self, frame: Frame) {
         self.kept_bytes += frame.bytes.len();
         self.kept.push_back(frame);
-        while self.kept_bytes > KEPT
+        while self.kept_bytes > REPLAY_BYTES
             && let Some(oldest) = self.kept.pop_front()
         {
             self.kept_bytes -= oldest.bytes.len();
@@ -319,7 +320,7 @@ impl<F: Feed> Listener<F> {
         }
         tokio::select! {
             frame = self.receiver.recv() => frame.ok().map(|frame| frame.bytes),
-            () = tokio::time::sleep(SIGN_OF_LIFE) => Some(Bytes::from_static(b": still here\n\n")),
+            () = tokio::time::sleep(KEEP_ALIVE_INTERVAL) => Some(Bytes::from_static(b": still here\n\n")),
         }
     }
 }

@@ -70,7 +70,7 @@ const ERRORS: [(u16, &str); 11] = [
 ];
 
 /// The errors of every route.
-const COMMON: [u16; 7] = [401, 403, 405, 413, 414, 429, 503];
+const COMMON_ERRORS: [u16; 7] = [401, 403, 405, 413, 414, 429, 503];
 
 /// The OpenAPI document of the API.
 #[must_use]
@@ -108,7 +108,7 @@ fn operation(route: &Route, types: &mut SchemaGenerator, error: &Value) -> Value
     let fine = json!({"description": route.summary, "content": route.answer.content(types)});
     responses.insert(route.answer.status().to_string(), fine);
     for (status, why) in ERRORS {
-        if COMMON.contains(&status) || route.errors.contains(&status) {
+        if COMMON_ERRORS.contains(&status) || route.errors.contains(&status) {
             let response = json!({"description": why, "content": error});
             responses.insert(status.to_string(), response);
         }

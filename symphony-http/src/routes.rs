@@ -26,16 +26,16 @@ use crate::metrics;
 use crate::openapi::{self, Answer};
 
 /// Where trackers deliver what changed.
-pub(crate) const WEBHOOKS: &str = "/webhooks/";
+pub(crate) const WEBHOOKS_PATH: &str = "/webhooks/";
 
 /// How large the body of a delivery may be.
-const LARGEST_DELIVERY: usize = 1 << 20;
+const MAX_DELIVERY_BYTES: usize = 1 << 20;
 
 /// The same for every other request: none needs one.
-const LARGEST_BODY: usize = 16 * 1024;
+const MAX_BODY_BYTES: usize = 16 * 1024;
 
 /// How long a body may take to arrive.
-const BODY_WITHIN: Duration = Duration::from_secs(10);
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What every answer is made from.
 pub(crate) struct HttpState {
@@ -193,10 +193,10 @@ pub(crate) fn router(handle: Handle, guard: Guard, connections: Arc<Connections>
 /// Reads the body before anybody acts on the request: within bounds of size and time. Until it is
 /// there the connection is one of those that give way to others.
 async fn whole_body(request: Request, next: Next) -> Response {
-    let is_delivery = request.uri().path().starts_with(WEBHOOKS);
-    let most = if is_delivery { LARGEST_DELIVERY } else { LARGEST_BODY };
+    let is_delivery = request.uri().path().starts_with(WEBHOOKS_PATH);
+    let most = if is_delivery { MAX_DELIVERY_BYTES } else { MAX_BODY_BYTES };
     let (parts, body) = request.into_parts();
-    let collected = tokio::time::timeout(BODY_WITHIN, collect(Limited::new(body, most))).await;
+    let collected = tokio::time::timeout(BODY_TIMEOUT, collect(Limited::new(body, most))).await;
     let refusal = match collected {
         Ok(Ok(body)) => {
             if is_delivery || body.trim_ascii().is_empty() || is_object(&body) {

@@ -24,22 +24,22 @@ use crate::peers::Peer;
 use crate::routes;
 
 /// How many connections there may be at a time.
-const CONNECTIONS: usize = 512;
+const MAX_CONNECTIONS: usize = 512;
 
 /// And at most one for so many files that the process may have open: agents need them too.
-const FILES_EACH: u64 = 4;
+const DESCRIPTORS_PER_CONNECTION: u64 = 4;
 
 /// Below this, idle connections and those being answered would block each other.
-const FEWEST: usize = 8;
+const MIN_CONNECTIONS: usize = 8;
 
 /// How long the first lines of a request may take to arrive.
-const HEADERS_WITHIN: Duration = Duration::from_secs(10);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long an answer may stand still because nobody reads it.
-const STAND_STILL: Duration = Duration::from_secs(10);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How large the first lines of a request may be.
-const LARGEST_HEAD: usize = 32 * 1024;
+const MAX_HEAD_BYTES: usize = 32 * 1024;
 
 /// Why a server could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -121,16 +121,17 @@ impl Server {
 
 /// How many connections there may be where so many files may be open.
 fn places(files: Option<u64>) -> usize {
-    let quarter =
-        files.map_or(usize::MAX, |files| usize::try_from(files / FILES_EACH).unwrap_or(usize::MAX));
-    quarter.clamp(FEWEST, CONNECTIONS)
+    let quarter = files.map_or(usize::MAX, |files| {
+        usize::try_from(files / DESCRIPTORS_PER_CONNECTION).unwrap_or(usize::MAX)
+    });
+    quarter.clamp(MIN_CONNECTIONS, MAX_CONNECTIONS)
 }
 
 async fn converse(stream: TcpStream, router: axum::Router, connection: Arc<Connection>) {
     let _ = stream.set_nodelay(true);
-    let io = TokioIo::new(Patient::new(stream, STAND_STILL));
+    let io = TokioIo::new(Patient::new(stream, WRITE_TIMEOUT));
     let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEADERS_WITHIN).max_buf_size(LARGEST_HEAD);
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(MAX_HEAD_BYTES);
     let own = Arc::clone(&connection);
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(Arc::clone(&own));

@@ -9,7 +9,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use crate::{Answered, Fake};
 
 /// A request is never this long.
-const LONGEST: usize = 4 << 20;
+const MAX_REQUEST_BYTES: usize = 4 << 20;
 
 /// The fake, listening on loopback until it is dropped.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<(String, V
                 return Some((head, body));
             }
         }
-        if buffer.len() > LONGEST || stream.read_buf(buffer).await.ok()? == 0 {
+        if buffer.len() > MAX_REQUEST_BYTES || stream.read_buf(buffer).await.ok()? == 0 {
             return None;
         }
     }

@@ -13,13 +13,13 @@ use crate::error::LinearError;
 use crate::transport::Reply;
 
 /// How much of Linear's own words goes into an error.
-const LONGEST: usize = 500;
+const MAX_MESSAGE_BYTES: usize = 500;
 
 /// No query costs as much, whatever a header says.
-const DEAREST: u64 = 100_000;
+const MAX_QUERY_POINTS: u64 = 100_000;
 
 /// A refusal is short: a longer answer of status 200 is not searched for one.
-const SHORT: usize = 64 << 10;
+const MAX_REFUSAL_BYTES: usize = 64 << 10;
 
 /// The envelope of every answer.
 #[derive(Deserialize)]
@@ -65,7 +65,7 @@ impl Complaint {
 /// Everything that Linear complains of, in one plain line.
 fn words(complaints: &[Complaint]) -> String {
     let words: Vec<String> = complaints.iter().map(Complaint::words).collect();
-    plain(&words.join("; "), LONGEST)
+    plain(&words.join("; "), MAX_MESSAGE_BYTES)
 }
 
 /// The complaints in a body, if there are any, whatever its data are.
@@ -82,7 +82,7 @@ pub(crate) struct Limited {
 
 /// Whether this answer is a refusal for now: a bare 429, or a code beside any other status.
 pub(crate) fn rate_limited(reply: &Reply) -> Option<Limited> {
-    if reply.status == 200 && reply.body.len() > SHORT {
+    if reply.status == 200 && reply.body.len() > MAX_REFUSAL_BYTES {
         return None;
     }
     let complaints = complaints(&reply.body).unwrap_or_default();
@@ -112,7 +112,7 @@ pub(crate) fn data<T: DeserializeOwned>(reply: &Reply) -> Result<T, LinearError>
             Some(errors) => complained(reply, &errors, true),
             None => match not_json(reply) {
                 Some(found) => LinearError::NotJson { found },
-                None => LinearError::Unexpected(plain(&error.to_string(), LONGEST)),
+                None => LinearError::Unexpected(plain(&error.to_string(), MAX_MESSAGE_BYTES)),
             },
         }),
     }
@@ -177,7 +177,7 @@ pub(crate) fn reported(headers: &HeaderMap) -> Reported {
     Reported {
         requests: quota("requests"),
         points: quota("complexity"),
-        charged: number(headers, "x-complexity").filter(|points| *points <= DEAREST),
+        charged: number(headers, "x-complexity").filter(|points| *points <= MAX_QUERY_POINTS),
     }
 }
 

@@ -20,7 +20,7 @@ use crate::error::LinearError;
 use crate::transport::{Bounds, NoReply, Reply, Transport};
 
 /// A hundred issues with long descriptions fit; a flood does not.
-pub(crate) const LARGEST: usize = 64 << 20;
+pub(crate) const MAX_RESPONSE_BYTES: usize = 64 << 20;
 
 /// A connection with its budget. Trackers and tools with the same credential share one.
 #[derive(Debug)]
@@ -120,8 +120,9 @@ impl Client {
     ) -> Result<T, LinearError> {
         let body = serde_json::to_vec(operation)
             .map_err(|error| LinearError::Unexpected(error.to_string()))?;
-        let reply =
-            self.post(spender, points, body.into(), Bounds { time, bytes: LARGEST }).await?;
+        let reply = self
+            .post(spender, points, body.into(), Bounds { time, bytes: MAX_RESPONSE_BYTES })
+            .await?;
         answer::data(&reply)
     }
 

@@ -31,7 +31,7 @@ async fn ask(tracker: &LinearTracker, findings: &mut Vec<Finding>) -> Result<(),
     let variables = SurveyVariables { labels: named(&settings.required_labels) };
     let operation = queries::Survey::build(variables);
     let spender = Spender::Read(Purpose::Check);
-    let (points, time) = (complexity::SURVEY, settings.timeout);
+    let (points, time) = (complexity::SURVEY_POINTS, settings.timeout);
     let answer: queries::Survey = tracker.client.run(&spender, points, time, &operation).await?;
     findings.push(Finding::fine("key of", owner(&answer)));
     findings.extend(labels(&settings.required_labels, &answer));

@@ -41,7 +41,7 @@ pub use tracker::LinearTracker;
 pub use transport::{Bounds, Http, NoReply, Reply, Transport};
 
 /// How many candidates are read at once.
-pub const PAGE: usize = complexity::CANDIDATES.unsigned_abs() as usize;
+pub const PAGE_SIZE: usize = complexity::CANDIDATES_PER_PAGE.unsigned_abs() as usize;
 
 // Those who write a transport of their own need these.
 pub use bytes::Bytes;

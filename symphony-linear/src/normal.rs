@@ -58,8 +58,8 @@ pub(crate) const fn is_whole(node: &queries::Issue) -> bool {
 /// with half of its labels or blockers it would be another one.
 pub(crate) fn issue(node: queries::Issue, wanted: Option<&Assignee>) -> Result<Issue, Flaw> {
     let flaw = |message: String| Flaw { id: IssueId::from(id(&node)), message };
-    if overflows(&node, queries::REST, queries::REST) {
-        let most = queries::REST;
+    if overflows(&node, queries::REST_PAGE_SIZE, queries::REST_PAGE_SIZE) {
+        let most = queries::REST_PAGE_SIZE;
         return Err(flaw(format!("the issue has {most} labels or relations, or more")));
     }
     if !is_whole(&node) {

@@ -10,7 +10,7 @@ use symphony_core::time::Wall;
 use crate::queries::{CreatedAtSort, Issue, IssueSortInput, PaginationSortOrder, PrioritySort};
 
 /// The rank of an issue without a priority.
-const NONE: u8 = 5;
+const NO_PRIORITY_RANK: u8 = 5;
 
 /// What the order of dispatch looks at, as far as the server sorts by it.
 type SortKey = (u8, bool, Option<Wall>);
@@ -59,7 +59,7 @@ impl SortOrder {
         // No priority comes last in either direction, and so tells nothing of it.
         let ranks = || {
             let pairs = places.windows(2).map(|pair| (pair[0].0, pair[1].0));
-            pairs.filter(|(_, after)| *after < NONE)
+            pairs.filter(|(_, after)| *after < NO_PRIORITY_RANK)
         };
         let rises = ranks().any(|(before, after)| before < after);
         if !places.is_sorted() {
@@ -90,7 +90,9 @@ const fn other(direction: PaginationSortOrder) -> PaginationSortOrder {
 }
 
 fn place(issue: &Issue) -> SortKey {
-    let rank = (1..=4_u8).find(|rank| issue.priority == Some(f64::from(*rank))).unwrap_or(NONE);
+    let rank = (1..=4_u8)
+        .find(|rank| issue.priority == Some(f64::from(*rank)))
+        .unwrap_or(NO_PRIORITY_RANK);
     let created = issue.created_at.as_ref().and_then(|at| Wall::parse(&at.0));
     (rank, created.is_none(), created)
 }

@@ -10,14 +10,14 @@ mod schema {
 
 /// Labels of an issue in the first answer. Where there are as many, more are asked for: that is
 /// cheaper than to ask of every issue whether there are more.
-pub(crate) const LABELS: i32 = 10;
+pub(crate) const LABELS_PER_ISSUE: i32 = 10;
 /// Relations of an issue in the first answer.
-pub(crate) const RELATIONS: i32 = 10;
+pub(crate) const RELATIONS_PER_ISSUE: i32 = 10;
 /// Both, in a [`Rest`]. An issue that has as many cannot be read.
-pub(crate) const REST: i32 = 250;
+pub(crate) const REST_PAGE_SIZE: i32 = 250;
 /// Teams of a project, and states of a team.
-pub(crate) const TEAMS: i32 = 10;
-pub(crate) const STATES: i32 = 30;
+pub(crate) const TEAMS_PER_PROJECT: i32 = 10;
+pub(crate) const STATES_PER_TEAM: i32 = 30;
 
 /// An instant, as Linear writes it.
 #[derive(Clone, Debug, Scalar)]

@@ -21,7 +21,7 @@ use crate::tracker::LinearTracker;
 type Result<T> = std::result::Result<T, LinearError>;
 
 /// More pages than any project has: a server that goes on for ever is stopped here.
-const MOST_PAGES: usize = 200;
+const MAX_PAGES: usize = 200;
 
 /// A read under way.
 pub(crate) struct Reading<'t> {
@@ -253,12 +253,14 @@ impl<'t> Reading<'t> {
     async fn complete(&mut self, purpose: Purpose, nodes: &mut [queries::Issue]) -> Result<()> {
         let overflow: Vec<String> = nodes
             .iter()
-            .filter(|node| normal::overflows(node, queries::LABELS, queries::RELATIONS))
+            .filter(|node| {
+                normal::overflows(node, queries::LABELS_PER_ISSUE, queries::RELATIONS_PER_ISSUE)
+            })
             .map(|node| normal::id(node).to_owned())
             .filter(|id| !id.is_empty())
             .collect();
         let mut rests: BTreeMap<String, RestIssue> = BTreeMap::new();
-        for ids in overflow.chunks(complexity::MOST_RESTS) {
+        for ids in overflow.chunks(complexity::MAX_RESTS) {
             let first = i32::try_from(ids.len()).unwrap_or(i32::MAX);
             let filter = IssueFilter::ids(ids.iter().map(String::as_str));
             let operation = Rest::build(RestVariables { filter, first });
@@ -286,7 +288,7 @@ fn next_cursor(info: &PageInfo, cursors: &mut BTreeSet<String>) -> Result<String
     if !cursors.insert(cursor.clone()) {
         return Err(LinearError::Pages("the same page follows itself"));
     }
-    if cursors.len() >= MOST_PAGES {
+    if cursors.len() >= MAX_PAGES {
         return Err(LinearError::Pages("there is no end to them"));
     }
     Ok(cursor)

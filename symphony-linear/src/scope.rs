@@ -6,7 +6,7 @@ use symphony_core::{StateName, StateSet};
 
 use crate::board::Board;
 use crate::error::LinearError;
-use crate::queries::{Poll, STATES, State, States, TEAMS, Team};
+use crate::queries::{Poll, STATES_PER_TEAM, State, States, TEAMS_PER_PROJECT, Team};
 
 /// What Linear says of the scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl Surroundings {
             found.project = Some(project.name.clone().unwrap_or_default());
             // Where a team is named too, its states are those that count.
             if let (Some(teams), None) = (&project.teams, &board.team) {
-                found.complete &= is_all(teams.nodes.len(), TEAMS);
+                found.complete &= is_all(teams.nodes.len(), TEAMS_PER_PROJECT);
                 teams.nodes.iter().for_each(|team| found.add(team));
             }
         }
@@ -46,7 +46,7 @@ impl Surroundings {
 
     fn add(&mut self, team: &Team) {
         let Some(States { nodes }) = &team.states else { return };
-        self.complete &= is_all(nodes.len(), STATES);
+        self.complete &= is_all(nodes.len(), STATES_PER_TEAM);
         for State { name, .. } in nodes {
             let name = StateName::new(name.as_deref().unwrap_or_default());
             if !name.is_blank() && !self.states.contains(&name) {

@@ -22,19 +22,19 @@ use crate::transport::{Bounds, Reply};
 pub const LINEAR_GRAPHQL: &str = "linear_graphql";
 
 /// Bounds of one call: a document, its variables, what is read and what the agent is shown.
-const LONGEST_QUERY: usize = 64 << 10;
-const LONGEST_VARIABLES: usize = 1 << 20;
-const LARGEST_ANSWER: usize = 8 << 20;
-const LONGEST_RESULT: usize = 128 << 10;
+const MAX_QUERY_BYTES: usize = 64 << 10;
+const MAX_VARIABLES_BYTES: usize = 1 << 20;
+const MAX_ANSWER_BYTES: usize = 8 << 20;
+const MAX_RESULT_BYTES: usize = 128 << 10;
 
 /// How deep a document may be nested.
-const DEEPEST: usize = 100;
+const MAX_DEPTH: usize = 100;
 
 /// What a call is taken to cost until Linear says what it did.
-const POINTS: u64 = 200;
+const ASSUMED_POINTS: u64 = 200;
 
 /// How long a call waits for the budget before the agent is told to.
-const PATIENCE: Duration = Duration::from_secs(20);
+const BUDGET_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The tool, with the connection of the tracker that it belongs to.
 #[derive(Debug)]
@@ -66,10 +66,11 @@ impl LinearGraphql {
     /// Makes the request as soon as the budget lets it, unless that takes too long.
     async fn post(&self, issue: &IssueId, body: Vec<u8>) -> Result<Reply, LinearError> {
         let (spender, body) = (Spender::Tool(issue.clone()), bytes::Bytes::from(body));
-        let bounds = Bounds { time: self.timeout, bytes: LARGEST_ANSWER };
-        let mut patience = PATIENCE;
+        let bounds = Bounds { time: self.timeout, bytes: MAX_ANSWER_BYTES };
+        let mut patience = BUDGET_TIMEOUT;
         loop {
-            let error = match self.client.post(&spender, POINTS, body.clone(), bounds).await {
+            let error = match self.client.post(&spender, ASSUMED_POINTS, body.clone(), bounds).await
+            {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
@@ -103,7 +104,7 @@ impl AgentTools for LinearGraphql {
                 "properties": {
                     "query": {
                         "type": "string",
-                        "maxLength": LONGEST_QUERY,
+                        "maxLength": MAX_QUERY_BYTES,
                         "description": "A GraphQL document with exactly one operation.",
                     },
                     "variables": {
@@ -156,12 +157,12 @@ impl Request {
             let key = plain(key, 100);
             return Err(invalid(&format!("there is no argument `{key}`")));
         }
-        if query.len() > LONGEST_QUERY {
-            return Err(invalid(&format!("`query` must have at most {LONGEST_QUERY} bytes")));
+        if query.len() > MAX_QUERY_BYTES {
+            return Err(invalid(&format!("`query` must have at most {MAX_QUERY_BYTES} bytes")));
         }
         let length = serde_json::to_vec(&variables).map_or(0, |text| text.len());
-        if length > LONGEST_VARIABLES {
-            let most = LONGEST_VARIABLES;
+        if length > MAX_VARIABLES_BYTES {
+            let most = MAX_VARIABLES_BYTES;
             return Err(invalid(&format!("`variables` must have at most {most} bytes")));
         }
         // A line that ends in another way for Linear than for us could hide what follows it.
@@ -172,7 +173,7 @@ impl Request {
     /// Whether it changes something, if it may be sent at all.
     fn check(&self, read_only: bool) -> Result<bool, Refusal> {
         let invalid = |message: String| Refusal::new("invalid_query", message);
-        let tree = Parser::new(&self.query).recursion_limit(DEEPEST).parse();
+        let tree = Parser::new(&self.query).recursion_limit(MAX_DEPTH).parse();
         if let Some(error) = tree.errors().next() {
             let error = plain(error.message(), 500);
             return Err(invalid(format!("this is no GraphQL document: {error}")));
@@ -220,7 +221,7 @@ fn result(reply: &Reply, wrote: bool) -> Result<String, Refusal> {
             // What Linear says of a wrong field or a wrong value helps the agent most.
             let body = serde_json::from_slice::<Value>(&reply.body).ok();
             let response = body.filter(|body| body.get("errors").is_some());
-            refusal.response = response.filter(|body| body.to_string().len() <= LONGEST_RESULT);
+            refusal.response = response.filter(|body| body.to_string().len() <= MAX_RESULT_BYTES);
             Err(refusal)
         }
     }
@@ -228,12 +229,12 @@ fn result(reply: &Reply, wrote: bool) -> Result<String, Refusal> {
 
 fn shown(value: &Value, wrote: bool) -> Result<String, Refusal> {
     let text = value.to_string();
-    if text.len() <= LONGEST_RESULT {
+    if text.len() <= MAX_RESULT_BYTES {
         return Ok(text);
     }
     let done = if wrote { "the change was made, but " } else { "" };
     let message = format!(
-        "{done}the result has {} bytes, and at most {LONGEST_RESULT} are shown: ask for fewer \
+        "{done}the result has {} bytes, and at most {MAX_RESULT_BYTES} are shown: ask for fewer \
          fields or a smaller `first`",
         text.len()
     );

@@ -17,7 +17,7 @@ use symphony_core::{Issue, Settings, StateName, StateSet, plain};
 use tracing::warn;
 
 use crate::client::Client;
-use crate::complexity::CANDIDATES;
+use crate::complexity::CANDIDATES_PER_PAGE;
 use crate::config::{LinearConfig, ToolMode};
 use crate::error::LinearError;
 use crate::examine::examine;
@@ -30,16 +30,16 @@ use crate::scope::Surroundings;
 use crate::tool::LinearGraphql;
 
 /// How often project, team and states are looked at again. They travel with a poll.
-const LOOK_AGAIN: Duration = Duration::from_secs(3600);
+const SCOPE_REFRESH_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// The smallest page that is tried when answers are too large.
-const SMALLEST_PAGE: i32 = 5;
+const MIN_PAGE: i32 = 5;
 
 /// How many different complaints are remembered, so that each is logged once.
-const TOLD: usize = 1000;
+const MAX_LOGGED_COMPLAINTS: usize = 1000;
 
 /// How much of a foreign text goes into a log line.
-const LONGEST: usize = 500;
+const MAX_TEXT_BYTES: usize = 500;
 
 /// One project or team of Linear.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl LinearTracker {
             client,
             config,
             order: SortOrder::default(),
-            page: AtomicI32::new(CANDIDATES),
+            page: AtomicI32::new(CANDIDATES_PER_PAGE),
             scope: Mutex::default(),
             told: Mutex::default(),
         }
@@ -79,7 +79,7 @@ impl LinearTracker {
 
     /// An answer was too large to be read: the next ones are smaller.
     pub(crate) fn shrink_pages(&self) {
-        let smaller = (self.page_size() / 2).max(SMALLEST_PAGE);
+        let smaller = (self.page_size() / 2).max(MIN_PAGE);
         self.page.store(smaller, Ordering::Relaxed);
         warn!(page = smaller, "Linear's answer was too large; pages are smaller from now on");
     }
@@ -88,7 +88,7 @@ impl LinearTracker {
     pub(crate) fn surroundings_are_due(&self) -> bool {
         let scope = self.scope();
         let age = scope.seen.map(|at| self.client.now().mono.since(at));
-        scope.problem.is_some() || age.is_none_or(|age| age >= LOOK_AGAIN)
+        scope.problem.is_some() || age.is_none_or(|age| age >= SCOPE_REFRESH_INTERVAL)
     }
 
     /// What makes every candidate read wrong.
@@ -108,8 +108,8 @@ impl LinearTracker {
             Ok(found) => {
                 for name in self.doubtful_states(&found) {
                     if self.is_news(&format!("state {}", name.key())) {
-                        let state = plain(name.as_str(), LONGEST);
-                        let known = plain(&found.known(), LONGEST);
+                        let state = plain(name.as_str(), MAX_TEXT_BYTES);
+                        let known = plain(&found.known(), MAX_TEXT_BYTES);
                         warn!(state, known, "no workflow state in Linear has this name");
                     }
                 }
@@ -137,14 +137,15 @@ impl LinearTracker {
     /// Logs that a record is no issue, once for each.
     pub(crate) fn tell_of_flaw(&self, flaw: &Flaw) {
         if self.is_news(&format!("flaw {} {}", flaw.id, flaw.message)) {
-            let (issue_id, error) = (plain(flaw.id.as_str(), 100), plain(&flaw.message, LONGEST));
+            let (issue_id, error) =
+                (plain(flaw.id.as_str(), 100), plain(&flaw.message, MAX_TEXT_BYTES));
             warn!(issue_id, error, "a record of Linear is no issue; it is left out");
         }
     }
 
     fn is_news(&self, what: &str) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.len() < TOLD && told.insert(what.to_owned())
+        told.len() < MAX_LOGGED_COMPLAINTS && told.insert(what.to_owned())
     }
 
     fn scope(&self) -> MutexGuard<'_, ScopeFacts> {

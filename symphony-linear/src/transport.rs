@@ -70,7 +70,7 @@ pub struct Http {
 }
 
 /// A handshake that takes longer will not come.
-const CONNECT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Http {
     /// A transport to this endpoint.
@@ -85,7 +85,7 @@ impl Http {
             .default_headers(headers)
             .user_agent(concat!("symphony/", env!("CARGO_PKG_VERSION")))
             .redirect(Policy::none())
-            .connect_timeout(CONNECT);
+            .connect_timeout(CONNECT_TIMEOUT);
         if endpoint.scheme() == "http" {
             // Only this machine: no proxy is to see the key, and no certificate is needed.
             builder = builder.no_proxy().tls_certs_only([]);

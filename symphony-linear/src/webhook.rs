@@ -12,17 +12,17 @@ use symphony_core::time::Wall;
 use symphony_core::webhook::{Delivery, Refused, Webhook};
 
 /// The header that holds the signature of the body.
-const SIGNATURE: &str = "linear-signature";
+const SIGNATURE_HEADER: &str = "linear-signature";
 
 /// A delivery is signed with its time. One that differs more from ours may be sent again by
 /// somebody who saw it.
-const WINDOW_MS: u64 = 60_000;
+const MAX_CLOCK_SKEW_MS: u64 = 60_000;
 
 /// No secret that Linear makes is nearly as short, and a shorter one could be guessed.
-const SHORTEST: usize = 16;
+const MIN_SECRET_BYTES: usize = 16;
 
 /// No id is longer.
-const LONGEST_ID: usize = 64;
+const MAX_ID_BYTES: usize = 64;
 
 /// What Linear signs with. It does not print.
 #[derive(Clone)]
@@ -32,7 +32,7 @@ impl SigningSecret {
     /// Takes a secret over, without the space around it; `None` if it is too short to be one.
     pub(crate) fn new(text: &str) -> Option<Self> {
         let text = text.trim();
-        (text.len() >= SHORTEST).then(|| Self(SecretString::from(text)))
+        (text.len() >= MIN_SECRET_BYTES).then(|| Self(SecretString::from(text)))
     }
 
     /// Whether this is the signature of these bytes. Takes the same time wherever it differs.
@@ -63,7 +63,8 @@ impl LinearWebhook {
 
 impl Webhook for LinearWebhook {
     fn receive(&self, delivery: &Delivery<'_>, now: Wall) -> Result<Vec<IssueId>, Refused> {
-        let signature = delivery.header(SIGNATURE).and_then(digest).ok_or(Refused::Signature)?;
+        let signature =
+            delivery.header(SIGNATURE_HEADER).and_then(digest).ok_or(Refused::Signature)?;
         // Nothing is parsed before it is known who wrote it.
         if !self.secret.has_signed(delivery.body(), &signature) {
             return Err(Refused::Signature);
@@ -72,7 +73,7 @@ impl Webhook for LinearWebhook {
             serde_json::from_slice(delivery.body()).map_err(|_| Refused::Content)?;
         let sent = payload.get("webhookTimestamp").and_then(Value::as_i64);
         let sent = sent.ok_or(Refused::Content)?;
-        if sent.abs_diff(now.as_unix_millis()) > WINDOW_MS {
+        if sent.abs_diff(now.as_unix_millis()) > MAX_CLOCK_SKEW_MS {
             return Err(Refused::Time);
         }
         issues(&payload)
@@ -97,7 +98,7 @@ fn issues(payload: &Map<String, Value>) -> Result<Vec<IssueId>, Refused> {
 fn id(value: &Value) -> Option<IssueId> {
     let text = value.as_str()?;
     let is_id = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    let is_one = !text.is_empty() && text.len() <= LONGEST_ID && text.bytes().all(is_id);
+    let is_one = !text.is_empty() && text.len() <= MAX_ID_BYTES && text.bytes().all(is_id);
     is_one.then(|| IssueId::from(text))
 }
 

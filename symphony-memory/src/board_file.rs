@@ -14,7 +14,7 @@ use crate::document::{BadBoardText, Document};
 use crate::seeds::Seeds;
 
 /// No board that people edit is larger.
-const LARGEST: u64 = 64 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The file, and what it last said. Its methods block.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ impl BoardFile {
         if !metadata.is_file() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a plain file"));
         }
-        if metadata.len() > LARGEST {
+        if metadata.len() > MAX_FILE_BYTES {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "more than 64 MiB"));
         }
         fs::read(&self.path)

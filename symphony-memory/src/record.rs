@@ -135,9 +135,9 @@ fn comments(value: &Value) -> Option<Vec<Comment>> {
 
 /// A value as a message shows it: short, on one line.
 pub(crate) fn shown(value: &Value) -> String {
-    const LONGEST: usize = 40;
+    const MAX_CHARS: usize = 40;
     let text = value.to_string();
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_CHARS) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
     }

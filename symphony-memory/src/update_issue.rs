@@ -16,9 +16,9 @@ use crate::tracker::MemoryTracker;
 pub const UPDATE_ISSUE: &str = "update_issue";
 
 /// Bounds of one call, so that no agent fills the memory.
-const LONGEST_COMMENT: usize = 64 * 1024;
-const MOST_LABELS: usize = 100;
-const LONGEST_LABEL: usize = 200;
+const MAX_COMMENT_BYTES: usize = 64 * 1024;
+const MAX_LABELS: usize = 100;
+const MAX_LABEL_BYTES: usize = 200;
 
 /// The tools of a [`MemoryTracker`].
 #[derive(Debug)]
@@ -50,13 +50,13 @@ impl AgentTools for UpdateIssue {
                     },
                     "labels": {
                         "type": "array",
-                        "items": { "type": "string", "maxLength": LONGEST_LABEL },
-                        "maxItems": MOST_LABELS,
+                        "items": { "type": "string", "maxLength": MAX_LABEL_BYTES },
+                        "maxItems": MAX_LABELS,
                         "description": "Its labels from now on, in place of those it has.",
                     },
                     "comment": {
                         "type": "string",
-                        "maxLength": LONGEST_COMMENT,
+                        "maxLength": MAX_COMMENT_BYTES,
                         "description": "What to note on it.",
                     },
                 },
@@ -122,14 +122,16 @@ impl IssueUpdate {
             Err(UpdateRefusal::invalid("give at least one of state, labels and comment"))
         } else if comment.is_some_and(|text| text.trim().is_empty()) {
             Err(UpdateRefusal::invalid("comment must not be blank"))
-        } else if comment.is_some_and(|text| text.len() > LONGEST_COMMENT) {
+        } else if comment.is_some_and(|text| text.len() > MAX_COMMENT_BYTES) {
             Err(UpdateRefusal::invalid(format!(
-                "comment must have at most {LONGEST_COMMENT} bytes"
+                "comment must have at most {MAX_COMMENT_BYTES} bytes"
             )))
-        } else if labels.len() > MOST_LABELS {
-            Err(UpdateRefusal::invalid(format!("at most {MOST_LABELS} labels are allowed")))
-        } else if labels.iter().any(|label| label.as_str().len() > LONGEST_LABEL) {
-            Err(UpdateRefusal::invalid(format!("a label must have at most {LONGEST_LABEL} bytes")))
+        } else if labels.len() > MAX_LABELS {
+            Err(UpdateRefusal::invalid(format!("at most {MAX_LABELS} labels are allowed")))
+        } else if labels.iter().any(|label| label.as_str().len() > MAX_LABEL_BYTES) {
+            Err(UpdateRefusal::invalid(format!(
+                "a label must have at most {MAX_LABEL_BYTES} bytes"
+            )))
         } else {
             Ok(change)
         }

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use crate::driver::Inbox;
 
 /// How often the file is looked at.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Tells when the file was touched.
 pub(crate) async fn watch(mut settings: watch::Receiver<Arc<Settings>>, inbox: Inbox) {
@@ -32,7 +32,7 @@ pub(crate) async fn watch(mut settings: watch::Receiver<Arc<Settings>>, inbox: I
                     inbox.send(Event::Activity);
                 }
                 seen = Some((file, touched));
-                tokio::time::timeout(LOOK, settings.changed()).await.unwrap_or(Ok(()))
+                tokio::time::timeout(POLL_INTERVAL, settings.changed()).await.unwrap_or(Ok(()))
             }
         };
         if changed.is_err() {

@@ -6,7 +6,7 @@ use symphony_core::time::{Mono, Now, Wall};
 use tokio::time::Instant;
 
 /// How far the wall clock may be from where it was expected before it was set.
-const DRIFT: Duration = Duration::from_millis(250);
+const MAX_DRIFT: Duration = Duration::from_millis(250);
 
 /// Turns the runtime's instants into the core's numbers and back.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ impl Clock {
         let mono = Mono::from_millis(mono);
         let passed = Duration::from_millis(mono.as_millis());
         let off = (self.began + passed).as_unix_millis().abs_diff(shown.as_unix_millis());
-        if u128::from(off) > DRIFT.as_millis() {
+        if u128::from(off) > MAX_DRIFT.as_millis() {
             self.began = shown - passed;
         }
         Now { mono, wall: self.began + passed }

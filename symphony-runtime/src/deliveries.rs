@@ -18,10 +18,10 @@ use crate::loader::Loaded;
 
 /// So many deliveries are remembered. Only those of the tracker count, so that nobody else can make
 /// us forget one.
-const REMEMBERED: usize = 4096;
+const MAX_REMEMBERED_IDS: usize = 4096;
 
 /// Anybody can send anything: refusals are told so rarely, and counted.
-const TOLD_EVERY: Duration = Duration::from_secs(600);
+const LOG_INTERVAL: Duration = Duration::from_secs(600);
 
 /// A delivery was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl Deliveries {
         let now = Instant::now();
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         match *told {
-            Some((at, _)) if now.duration_since(at) < TOLD_EVERY => {
+            Some((at, _)) if now.duration_since(at) < LOG_INTERVAL => {
                 debug!(%refused, "a webhook delivery was refused");
             }
             before => {
@@ -133,7 +133,7 @@ impl SeenDeliveries {
             return false;
         }
         self.order.push_back(digest);
-        if self.order.len() > REMEMBERED
+        if self.order.len() > MAX_REMEMBERED_IDS
             && let Some(oldest) = self.order.pop_front()
         {
             self.known.remove(&oldest);
@@ -153,7 +153,7 @@ mod tests {
             assert!(seen.add(&number.to_be_bytes()));
             assert!(!seen.add(&number.to_be_bytes()));
         }
-        assert_eq!((seen.known.len(), seen.order.len()), (REMEMBERED, REMEMBERED));
+        assert_eq!((seen.known.len(), seen.order.len()), (MAX_REMEMBERED_IDS, MAX_REMEMBERED_IDS));
         assert!(!seen.add(&(10_000 - 4_096_u32).to_be_bytes()), "the last 4096 are known");
         assert!(seen.add(&0_u32.to_be_bytes()));
     }

@@ -53,7 +53,7 @@ const EXPLAIN_GAP: Duration = Duration::from_millis(100);
 const DRAIN_MARGIN: Duration = Duration::from_secs(10);
 
 /// Who wakes up so late was stopped, as by Ctrl-Z or with its container, and has heard nobody.
-const MISSED: Duration = Duration::from_secs(2);
+const SUSPENDED_AFTER: Duration = Duration::from_secs(2);
 
 /// How long others then have to be heard before a deadline counts.
 const CATCH_UP: Duration = Duration::from_secs(1);
@@ -222,7 +222,7 @@ impl Driver {
                 Some(_) = self.tasks.join_next() => {}
             }
         };
-        if let Some(wake) = wake.filter(|wake| wake.elapsed() > MISSED) {
+        if let Some(wake) = wake.filter(|wake| wake.elapsed() > SUSPENDED_AFTER) {
             // Agents that spoke meanwhile were not silent.
             let heard_until = wake.checked_sub(CATCH_UP).unwrap_or(wake);
             self.tools.clock.skip_since(asleep.max(heard_until));

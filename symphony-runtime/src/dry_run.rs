@@ -29,7 +29,7 @@ pub struct DryRun {
 }
 
 /// No board needs more rounds: each starts something.
-const ROUNDS: usize = 10_000;
+const MAX_ROUNDS: usize = 10_000;
 
 impl Usable {
     /// Reads the tracker once and lets the scheduler decide. Nothing is locked, started or written.
@@ -77,7 +77,7 @@ struct Rehearsal {
 impl Rehearsal {
     async fn play(&mut self, first: Step) {
         let mut effects = VecDeque::from(first.effects);
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let event = match effects.pop_front() {
                 Some(Effect::Read { read, poll, .. }) => {
                     let answer = self.answer(poll).await;

@@ -7,7 +7,7 @@ use symphony_core::run::RunId;
 use symphony_host::{EarlierLife, Host, ProcessId, SweepError};
 use tracing::warn;
 
-use crate::disk::{DiskError, OWN, Root, blocking};
+use crate::disk::{DiskError, OWN_FOLDER, Root, blocking};
 use crate::plain::safe;
 
 /// The root that this life began with, whatever root is in force by now.
@@ -71,7 +71,7 @@ async fn end_leftovers(host: &dyn Host, root: &Arc<Root>) -> Result<(), Leftover
     let Some(home) = elsewhere.await? else { return Ok(()) };
     // The file may be anybody's words: a folder that no service began in is neither opened nor changed.
     let was_home = |home: &std::path::Path| {
-        let state = home.join(OWN).join(crate::state::FILE);
+        let state = home.join(OWN_FOLDER).join(crate::state::STATE_FILE);
         std::fs::symlink_metadata(state).is_ok_and(|state| state.is_file())
     };
     match blocking(move || was_home(&home).then(|| Root::open(home)).transpose()).await {

@@ -25,7 +25,7 @@ use crate::redacted::Redacted;
 use crate::registry::Registry;
 
 /// A workflow file that is longer was not written by a person.
-const LARGEST: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// One version of the workflow, with the adapters built for it.
 #[derive(Clone, Debug)]
@@ -375,9 +375,11 @@ pub(crate) fn read(path: &Path) -> Result<String, Problem> {
         return Err(missing("it is not a file".to_owned()));
     }
     let mut bytes = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| missing(error.to_string()))?;
-    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > LARGEST {
-        let message = format!("the file is longer than {LARGEST} bytes");
+    file.take(MAX_FILE_BYTES + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| missing(error.to_string()))?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MAX_FILE_BYTES {
+        let message = format!("the file is longer than {MAX_FILE_BYTES} bytes");
         return Err(Problem::new(ProblemKind::WorkflowParseError, message));
     }
     String::from_utf8(bytes).map_err(|_| {

@@ -5,9 +5,9 @@ use std::fmt::Display;
 pub use symphony_core::plain;
 
 /// How much of a foreign text goes into one field; of a hook's output too (contract 9.5).
-const LONGEST: usize = 2 * 1024;
+const MAX_FIELD_BYTES: usize = 2 * 1024;
 
 /// A foreign text as one field of a log line.
 pub(crate) fn safe(text: impl Display) -> String {
-    plain(&text.to_string(), LONGEST)
+    plain(&text.to_string(), MAX_FIELD_BYTES)
 }

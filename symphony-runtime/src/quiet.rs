@@ -15,7 +15,7 @@ use crate::clock::wall_now;
 use crate::driver::Inbox;
 
 /// How often the clock is looked at: it may be set, and summer may begin.
-const LOOK: Duration = Duration::from_secs(20);
+const CLOCK_CHECK_INTERVAL: Duration = Duration::from_secs(20);
 
 /// The zone in which the hours are meant.
 pub(crate) fn zone(hours: &QuietHours) -> Result<TimeZone, jiff::Error> {
@@ -53,7 +53,9 @@ pub(crate) async fn watch(mut settings: watch::Receiver<Arc<Settings>>, inbox: I
             was_on = on;
         }
         let changed = match hours {
-            Some(_) => tokio::time::timeout(LOOK, settings.changed()).await.unwrap_or(Ok(())),
+            Some(_) => tokio::time::timeout(CLOCK_CHECK_INTERVAL, settings.changed())
+                .await
+                .unwrap_or(Ok(())),
             None => settings.changed().await,
         };
         if changed.is_err() {

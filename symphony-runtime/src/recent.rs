@@ -12,13 +12,13 @@ use symphony_core::time::Wall;
 use symphony_core::{Identifier, IssueId};
 
 /// How many events of an issue are kept.
-const EVENTS: usize = 200;
+const MAX_EVENTS_PER_ISSUE: usize = 200;
 
 /// How many of its runs.
-const RUNS: usize = 20;
+const MAX_RUNS_PER_ISSUE: usize = 20;
 
 /// How many events in all: beyond it, the issue that was silent for longest is forgotten.
-const ALL: usize = 200_000;
+const MAX_EVENTS: usize = 200_000;
 
 /// The last events and runs of the latest issues.
 #[derive(Debug, Default)]
@@ -95,7 +95,8 @@ impl Recent {
         match (&notice.what, notice.run) {
             (Happened::Started { attempt, .. }, Some(run)) => {
                 history.runs.push_back((run, RunStatus::started(run, *attempt, now)));
-                let forgotten = (history.runs.len() > RUNS).then(|| history.runs.pop_front());
+                let forgotten =
+                    (history.runs.len() > MAX_RUNS_PER_ISSUE).then(|| history.runs.pop_front());
                 recent.runs.insert(run, name.id.clone());
                 if let Some(Some((oldest, _))) = forgotten {
                     recent.runs.remove(&oldest);
@@ -148,12 +149,12 @@ impl Issues {
         self.ticks += 1;
         history.last = self.ticks;
         history.events.push_back(happening);
-        if history.events.len() > EVENTS {
+        if history.events.len() > MAX_EVENTS_PER_ISSUE {
             history.events.pop_front();
             return;
         }
         self.events += 1;
-        if self.events > ALL {
+        if self.events > MAX_EVENTS {
             self.forget_one();
         }
     }
@@ -201,11 +202,15 @@ mod tests {
         let recent = Recent::default();
         let run = RunId { boot: 1, number: 1 };
         tell(&recent, Wall::default(), &started("1", 1));
-        (0..EVENTS + 3).for_each(|name| recent.hear(run, &event(name)));
+        (0..MAX_EVENTS_PER_ISSUE + 3).for_each(|name| recent.hear(run, &event(name)));
         let kept = recent.of(run);
-        assert_eq!((kept.len(), kept[0].name.as_str()), (EVENTS, "3"));
+        assert_eq!((kept.len(), kept[0].name.as_str()), (MAX_EVENTS_PER_ISSUE, "3"));
         recent.hear(RunId { boot: 1, number: 2 }, &event(0));
-        assert_eq!(recent.history(&"1".into()).events.len(), EVENTS, "a run of nobody is nobody's");
+        assert_eq!(
+            recent.history(&"1".into()).events.len(),
+            MAX_EVENTS_PER_ISSUE,
+            "a run of nobody is nobody's"
+        );
     }
 
     #[test]
@@ -232,14 +237,14 @@ mod tests {
     #[test]
     fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
         let recent = Recent::default();
-        let issues = ALL / EVENTS + 2;
+        let issues = MAX_EVENTS / MAX_EVENTS_PER_ISSUE + 2;
         for issue in 0..issues as u64 {
             tell(&recent, Wall::default(), &started(&issue.to_string(), issue));
             let run = RunId { boot: 1, number: issue };
-            (0..EVENTS).for_each(|name| recent.hear(run, &event(name)));
+            (0..MAX_EVENTS_PER_ISSUE).for_each(|name| recent.hear(run, &event(name)));
         }
         let inner = recent.lock();
-        assert!(inner.events <= ALL);
+        assert!(inner.events <= MAX_EVENTS);
         let counted: usize = inner.issues.values().map(|history| history.events.len()).sum();
         assert_eq!(inner.events, counted);
         assert!(!inner.issues.contains_key(&IssueId::from("0")));
@@ -250,10 +255,10 @@ mod tests {
     fn an_issue_that_is_worked_on_is_forgotten_last() {
         let recent = Recent::default();
         tell(&recent, Wall::default(), &started("live", 0));
-        for issue in 1..=(ALL / EVENTS + 2) as u64 {
+        for issue in 1..=(MAX_EVENTS / MAX_EVENTS_PER_ISSUE + 2) as u64 {
             tell(&recent, Wall::default(), &started(&issue.to_string(), issue));
             let run = RunId { boot: 1, number: issue };
-            (0..EVENTS).for_each(|name| recent.hear(run, &event(name)));
+            (0..MAX_EVENTS_PER_ISSUE).for_each(|name| recent.hear(run, &event(name)));
             let (outcome, end) = (Outcome::Succeeded, RunEnd::Succeeded);
             let took = Duration::from_secs(1);
             tell(
@@ -263,7 +268,7 @@ mod tests {
             );
         }
         let inner = recent.lock();
-        assert!(inner.events <= ALL && inner.issues.contains_key(&IssueId::from("live")));
+        assert!(inner.events <= MAX_EVENTS && inner.issues.contains_key(&IssueId::from("live")));
         assert!(!inner.issues.contains_key(&IssueId::from("1")));
     }
 
@@ -271,7 +276,7 @@ mod tests {
     fn the_runs_of_an_issue_are_bounded() {
         let recent = Recent::default();
         (0..100).for_each(|number| tell(&recent, Wall::default(), &started("1", number)));
-        assert_eq!(recent.history(&"1".into()).runs.len(), RUNS);
-        assert_eq!(recent.lock().runs.len(), RUNS);
+        assert_eq!(recent.history(&"1".into()).runs.len(), MAX_RUNS_PER_ISSUE);
+        assert_eq!(recent.lock().runs.len(), MAX_RUNS_PER_ISSUE);
     }
 }

@@ -37,7 +37,7 @@ use crate::watch::Watch;
 use crate::{activity, news, quiet};
 
 /// How many notices a slow subscriber may lag behind.
-const NOTICES: usize = 1024;
+const NOTICE_CAPACITY: usize = 1024;
 
 /// Why a service could not start.
 #[derive(Debug, thiserror::Error)]
@@ -211,7 +211,7 @@ impl ServiceBuilder {
         let (orchestrator, first) = Orchestrator::new(loaded.configuration.clone(), restored, now);
         let (inbox, queue) = Inbox::new();
         let (snapshots, _) = watch::channel(Arc::new(orchestrator.snapshot(now)));
-        let (notices, _) = broadcast::channel(NOTICES);
+        let (notices, _) = broadcast::channel(NOTICE_CAPACITY);
         let (settings, _) = watch::channel(Arc::clone(loaded.settings()));
         let (receiver, deliveries) = watch::channel(Receiver::of(&loaded));
         let recent = Arc::default();

@@ -15,7 +15,7 @@ use tracing::{debug, info};
 use crate::plain::safe;
 
 /// How much of an issue's text goes into one variable: the system limits their sum.
-const LONGEST_VALUE: usize = 8 * 1024;
+const MAX_VARIABLE_BYTES: usize = 8 * 1024;
 
 /// The hooks of one run, by `sh -lc` in the workspace.
 ///
@@ -108,7 +108,7 @@ fn command(script: &str, hook: Hook, cx: &HookContext) -> Result<HostCommand, Ho
 
 /// A text as a variable can hold it.
 fn value(text: &str) -> String {
-    let end = text.len().min(LONGEST_VALUE);
+    let end = text.len().min(MAX_VARIABLE_BYTES);
     let end = (0..=end).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     text[..end].replace('\0', "\u{fffd}")
 }

@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::disk::{DiskError, Root};
 
 /// Its name among Symphony's own.
-pub(crate) const FILE: &str = "state.json";
+pub(crate) const STATE_FILE: &str = "state.json";
 
 /// What the last life left.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ impl State {
         let mut state = match Self::read(root)? {
             Ok(state) => state,
             Err(error) => {
-                let moved_to = root.set_own_aside(FILE)?;
+                let moved_to = root.set_own_aside(STATE_FILE)?;
                 let moved_to = moved_to.display();
                 tracing::warn!(error, %moved_to, "the state file is damaged; it was set aside");
                 // The numbers of earlier lives are lost, but they counted lives, not seconds.
@@ -57,7 +57,7 @@ impl State {
     /// What the last life left; or why that is nothing one can use, such as another user's file, a link
     /// or a folder in its place.
     fn read(root: &Root) -> Result<Result<Self, String>, DiskError> {
-        match root.read_own(FILE) {
+        match root.read_own(STATE_FILE) {
             Ok(None) => Ok(Ok(Self::default())),
             Ok(Some(text)) => Ok(serde_json::from_slice(&text).map_err(|error| error.to_string())),
             Err(error) if error.is_of_a_stranger() => Ok(Err(error.to_string())),
@@ -67,7 +67,7 @@ impl State {
 
     fn write(&self, root: &Root) -> Result<(), DiskError> {
         let text = serde_json::to_vec_pretty(self).unwrap_or_default();
-        root.write_own(FILE, &text)
+        root.write_own(STATE_FILE, &text)
     }
 
     /// Which life of the service this is.

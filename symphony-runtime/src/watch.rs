@@ -25,13 +25,13 @@ use crate::panics::isolated;
 
 /// A file is read when it has not changed for this long: the last of a burst wins, and a file that
 /// is written in two steps is not read between them.
-const SETTLE: Duration = Duration::from_millis(200);
+const DEBOUNCE: Duration = Duration::from_millis(200);
 
 /// How long an edit that nobody told us of may go unnoticed.
-const LOOK: Duration = Duration::from_secs(10);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How many links may lead to the file.
-const LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// What stands in the file's place.
 type FileState = Result<String, Problem>;
@@ -59,7 +59,7 @@ impl Watch {
         let mut is_good = true;
         loop {
             eyes.iter_mut().for_each(Eyes::aim);
-            let _ = tokio::time::timeout(LOOK, self.recheck.notified()).await;
+            let _ = tokio::time::timeout(RECHECK_INTERVAL, self.recheck.notified()).await;
             let held = self.check_hold().await;
             let Some(found) = self.settled(&seen, is_good && held.is_ok()).await else { continue };
             let outcome = self.load(&found, held).await;
@@ -85,7 +85,7 @@ impl Watch {
             if found == *seen {
                 return (!is_good).then_some(found);
             }
-            tokio::time::sleep(SETTLE).await;
+            tokio::time::sleep(DEBOUNCE).await;
             let again = self.look().await;
             if again == found {
                 return Some(found);
@@ -249,7 +249,7 @@ fn folders(path: &Path) -> (BTreeMap<PathBuf, (u64, u64)>, BTreeSet<PathBuf>) {
         }
     };
     let mut next = std::path::absolute(path).ok();
-    for _ in 0..LINKS {
+    for _ in 0..MAX_LINKS {
         let Some(link) = next.take() else { break };
         add(&link);
         // A relative link leads from its own folder; joining an absolute one replaces all.

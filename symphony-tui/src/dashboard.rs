@@ -12,13 +12,13 @@ use crate::draw::Palette;
 use crate::lines::LogTail;
 use crate::run::run;
 use crate::source::StatusSource;
-use crate::terminal::{self, THREAD, Taken, read_keys};
+use crate::terminal::{self, THREAD_NAME, Taken, read_keys};
 
 /// How many keys may wait.
-const KEYS: usize = 256;
+const MAX_QUEUED_KEYS: usize = 256;
 
 /// How long a terminal may take to be given back.
-const GIVE_BACK: Duration = Duration::from_secs(1);
+const RESTORE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How a dashboard is shown.
 #[derive(Clone, Debug)]
@@ -67,13 +67,13 @@ impl Dashboard {
     pub fn show(source: Arc<dyn StatusSource>, options: Options) -> io::Result<Self> {
         terminal::restore_on_panic(options.owner);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let (keys, typed) = mpsc::channel(KEYS);
+        let (keys, typed) = mpsc::channel(MAX_QUEUED_KEYS);
         let (stop, stopped) = oneshot::channel();
         let (tell_left, left) = oneshot::channel();
         let (tell_ended, ended) = channel();
         let mut screen = Taken::take()?;
         std::thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&keys))?;
-        std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
+        std::thread::Builder::new().name(THREAD_NAME.to_owned()).spawn(move || {
             let why = match screen.enter() {
                 Ok(()) => runtime.block_on(run(source, &mut screen, typed, &options, stopped)),
                 Err(_) => Left::Gone,
@@ -96,7 +96,7 @@ impl Drop for Dashboard {
     fn drop(&mut self) {
         drop(self.stop.take());
         // A terminal that takes no more bytes is not waited for.
-        if self.ended.recv_timeout(GIVE_BACK) == Err(RecvTimeoutError::Timeout) {
+        if self.ended.recv_timeout(RESTORE_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
             terminal::restore_mode();
         }
     }

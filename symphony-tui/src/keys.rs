@@ -32,7 +32,7 @@ pub enum Key {
 const ESC: u8 = 0x1b;
 
 /// No sequence of a key is longer.
-const LONGEST: usize = 32;
+const MAX_SEQUENCE_BYTES: usize = 32;
 
 /// Bytes on their way to becoming keys.
 #[derive(Debug, Default)]
@@ -116,7 +116,7 @@ const fn plain_control(byte: u8) -> Option<Key> {
 /// What follows `ESC [`: parameters, then one byte that ends it.
 fn control(bytes: &[u8]) -> Option<(usize, Option<Key>)> {
     let Some(end) = bytes.iter().position(|byte| (0x40..=0x7e).contains(byte)) else {
-        return (bytes.len() > LONGEST).then_some((bytes.len(), None));
+        return (bytes.len() > MAX_SEQUENCE_BYTES).then_some((bytes.len(), None));
     };
     let key = match (&bytes[..end], bytes[end]) {
         (b"5", b'~') => Some(Key::PageUp),
@@ -228,7 +228,7 @@ mod tests {
         let mut keys = KeyDecoder::default();
         for byte in (0..=255).cycle().take(10_000) {
             keys.feed(&[byte, 0xff, ESC, b'[', b'1']);
-            assert!(keys.waiting.len() <= 2 * LONGEST, "{:?}", keys.waiting);
+            assert!(keys.waiting.len() <= 2 * MAX_SEQUENCE_BYTES, "{:?}", keys.waiting);
         }
         keys.pause();
         assert_eq!(keys.feed("ü".as_bytes().get(..1).unwrap()), []);

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use symphony_core::plain;
 
 /// How many lines are kept.
-const KEPT: usize = 500;
+const MAX_LINES: usize = 500;
 
 /// How much of a line is kept.
-const LONGEST: usize = 2_000;
+const MAX_LINE_BYTES: usize = 2_000;
 
 /// The last lines. Cheap to clone; all clones are the same.
 #[derive(Clone, Debug, Default)]
@@ -22,9 +22,9 @@ impl LogTail {
 
     /// One more. What could steer a screen is escaped.
     pub fn push(&self, line: &str) {
-        let line = plain(line, LONGEST);
+        let line = plain(line, MAX_LINE_BYTES);
         let mut kept = self.lock();
-        if kept.len() == KEPT {
+        if kept.len() == MAX_LINES {
             kept.pop_front();
         }
         kept.push_back(line);
@@ -46,8 +46,8 @@ mod tests {
     #[test]
     fn rule_13_1_lines_are_bounded_and_steer_nothing() {
         let lines = LogTail::default();
-        (0..KEPT + 2).for_each(|number| lines.push(&format!("line {number}\u{1b}[2J\n")));
-        assert_eq!(lines.last(usize::MAX).len(), KEPT);
-        assert_eq!(lines.last(1), [format!("line {}\\u{{1b}}[2J", KEPT + 1)]);
+        (0..MAX_LINES + 2).for_each(|number| lines.push(&format!("line {number}\u{1b}[2J\n")));
+        assert_eq!(lines.last(usize::MAX).len(), MAX_LINES);
+        assert_eq!(lines.last(1), [format!("line {}\\u{{1b}}[2J", MAX_LINES + 1)]);
     }
 }

@@ -28,19 +28,19 @@ use crate::draw::{Palette, draw};
 use crate::keys::{Key, KeyDecoder};
 
 /// The name of the thread that draws.
-pub(crate) const THREAD: &str = "dashboard";
+pub(crate) const THREAD_NAME: &str = "dashboard";
 
 /// Whether the terminal is ours.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// How long the rest of a key's bytes may take.
-const REST_OF_KEY: Duration = Duration::from_millis(40);
+const KEY_TIMEOUT: Duration = Duration::from_millis(40);
 
 /// How often it is looked whether keys are still wanted.
-const LOOK: Duration = Duration::from_millis(200);
+const READ_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// No screen has more columns and rows; what is beyond stays empty.
-const LARGEST: (u16, u16) = (2_000, 1_000);
+const MAX_SIZE: (u16, u16) = (2_000, 1_000);
 
 /// Whether a person sits here: input and output are a terminal that is this process's to use.
 ///
@@ -85,7 +85,7 @@ pub(crate) fn restore_on_panic(owner: Owner) {
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            if owner == Owner::Visitor || std::thread::current().name() == Some(THREAD) {
+            if owner == Owner::Visitor || std::thread::current().name() == Some(THREAD_NAME) {
                 restore();
             }
             before(info);
@@ -159,7 +159,7 @@ fn size() -> io::Result<Rect> {
 
 /// Anybody can say that a terminal has billions of cells, and each takes memory.
 fn bounded(columns: u16, rows: u16) -> Rect {
-    Rect::new(0, 0, columns.min(LARGEST.0), rows.min(LARGEST.1))
+    Rect::new(0, 0, columns.min(MAX_SIZE.0), rows.min(MAX_SIZE.1))
 }
 
 /// Standard output, without its lock.
@@ -181,7 +181,7 @@ pub(crate) fn read_keys(to: &Sender<Key>) {
     let mut keys = KeyDecoder::default();
     let mut bytes = [0; 1024];
     while !to.is_closed() {
-        let patience = if keys.is_partial() { REST_OF_KEY } else { LOOK };
+        let patience = if keys.is_partial() { KEY_TIMEOUT } else { READ_TIMEOUT };
         let came = match read(&mut bytes, patience) {
             Ok(Some(0)) | Err(_) => return,
             Ok(Some(length)) => keys.feed(&bytes[..length]),

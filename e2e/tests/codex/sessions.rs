@@ -19,7 +19,7 @@ use symphony_host::LocalHost;
 use tempfile::TempDir;
 
 /// Longer than any of this takes.
-pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A tool that keeps what it is called with.
 #[derive(Debug, Default)]
@@ -76,7 +76,7 @@ impl Trial {
 
     pub(crate) async fn open(&self) -> Box<dyn AgentSession> {
         let agent = CodexAgent::new(Arc::new(LocalHost::without_helper()));
-        let opened = tokio::time::timeout(LIMIT, agent.open(self.request.clone())).await;
+        let opened = tokio::time::timeout(TEST_TIMEOUT, agent.open(self.request.clone())).await;
         opened.expect("an open session").unwrap_or_else(|error| panic!("{error}"))
     }
 
@@ -98,7 +98,7 @@ pub(crate) async fn turn(
     prompt: &str,
 ) -> Result<TurnEnd, AgentErrorKind> {
     let turn = Turn::new(RunId { boot: 1, number: 1 }, 1, prompt);
-    let end = tokio::time::timeout(LIMIT, session.run_turn(turn)).await.expect("an end");
+    let end = tokio::time::timeout(TEST_TIMEOUT, session.run_turn(turn)).await.expect("an end");
     end.map_err(|error| {
         eprintln!("{error}");
         error.kind
@@ -106,7 +106,7 @@ pub(crate) async fn turn(
 }
 
 pub(crate) async fn close(session: Box<dyn AgentSession>) {
-    tokio::time::timeout(LIMIT, session.close()).await.expect("a close").unwrap();
+    tokio::time::timeout(TEST_TIMEOUT, session.close()).await.expect("a close").unwrap();
 }
 
 #[tokio::test]
@@ -173,7 +173,7 @@ async fn rule_10_9_a_turn_that_hangs_is_interrupted_and_nothing_is_left() {
     let mut session = trial.open().await;
     tokio::select! {
         end = turn(session.as_mut(), "Fix it") => panic!("{end:?}"),
-        asked = tokio::time::timeout(LIMIT, trial.model.until_asked(1)) => asked.unwrap(),
+        asked = tokio::time::timeout(TEST_TIMEOUT, trial.model.until_asked(1)) => asked.unwrap(),
     }
     let pid = trial.told().into_iter().find_map(|update| match update {
         AgentUpdate::Session { pid, .. } => pid,

@@ -8,7 +8,7 @@ use symphony_core::agent::{
 use symphony_core::run::RunId;
 use symphony_e2e::Does;
 
-use crate::sessions::{LIMIT, Trial, close, turn};
+use crate::sessions::{TEST_TIMEOUT, Trial, close, turn};
 
 #[tokio::test]
 async fn rule_10_3_codex_remembers_the_last_turn_by_our_id() {
@@ -20,7 +20,7 @@ async fn rule_10_3_codex_remembers_the_last_turn_by_our_id() {
     let run = RunId { boot: 1, number: 1 };
     for number in [1, 2] {
         let turn = Turn::new(run, number, format!("Turn {number}"));
-        let end = tokio::time::timeout(LIMIT, session.run_turn(turn)).await.expect("an end");
+        let end = tokio::time::timeout(TEST_TIMEOUT, session.run_turn(turn)).await.expect("an end");
         assert_eq!(end.unwrap(), TurnEnd::Completed);
     }
     close(session).await;

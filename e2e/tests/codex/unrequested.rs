@@ -10,7 +10,7 @@ use symphony_e2e::{Does, Model, codex};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
 
-use crate::sessions::{LIMIT, Trial, close, turn};
+use crate::sessions::{TEST_TIMEOUT, Trial, close, turn};
 
 /// Within this time Codex has begun several turns by itself where it does so at all.
 const WATCHED: Duration = Duration::from_secs(2);
@@ -79,7 +79,8 @@ async fn conversation_with_a_goal(trial: &Trial) -> String {
         let line = json!({"id": id, "method": method, "params": params});
         input.write_all(format!("{line}\n").as_bytes()).await.unwrap();
         loop {
-            let line = tokio::time::timeout(LIMIT, output.next_line()).await.expect("a line");
+            let line =
+                tokio::time::timeout(TEST_TIMEOUT, output.next_line()).await.expect("a line");
             let message: Value = serde_json::from_str(&line.unwrap().unwrap()).unwrap();
             if message["id"] == id && message.get("method").is_none() {
                 let opened = message["result"]["thread"]["id"].as_str();
@@ -95,7 +96,7 @@ async fn conversation_with_a_goal(trial: &Trial) -> String {
     let read = async { while output.next_line().await.unwrap().is_some() {} };
     tokio::select! {
         () = read => panic!("Codex ended"),
-        asked = tokio::time::timeout(LIMIT, trial.model.until_asked(5)) => {
+        asked = tokio::time::timeout(TEST_TIMEOUT, trial.model.until_asked(5)) => {
             asked.expect("Codex begins turns by itself: else all of this is needless");
         }
     }

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 /// Longer than anything here takes.
-const LIMIT: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The state of the one issue that most tests have.
 pub(crate) const ISSUE: &str = "1";
@@ -147,7 +147,7 @@ impl Live {
             found = find(snapshot);
             found.is_some()
         });
-        let waited = tokio::time::timeout(LIMIT, wait).await;
+        let waited = tokio::time::timeout(TEST_TIMEOUT, wait).await;
         let is_seen = matches!(waited, Ok(Ok(_)));
         drop(waited);
         assert!(is_seen, "in vain: {what}; last seen: {:#?}", self.handle.last_snapshot());
@@ -168,7 +168,7 @@ impl Live {
     pub(crate) async fn until_cleaned(&self, count: usize) {
         let cleaned = || self.happened(|what| matches!(what, Happened::Cleaned).then_some(()));
         let wait = eventually_so(|| cleaned().len() >= count);
-        let waited = tokio::time::timeout(LIMIT, wait).await;
+        let waited = tokio::time::timeout(TEST_TIMEOUT, wait).await;
         assert!(waited.is_ok(), "not done; last seen: {:#?}", self.handle.last_snapshot());
     }
 
@@ -188,7 +188,7 @@ impl Live {
 
 /// Waits for it, but not for ever.
 pub(crate) async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(LIMIT, wait).await {
+    match tokio::time::timeout(TEST_TIMEOUT, wait).await {
         Ok(done) => done,
         Err(_) => panic!("in vain: {what}"),
     }

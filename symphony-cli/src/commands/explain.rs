@@ -16,7 +16,7 @@ use crate::args::ExplainArgs;
 use crate::{adapters, remote, report, table};
 
 /// How much of a text is shown.
-const LONGEST: usize = 500;
+const MAX_TEXT_BYTES: usize = 500;
 
 pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     if matches!(args.issue.as_deref(), Some("" | "." | "..")) {
@@ -41,7 +41,7 @@ pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     if given.is_some() {
         bail!("{why}");
     }
-    eprintln!("No service was asked: {}", plain(&why, LONGEST));
+    eprintln!("No service was asked: {}", plain(&why, MAX_TEXT_BYTES));
     rehearse(args)
 }
 
@@ -50,7 +50,7 @@ async fn ask(client: &ApiClient, issue: Option<&str>) -> Result<Vec<u8>, ApiErro
     let mut out = Vec::new();
     let Some(issue) = issue else {
         let explained = client.explanation().await?;
-        let _ = writeln!(out, "{}", plain(&explained.verdict.message, LONGEST));
+        let _ = writeln!(out, "{}", plain(&explained.verdict.message, MAX_TEXT_BYTES));
         let _ = tell_unstarted(&mut out, &explained.unstarted);
         return Ok(out);
     };
@@ -62,7 +62,7 @@ async fn ask(client: &ApiClient, issue: Option<&str>) -> Result<Vec<u8>, ApiErro
     }
     let explained = explained?;
     let (name, stage) = (plain(&explained.issue_identifier, 60), explained.status.as_str());
-    let _ = writeln!(out, "{name} ({stage}): {}", plain(&explained.message, LONGEST));
+    let _ = writeln!(out, "{name} ({stage}): {}", plain(&explained.message, MAX_TEXT_BYTES));
     Ok(out)
 }
 
@@ -107,13 +107,13 @@ fn tell_one(dry_run: &DryRun, issue: &str) -> anyhow::Result<ExitCode> {
 fn tell_all(dry_run: &DryRun, workflow: &Path) -> anyhow::Result<ExitCode> {
     let mut out = stdout().lock();
     let bold = Style::new().bold();
-    let name = plain(&workflow.display().to_string(), LONGEST);
+    let name = plain(&workflow.display().to_string(), MAX_TEXT_BYTES);
     writeln!(out, "A dry run of {name}: the tracker was read once, and nothing was started.")?;
     if dry_run.starts.is_empty() {
         writeln!(
             out,
             "Nothing would start: {}",
-            plain(&dry_run.explanation.verdict.to_string(), LONGEST)
+            plain(&dry_run.explanation.verdict.to_string(), MAX_TEXT_BYTES)
         )?;
     } else {
         writeln!(out, "\n{bold}Would start{bold:#}")?;

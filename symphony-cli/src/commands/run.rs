@@ -18,7 +18,7 @@ use crate::logging::{self, Log};
 use crate::{adapters, report};
 
 /// Below the folder for logs: what is said with agents, a file for each run.
-const RUNS: &str = "runs";
+const TRANSCRIPTS_FOLDER: &str = "runs";
 
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let log = logging::start(&args.logging)?;
@@ -35,7 +35,7 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
     let mut builder = Service::builder().workflow(&args.workflow).registry(adapters::registry());
     if let Some(folder) = &args.logging.logs_root {
-        builder = builder.transcripts(folder.join(RUNS));
+        builder = builder.transcripts(folder.join(TRANSCRIPTS_FOLDER));
     }
     let built = tokio::select! {
         built = builder.build() => built,

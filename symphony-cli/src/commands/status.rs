@@ -17,7 +17,7 @@ use crate::args::StatusArgs;
 use crate::{remote, table};
 
 /// How much of a text is shown.
-const LONGEST: usize = 500;
+const MAX_TEXT_BYTES: usize = 500;
 
 pub(crate) fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let client = ApiClient::new(remote::find(args.service.url(), &args.workflow)?)?;
@@ -41,16 +41,16 @@ fn tell(out: &mut impl Write, status: &Status, address: &str) -> io::Result<()> 
     writeln!(
         out,
         "{bold}Symphony{bold:#} at {}: {} of {} agents, {} waiting, {} blocked, {} candidates",
-        plain(address, LONGEST),
+        plain(address, MAX_TEXT_BYTES),
         slots.used,
         slots.limit,
         counts.retrying,
         counts.blocked,
         counts.candidates
     )?;
-    writeln!(out, "{}", plain(&summary.verdict.message, LONGEST))?;
+    writeln!(out, "{}", plain(&summary.verdict.message, MAX_TEXT_BYTES))?;
     for problem in problems(status, summary.generated_at) {
-        writeln!(out, "{bad}! {}{bad:#}", plain(&problem, LONGEST))?;
+        writeln!(out, "{bad}! {}{bad:#}", plain(&problem, MAX_TEXT_BYTES))?;
     }
     tell_sums(out, summary)?;
     tell_lists(out, status, summary.generated_at)
@@ -65,7 +65,7 @@ fn tell_sums(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     for window in summary.rate_limits.iter().flat_map(|limits| &limits.windows) {
         let resets =
             window.resets_at.map(|at| format!(", anew in {}", until(summary.generated_at, at)));
-        let name = plain(&window.name, LONGEST);
+        let name = plain(&window.name, MAX_TEXT_BYTES);
         writeln!(
             out,
             "limit {name}: {:.0}% used{}",

@@ -22,7 +22,7 @@ use tracing_subscriber::registry::LookupSpan;
 use super::unhurried::Unhurried;
 
 /// How much of a text goes into one line.
-const LONGEST: usize = 16 * 1024;
+const MAX_TEXT_BYTES: usize = 16 * 1024;
 
 /// How lines look, for everyone who writes some; it may change at any time.
 #[derive(Clone, Debug)]
@@ -169,13 +169,13 @@ impl Told<'_> {
         if place == FieldPlace::File {
             let _ = write!(line, "{}: ", self.event.metadata().target());
         }
-        line.push_str(&plain(self.message, LONGEST));
+        line.push_str(&plain(self.message, MAX_TEXT_BYTES));
         for (name, value) in &self.fields.0 {
             let _ = write!(line, " {dim}{name}={dim:#}");
             match value {
                 Value::String(text) if is_simple(text) => line.push_str(text),
                 Value::String(text) => {
-                    let text = plain(text, LONGEST).replace('"', "\\\"");
+                    let text = plain(text, MAX_TEXT_BYTES).replace('"', "\\\"");
                     let _ = write!(line, "\"{text}\"");
                 }
                 value => drop(write!(line, "{value}")),

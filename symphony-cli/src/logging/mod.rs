@@ -30,7 +30,7 @@ pub(crate) use screen::{Diverted, divert};
 use unhurried::Unhurried;
 
 /// The current file in the folder for logs.
-const FILE: &str = "symphony.log";
+const LOG_FILE: &str = "symphony.log";
 
 /// Where log lines go. Dropped when the program ends, it gives the last of them a moment.
 pub(crate) struct Log {
@@ -71,7 +71,7 @@ pub(crate) fn start(args: &LoggingArgs) -> anyhow::Result<Log> {
     let file = match &args.logs_root {
         None => None,
         Some(folder) => {
-            let file = RotatingFile::open(&folder.join(FILE), Arc::clone(&limits));
+            let file = RotatingFile::open(&folder.join(LOG_FILE), Arc::clone(&limits));
             let file = file.with_context(|| {
                 format!("--logs-root: no log file can be written in {}", folder.display())
             })?;
@@ -132,7 +132,7 @@ impl LogSettings {
 
 /// Crates below the watch of the workflow file. They log every event of the watched folder, and a
 /// log file in it would make an event of each such line.
-const WATCHERS: [&str; 3] = ["inotify", "mio", "notify"];
+const WATCHER_CRATES: [&str; 3] = ["inotify", "mio", "notify"];
 
 /// A filter that lets nothing of the watch through which it does not name.
 fn parse_filter(text: &str) -> Result<EnvFilter, ParseError> {
@@ -143,7 +143,7 @@ fn parse_filter(text: &str) -> Result<EnvFilter, ParseError> {
         targets.iter().any(is_below)
     };
     let mut filter = EnvFilter::try_new(text)?;
-    for unnamed in WATCHERS.into_iter().filter(|name| !names(name)) {
+    for unnamed in WATCHER_CRATES.into_iter().filter(|name| !names(name)) {
         filter = filter.add_directive(format!("{unnamed}=off").parse()?);
     }
     Ok(filter)

@@ -19,16 +19,17 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::registry::LookupSpan;
 
 /// Where traces go; the second is for them alone, and wins.
-const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
+const ENDPOINT_VARIABLES: [&str; 2] =
+    ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
 
 /// What the service is called unless `OTEL_SERVICE_NAME` says otherwise.
-const NAME: &str = "symphony";
+const SERVICE_NAME: &str = "symphony";
 
 /// Whose spans are sent.
-const RUNTIME: &str = "symphony_runtime";
+const SPAN_TARGET: &str = "symphony_runtime";
 
 /// How long the last spans may take when the program ends.
-const LAST_SPANS: Duration = Duration::from_secs(2);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Sends spans for as long as it lives, and the last of them when it is dropped.
 pub(super) struct Tracing(Option<SdkTracerProvider>);
@@ -37,7 +38,7 @@ impl Drop for Tracing {
     fn drop(&mut self) {
         if let Some(provider) = &self.0 {
             // What the collector does not take by then is lost.
-            let _ = provider.shutdown_with_timeout(LAST_SPANS);
+            let _ = provider.shutdown_with_timeout(FLUSH_TIMEOUT);
         }
     }
 }
@@ -48,21 +49,22 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     let is_set = |name| std::env::var(name).is_ok_and(|value| !value.trim().is_empty());
-    if !ENDPOINTS.into_iter().any(is_set) {
+    if !ENDPOINT_VARIABLES.into_iter().any(is_set) {
         return Ok((None, Tracing(None)));
     }
     let exporter = SpanExporter::builder().with_http().build();
-    let exporter = exporter.with_context(|| format!("{}: no traces can be sent", ENDPOINTS[0]))?;
+    let exporter =
+        exporter.with_context(|| format!("{}: no traces can be sent", ENDPOINT_VARIABLES[0]))?;
     let mut resource = Resource::builder();
     if !is_set("OTEL_SERVICE_NAME") {
-        resource = resource.with_service_name(NAME);
+        resource = resource.with_service_name(SERVICE_NAME);
     }
     let provider = SdkTracerProvider::builder()
         .with_batch_exporter(Telling { exporter, is_failing: AtomicBool::new(false) })
         .with_resource(resource.build())
         .build();
     let layer = tracing_opentelemetry::layer()
-        .with_tracer(provider.tracer(NAME))
+        .with_tracer(provider.tracer(SERVICE_NAME))
         .with_context_activation(false)
         .with_level(false)
         .with_location(false)
@@ -75,7 +77,7 @@ where
 
 /// Spans of runs, and not what is logged in them.
 fn is_ours(metadata: &Metadata<'_>) -> bool {
-    metadata.is_span() && metadata.target().starts_with(RUNTIME)
+    metadata.is_span() && metadata.target().starts_with(SPAN_TARGET)
 }
 
 /// An exporter that says when the collector is away, and when it is back: once each.

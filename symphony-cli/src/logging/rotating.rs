@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use symphony_core::settings::LoggingSettings;
 
 /// A log holds what issues and agents say: as with transcripts, only its owner reads it.
-const OURS: u32 = 0o600;
+const LOG_FILE_MODE: u32 = 0o600;
 
 /// How much is kept; it may change at any time.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl RotatingFile {
         let metadata = file.metadata()?;
         // One of an earlier version; a device is left as it is, and so is another's file.
         if metadata.is_file() && metadata.mode() & 0o077 != 0 {
-            let _ = file.set_permissions(Permissions::from_mode(OURS));
+            let _ = file.set_permissions(Permissions::from_mode(LOG_FILE_MODE));
         }
         let length = metadata.len();
         Ok(Self { path: path.to_owned(), file, length, limits })
@@ -90,7 +90,7 @@ impl RotatingFile {
 }
 
 fn append(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(OURS).open(path)
+    OpenOptions::new().append(true).create(true).mode(LOG_FILE_MODE).open(path)
 }
 
 impl Write for RotatingFile {

@@ -13,10 +13,10 @@ use symphony_tui::LogTail;
 static DASHBOARD: Mutex<Option<LogTail>> = Mutex::new(None);
 
 /// How long the lines of a dashboard may take on their way to standard error.
-const LAST_LINES: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How many of them are worth repeating.
-const REPEATED: usize = 100;
+const MAX_REPEATED_LINES: usize = 100;
 
 fn dashboard() -> MutexGuard<'static, Option<LogTail>> {
     DASHBOARD.lock().unwrap_or_else(PoisonError::into_inner)
@@ -61,7 +61,7 @@ impl Drop for Diverted {
         // In a thread of its own: a terminal may take no more bytes, and nobody waits for that.
         let teller = std::thread::Builder::new().name("log".to_owned()).spawn(move || {
             let mut dashboard = dashboard();
-            for line in lines.last(REPEATED) {
+            for line in lines.last(MAX_REPEATED_LINES) {
                 let _ = writeln!(io::stderr(), "{line}");
             }
             *dashboard = None;
@@ -69,7 +69,7 @@ impl Drop for Diverted {
             let _ = told.send(());
         });
         match teller {
-            Ok(_) => drop(all_told.recv_timeout(LAST_LINES)),
+            Ok(_) => drop(all_told.recv_timeout(FLUSH_TIMEOUT)),
             Err(_) => *dashboard() = None,
         }
     }

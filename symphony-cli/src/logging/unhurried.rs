@@ -9,10 +9,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// How much may wait for a reader that stands still.
-const MOST: usize = 1 << 20;
+const MAX_QUEUED_BYTES: usize = 1 << 20;
 
 /// How long the last lines may take when the program ends.
-const LAST_LINES: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Lines on their way to a writer with a thread of its own.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ impl Unhurried {
     /// Waits until all is written, but not for ever.
     pub(super) fn finish(&self) {
         let is_busy = |waiting: &mut Waiting| waiting.writing || !waiting.lines.is_empty();
-        let _ = self.0.changed.wait_timeout_while(self.0.lock(), LAST_LINES, is_busy);
+        let _ = self.0.changed.wait_timeout_while(self.0.lock(), FLUSH_TIMEOUT, is_busy);
     }
 }
 
@@ -79,7 +79,7 @@ impl Write for &Unhurried {
     /// Takes a whole line, or loses it.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let mut waiting = self.0.lock();
-        if waiting.bytes.saturating_add(line.len()) > MOST {
+        if waiting.bytes.saturating_add(line.len()) > MAX_QUEUED_BYTES {
             waiting.lost += 1;
         } else {
             waiting.bytes += line.len();
@@ -130,10 +130,10 @@ mod tests {
         }
         let log = Unhurried::new(Broken).unwrap();
         for _ in 0..3 {
-            (&log).write_all(&vec![b'x'; MOST]).unwrap();
+            (&log).write_all(&vec![b'x'; MAX_QUEUED_BYTES]).unwrap();
         }
         log.finish();
-        assert!(log.0.lock().bytes <= MOST, "what waits for nobody is bounded");
+        assert!(log.0.lock().bytes <= MAX_QUEUED_BYTES, "what waits for nobody is bounded");
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
         let log = Unhurried::new(Slow(gate, out)).unwrap();
         (&log).write_all(b"first").unwrap();
         for _ in 0..3 {
-            (&log).write_all(&vec![b'x'; MOST / 2]).unwrap();
+            (&log).write_all(&vec![b'x'; MAX_QUEUED_BYTES / 2]).unwrap();
         }
         log.finish();
         assert!(written.try_recv().is_err(), "it stands still");
@@ -150,7 +150,7 @@ mod tests {
         log.finish();
         let lengths: Vec<usize> = written.try_iter().map(|line| line.len()).collect();
         assert_eq!(lengths.first(), Some(&5));
-        assert!(lengths.len() < 4 && lengths.contains(&(MOST / 2)), "{lengths:?}");
+        assert!(lengths.len() < 4 && lengths.contains(&(MAX_QUEUED_BYTES / 2)), "{lengths:?}");
         (&log).write_all(b"last").unwrap();
         log.finish();
         assert_eq!(written.try_iter().last().as_deref(), Some(&b"last"[..]));

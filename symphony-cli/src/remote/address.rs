@@ -14,13 +14,13 @@ use crate::adapters;
 use crate::commands::ProcessEnv;
 
 /// The variable with the token.
-const TOKEN: &str = "SYMPHONY_TOKEN";
+const TOKEN_VARIABLE: &str = "SYMPHONY_TOKEN";
 
 /// The address that was given, else the one in the workflow file.
 ///
 /// The file's token goes to the file's address only, never to one that somebody typed.
 pub(crate) fn find(given: Option<&str>, workflow: &Path) -> anyhow::Result<ServiceAddress> {
-    let token = std::env::var(TOKEN).ok();
+    let token = std::env::var(TOKEN_VARIABLE).ok();
     let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());
     let token = token.map(SecretString::from);
     match given {

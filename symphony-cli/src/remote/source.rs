@@ -15,7 +15,8 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::local::wall_now;
 
 /// How long it takes until it is looked for again: first, and at most.
-const AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
+const RECONNECT_DELAYS: (Duration, Duration) =
+    (Duration::from_millis(500), Duration::from_secs(10));
 
 /// Clocks that differ by less are the same: the service tells its time in whole seconds.
 const SAME_CLOCK_MS: i64 = 2_000;
@@ -67,16 +68,16 @@ impl Shared {
 /// Listens for ever.
 async fn listen(client: ApiClient, shared: Arc<Shared>) {
     let mut last_seen = None;
-    let mut again = AGAIN.0;
+    let mut again = RECONNECT_DELAYS.0;
     loop {
         let before = last_seen.clone();
         let why = hear(&client, &shared, &mut last_seen).await;
         if last_seen != before {
-            again = AGAIN.0;
+            again = RECONNECT_DELAYS.0;
         }
         shared.lost(why.to_string());
         tokio::time::sleep(again).await;
-        again = again.saturating_mul(2).min(AGAIN.1);
+        again = again.saturating_mul(2).min(RECONNECT_DELAYS.1);
     }
 }
 

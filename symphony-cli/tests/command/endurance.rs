@@ -18,7 +18,7 @@ use crate::program::{Harness, files, wait_for};
 
 const AT_ONCE: usize = 50;
 const SAMPLES: usize = 40;
-const LIMIT: Duration = Duration::from_secs(3600);
+const TEST_TIMEOUT: Duration = Duration::from_secs(3600);
 
 #[test]
 fn rule_4_6_many_issues_leave_the_service_as_it_was() {
@@ -26,7 +26,7 @@ fn rule_4_6_many_issues_leave_the_service_as_it_was() {
     let harness = Harness::new();
     harness.write("board.yaml", "issues: []\n");
     harness.write("WORKFLOW.md", &workflow());
-    let mut service = harness.start_for(LIMIT, &[]);
+    let mut service = harness.start_for(TEST_TIMEOUT, &[]);
     service.log_until("service starts");
     service.signal(Signal::HUP);
     service.log_until("asked to poll now");
@@ -113,7 +113,7 @@ fn bare(harness: &Harness, issues: usize) -> Duration {
                     );
                     let command = HostCommand::script(Shell::Sh, "true", folder.clone());
                     let command = command.set("HOME", &home);
-                    let finished = scope.run(&command, RunLimit::of(LIMIT)).await.unwrap();
+                    let finished = scope.run(&command, RunLimit::of(TEST_TIMEOUT)).await.unwrap();
                     assert!(finished.exit.is_success());
                     scope.close(Duration::ZERO).await.unwrap();
                     fs::remove_dir(folder).unwrap();

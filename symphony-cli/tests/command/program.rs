@@ -13,13 +13,13 @@ use rustix::fs::{CWD, FileType, Mode, OFlags};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Whatever takes longer than this has failed.
-const LIMIT: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Waits for something to become true.
 pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
-        assert!(began.elapsed() < LIMIT, "waited too long for {what}");
+        assert!(began.elapsed() < TEST_TIMEOUT, "waited too long for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -140,7 +140,7 @@ impl Harness {
     pub(crate) fn run_in(&self, folder: &str, arguments: &[&str]) -> Shown {
         let mut command = self.command(arguments);
         let child = command.current_dir(self.path(folder)).stdout(Stdio::piped()).spawn().unwrap();
-        let _watchdog = Watchdog::of(&child, LIMIT);
+        let _watchdog = Watchdog::of(&child, TEST_TIMEOUT);
         let output = child.wait_with_output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         let code = output.status.code();
@@ -149,7 +149,7 @@ impl Harness {
 
     /// Starts it as a service.
     pub(crate) fn start(&self, arguments: &[&str]) -> Service {
-        self.start_for(LIMIT, arguments)
+        self.start_for(TEST_TIMEOUT, arguments)
     }
 
     /// Starts it as a service that may take longer than others.
@@ -161,7 +161,7 @@ impl Harness {
     /// Starts it as a service whose log goes elsewhere.
     pub(crate) fn start_into(&self, stderr: impl Into<Stdio>, arguments: &[&str]) -> Unheard {
         let child = self.command(arguments).stdout(Stdio::null()).stderr(stderr).spawn().unwrap();
-        let watchdog = Watchdog::of(&child, LIMIT);
+        let watchdog = Watchdog::of(&child, TEST_TIMEOUT);
         Unheard { child, _watchdog: watchdog }
     }
 
@@ -171,7 +171,7 @@ impl Harness {
         let script = format!("{limit} && exec \"$0\" \"$@\"");
         command.args(["-c", &script, env!("CARGO_BIN_EXE_symphony")]);
         let child = self.dressed(command, arguments).stdout(Stdio::null()).spawn().unwrap();
-        Service::of(child, LIMIT)
+        Service::of(child, TEST_TIMEOUT)
     }
 
     /// Starts it as a service without standard error.
@@ -179,7 +179,7 @@ impl Harness {
         let mut command = Command::new("sh");
         command.args(["-c", "exec \"$0\" \"$@\" 2>&-", env!("CARGO_BIN_EXE_symphony")]);
         let child = self.dressed(command, arguments).stdout(Stdio::null()).spawn().unwrap();
-        let watchdog = Watchdog::of(&child, LIMIT);
+        let watchdog = Watchdog::of(&child, TEST_TIMEOUT);
         Unheard { child, _watchdog: watchdog }
     }
 

@@ -6,16 +6,16 @@ use std::time::Duration;
 use super::line::Cost;
 use super::meter::Meter;
 use super::spender::Spender;
-use super::{DAY_BURST, HOUR_BURST, Limit};
+use super::{DAY_BURST_DIVISOR, HOUR_BURST_DIVISOR, Limit};
 use crate::time::Mono;
 use crate::tracker::Purpose;
 
 /// How often reads of claimed issues pass a hold: one far time must not keep agents at work whose
 /// issue was closed.
-const UPKEEP_PASS: Duration = Duration::from_secs(300);
+const UPKEEP_PASS_INTERVAL: Duration = Duration::from_secs(300);
 
 /// How often an operator's poll passes it.
-const MANUAL_PASS: Duration = Duration::from_secs(60);
+const MANUAL_PASS_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A read may take several requests: for so long after its first one the others pass too.
 const PASS_WINDOW: Duration = Duration::from_secs(10);
@@ -42,8 +42,10 @@ impl Hold {
     /// When the spender may next ask in spite of the hold, if it may at all.
     pub(super) fn next_pass(&self, spender: &Spender) -> Option<Mono> {
         let (purpose, least) = match spender {
-            Spender::Read(Purpose::Manual) => (Purpose::Manual, MANUAL_PASS),
-            Spender::Read(purpose @ (Purpose::Refresh | Purpose::Turn)) => (*purpose, UPKEEP_PASS),
+            Spender::Read(Purpose::Manual) => (Purpose::Manual, MANUAL_PASS_INTERVAL),
+            Spender::Read(purpose @ (Purpose::Refresh | Purpose::Turn)) => {
+                (*purpose, UPKEEP_PASS_INTERVAL)
+            }
             _ => return None,
         };
         Some(self.passes.get(&purpose).map_or(self.since, |(last, _)| *last) + least)
@@ -85,7 +87,7 @@ impl Hold {
         spent: u64,
         now: Mono,
     ) {
-        let burst = if which == Limit::Day { DAY_BURST } else { HOUR_BURST };
+        let burst = if which == Limit::Day { DAY_BURST_DIVISOR } else { HOUR_BURST_DIVISOR };
         match limit {
             Some(limit) => self
                 .own_limits

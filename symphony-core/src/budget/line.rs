@@ -7,7 +7,7 @@ use super::spender::{Rank, Spender};
 use crate::time::Mono;
 
 /// How long after the promised time a place is kept, at least.
-const GRACE: Duration = Duration::from_secs(5);
+const MIN_RETURN_GRACE: Duration = Duration::from_secs(5);
 
 /// What a request takes from the meters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ struct Wait {
 
 impl Wait {
     fn is_kept(&self, now: Mono, step: Duration) -> bool {
-        now <= self.due + GRACE.max(step)
+        now <= self.due + MIN_RETURN_GRACE.max(step)
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::time::{Mono, millis};
 
 /// Far above any real limit, and small enough that nothing below can overflow.
-const MOST: u64 = 1_000_000_000_000;
-const LONGEST_WINDOW: u64 = 31 * 24 * 3_600_000;
+const MAX_LIMIT: u64 = 1_000_000_000_000;
+const MAX_WINDOW_MILLIS: u64 = 31 * 24 * 3_600_000;
 
 /// A bucket. Amounts inside are in units: one request or point is `window` units, so that a
 /// millisecond brings exactly `rate` of them and nothing is lost to rounding.
@@ -27,7 +27,7 @@ pub(super) struct Meter {
 impl Meter {
     /// Never lets more than `limit` through in any window: `1/burst` of it at once, the rest evenly.
     pub(super) fn paced(limit: u64, burst: u64, window: Duration, spent: u64, now: Mono) -> Self {
-        let limit = limit.min(MOST);
+        let limit = limit.min(MAX_LIMIT);
         let capacity = limit.div_ceil(burst.max(1));
         let mut meter = Self {
             limit,
@@ -35,7 +35,7 @@ impl Meter {
             // With the capacity gone at a window's start, the last of these comes at its end,
             // which is the next window's start.
             rate: if limit == 0 { 0 } else { limit - capacity + 1 },
-            window: millis(window).clamp(1, LONGEST_WINDOW),
+            window: millis(window).clamp(1, MAX_WINDOW_MILLIS),
             level: 0,
             at: now,
         };
@@ -45,12 +45,12 @@ impl Meter {
 
     /// Follows the tracker's own bucket, which holds its whole limit.
     pub(super) fn mirror(limit: u64, window: Duration, left: u64, now: Mono) -> Self {
-        let limit = limit.min(MOST);
+        let limit = limit.min(MAX_LIMIT);
         let mut meter = Self {
             limit,
             capacity: limit,
             rate: limit,
-            window: millis(window).clamp(1, LONGEST_WINDOW),
+            window: millis(window).clamp(1, MAX_WINDOW_MILLIS),
             level: 0,
             at: now,
         };
@@ -95,7 +95,7 @@ impl Meter {
         // What costs more than the bucket holds goes when it is full, and is paid back after.
         let cost = cost.min(self.capacity.max(1));
         let floor = self.floor(reserve).min(self.capacity.saturating_sub(cost));
-        let wanted = self.units(cost) + self.units(floor) + self.units(ahead.min(MOST));
+        let wanted = self.units(cost) + self.units(floor) + self.units(ahead.min(MAX_LIMIT));
         let short = u128::try_from(wanted - self.level_at(now)).unwrap_or(0);
         if short == 0 {
             return Duration::ZERO;
@@ -109,7 +109,7 @@ impl Meter {
 
     pub(super) fn spend(&mut self, cost: u64, now: Mono) {
         self.refill(now);
-        self.level = (self.level - self.units(cost.min(MOST))).max(self.deepest());
+        self.level = (self.level - self.units(cost.min(MAX_LIMIT))).max(self.deepest());
     }
 
     /// A request cost something else than expected.
@@ -118,7 +118,7 @@ impl Meter {
             self.spend(charged - expected, now);
         } else {
             self.refill(now);
-            let back = self.units((expected - charged).min(MOST));
+            let back = self.units((expected - charged).min(MAX_LIMIT));
             self.level = (self.level + back).min(self.units(self.capacity));
         }
     }

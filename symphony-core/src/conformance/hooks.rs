@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::{Able, Rule, Verdict, abandon, broken, ensure_eq};
 use crate::hooks::{Hook, HookContext, HookError, WorkspaceHooks};
 
-const ALL: [Hook; 4] = [Hook::AfterCreate, Hook::BeforeRun, Hook::AfterRun, Hook::BeforeRemove];
+const ALL_HOOKS: [Hook; 4] =
+    [Hook::AfterCreate, Hook::BeforeRun, Hook::AfterRun, Hook::BeforeRemove];
 
 /// Hooks that do what a test tells them.
 ///
@@ -51,7 +52,7 @@ fn run<F: HooksFixture>(fixture: &F, hook: Hook) -> Result<(), HookError> {
 
 /// Nothing to do is done.
 pub fn rule_9_4_a_hook_that_is_not_configured_succeeds<F: HooksFixture>(fixture: &F) -> Verdict {
-    for hook in ALL {
+    for hook in ALL_HOOKS {
         run(fixture, hook).map_err(|error| broken(error.to_string()))?;
     }
     ensure_eq("hooks begun", fixture.begun(), Vec::new())
@@ -59,12 +60,12 @@ pub fn rule_9_4_a_hook_that_is_not_configured_succeeds<F: HooksFixture>(fixture:
 
 /// The hook that was asked for, and no other.
 pub fn rule_9_4_each_hook_runs_when_asked_and_only_then<F: HooksFixture>(fixture: &F) -> Verdict {
-    for hook in ALL {
+    for hook in ALL_HOOKS {
         fixture.configure(hook, Script::Succeed)?;
     }
-    for (done, hook) in ALL.into_iter().enumerate() {
+    for (done, hook) in ALL_HOOKS.into_iter().enumerate() {
         run(fixture, hook).map_err(|error| broken(error.to_string()))?;
-        ensure_eq("hooks begun", fixture.begun(), ALL[..=done].to_vec())?;
+        ensure_eq("hooks begun", fixture.begun(), ALL_HOOKS[..=done].to_vec())?;
     }
     Ok(())
 }
@@ -73,7 +74,7 @@ pub fn rule_9_4_each_hook_runs_when_asked_and_only_then<F: HooksFixture>(fixture
 pub fn rule_9_4_a_hook_that_fails_is_an_error_that_names_it<F: HooksFixture>(
     fixture: &F,
 ) -> Verdict {
-    for hook in ALL {
+    for hook in ALL_HOOKS {
         fixture.configure(hook, Script::Fail)?;
         let error = run(fixture, hook).err().map(|error| error.hook());
         ensure_eq("the hook that failed", error, Some(hook))?;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::issue::{Issue, IssueId};
-use crate::workspace::{InvalidKey, LONGEST_NAME, Scope, WorkspaceKey, WorkspaceRecord};
+use crate::workspace::{InvalidKey, MAX_NAME_BYTES, Scope, WorkspaceKey, WorkspaceRecord};
 
 use super::{Removal, Workspaces};
 
@@ -89,7 +89,7 @@ impl Folders {
     /// only where the identifier is not a folder's name.
     pub(super) fn other_owner(&self, issue: &Issue) -> Result<Option<&IssueId>, InvalidKey> {
         let id = &issue.id;
-        let mut buffer = [0; LONGEST_NAME];
+        let mut buffer = [0; MAX_NAME_BYTES];
         let owner = match WorkspaceKey::folded_plain(issue.identifier.as_str(), &mut buffer) {
             Some(folded) if self.record(id).is_none() => self.keys.get(folded),
             _ => self.owner(&self.key_for(issue)?),

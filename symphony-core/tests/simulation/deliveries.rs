@@ -18,10 +18,10 @@ use crate::reads::{Purpose, Said, Sayings};
 use crate::violation::{Check, ensure};
 
 /// When more than so many wait, polls come early instead.
-const MOST: usize = 50;
+const MAX_BATCH: usize = 50;
 
 /// A read that fails so often is left to the polls.
-const TRIES: u32 = 3;
+const MAX_ATTEMPTS: u32 = 3;
 
 /// Deliveries of the tracker in force.
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ impl Oracle {
         model.last = Some(self.now);
         model.received += 1;
         model.wanted.extend(issues.iter().cloned());
-        if model.wanted.len() > MOST {
+        if model.wanted.len() > MAX_BATCH {
             model.wanted.clear();
             self.pace.excuse(self.now.mono);
         }
@@ -133,7 +133,7 @@ impl Oracle {
         let Some(Ok(by_id)) = part else {
             let model = &mut self.deliveries;
             model.failures += 1;
-            if model.failures < TRIES {
+            if model.failures < MAX_ATTEMPTS {
                 model.wanted.extend(ids().cloned());
             } else {
                 model.failures = 0;

@@ -12,7 +12,7 @@ use symphony_core::{Failure, FailureKind};
 
 use crate::violation::{Check, ensure};
 
-const LONGEST: Duration = Duration::from_secs(24 * 3600);
+const MAX_HOLD: Duration = Duration::from_secs(24 * 3600);
 
 /// One hold.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl HoldsModel {
         now: Now,
     ) {
         let machine = failure.kind == FailureKind::Machine;
-        let until = now.mono + self.span(agent, failure, backoff, now).min(LONGEST);
+        let until = now.mono + self.span(agent, failure, backoff, now).min(MAX_HOLD);
         match self.all.get_mut(agent) {
             Some(hold) if hold.probe != Some(run) => {
                 let latest = hold.until.iter().copied().max().unwrap_or(until).max(until);

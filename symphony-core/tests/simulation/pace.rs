@@ -13,7 +13,7 @@ use crate::reads::{Purpose, ReadModel, asked_wait};
 use crate::violation::{Check, ensure};
 
 /// The longest a tracker's suggestion is followed.
-const LONGEST_SUGGESTION: Duration = Duration::from_secs(3600);
+const MAX_SUGGESTED_WAIT: Duration = Duration::from_secs(3600);
 
 /// One job's times.
 #[derive(Debug, Default)]
@@ -274,7 +274,7 @@ impl Pace {
         let asked_for_list = matches!(model.purpose, Purpose::Poll { candidates: true, .. });
         if let Some(span) = answer.next_poll.filter(|_| asked_for_list) {
             self.excuse(now.mono);
-            self.put_off = self.put_off.max(now.mono + span.min(LONGEST_SUGGESTION));
+            self.put_off = self.put_off.max(now.mono + span.min(MAX_SUGGESTED_WAIT));
         }
         // Any answer may show a state change, and so be activity.
         self.perhaps_active = now.mono;

@@ -14,8 +14,8 @@ use crate::violation::Violation;
 use crate::world::{self, Outcome};
 
 const THREADS: usize = 2;
-const MOST_FAILURES: usize = 3;
-const MOST_TRIES: u32 = 400;
+const MAX_FAILURES: usize = 3;
+const MAX_SHRINK_STEPS: u32 = 400;
 
 /// How much is said of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ impl Session {
         if grain == Grain::Hash {
             session.traces.insert(plan.to_string(), outcome.trace.hash());
         }
-        detail == Detail::Survey || session.failures.len() < MOST_FAILURES
+        detail == Detail::Survey || session.failures.len() < MAX_FAILURES
     }
 }
 
@@ -131,7 +131,7 @@ fn shrink(plan: &Plan, violation: &Violation) -> (Plan, Violation) {
     'smaller: loop {
         for smaller in least.smaller() {
             tries += 1;
-            if tries > MOST_TRIES {
+            if tries > MAX_SHRINK_STEPS {
                 return (least, last);
             }
             if let Err(found) = run(&smaller, Grain::None).result

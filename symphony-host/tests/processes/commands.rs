@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use crate::trial::{GRACE, LONG, Trial, helped, scope, unhelped, until};
 use symphony_host::{
-    Captured, Exit, Finished, Folder, HostCommand, KEPT_OUTPUT, ProcessScope, RunError, RunLimit,
-    Shell, SpawnError,
+    Captured, Exit, Finished, Folder, HostCommand, MAX_TAIL_BYTES, ProcessScope, RunError,
+    RunLimit, Shell, SpawnError,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -70,7 +70,7 @@ async fn rule_9_5_output_is_kept_to_64_kib_and_counted() {
     let all: String = (1..=40_000).map(|line| format!("{line}\n")).collect();
     let captured = run(&scope(helped()), &trial.script("seq 40000")).await.output;
     let expected = Captured {
-        tail: all.as_bytes()[all.len() - KEPT_OUTPUT..].to_vec(),
+        tail: all.as_bytes()[all.len() - MAX_TAIL_BYTES..].to_vec(),
         total: u64::try_from(all.len()).unwrap(),
     };
     assert_eq!(captured, expected);

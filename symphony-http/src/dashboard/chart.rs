@@ -7,10 +7,10 @@ use std::time::Duration;
 use symphony_runtime::Handle;
 
 /// How long one bar is.
-const BAR: Duration = Duration::from_secs(10);
+const BAR_SPAN: Duration = Duration::from_secs(10);
 
 /// How many bars there are.
-const BARS: usize = 60;
+const MAX_BARS: usize = 60;
 
 /// What was used lately, bar by bar.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl RunsChart {
             let total = |handle: &Handle| handle.last_snapshot().totals.tokens.total;
             let mut last = total(&handle);
             loop {
-                tokio::time::sleep(BAR).await;
+                tokio::time::sleep(BAR_SPAN).await;
                 let (Some(chart), Ok(_)) = (drawn.upgrade(), handle.snapshot()) else { return };
                 let now = total(&handle);
                 chart.add(now.saturating_sub(std::mem::replace(&mut last, now)));
@@ -37,7 +37,7 @@ impl RunsChart {
     fn add(&self, tokens: u64) {
         let mut bars = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         bars.push_back(tokens);
-        if bars.len() > BARS {
+        if bars.len() > MAX_BARS {
             bars.pop_front();
         }
     }
@@ -46,7 +46,7 @@ impl RunsChart {
     pub(super) fn bars(&self) -> (Vec<(usize, u64)>, u64) {
         let bars = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let most = bars.iter().copied().max().unwrap_or_default().max(1);
-        let first = BARS - bars.len();
+        let first = MAX_BARS - bars.len();
         let heights = bars.iter().enumerate().map(|(at, tokens)| {
             // Whatever was used is seen.
             let height = (tokens.saturating_mul(100) / most).max(u64::from(*tokens > 0) * 3);
@@ -67,8 +67,8 @@ mod tests {
         [0, 1, 1_000, 500].into_iter().for_each(|tokens| chart.add(tokens));
         let heights = vec![(56, 0), (57, 3), (58, 100), (59, 50)];
         assert_eq!(chart.bars(), (heights, 1_501));
-        (0..BARS as u64).for_each(|_| chart.add(7));
+        (0..MAX_BARS as u64).for_each(|_| chart.add(7));
         let (bars, minute) = chart.bars();
-        assert_eq!((bars.len(), bars[0], minute), (BARS, (0, 100), 42));
+        assert_eq!((bars.len(), bars[0], minute), (MAX_BARS, (0, 100), 42));
     }
 }

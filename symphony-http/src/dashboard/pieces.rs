@@ -13,7 +13,7 @@ use symphony_core::time::Wall;
 use super::RunsChart;
 
 /// How many rows of a list are shown; a search finds the others.
-const SHOWN: usize = 200;
+const MAX_ROWS: usize = 200;
 
 /// What time it is, and whether a script will fill in what depends on it.
 #[derive(Clone, Copy, Debug)]
@@ -248,7 +248,7 @@ impl Pieces {
 
 /// The first rows, and how many there are besides.
 fn shown<T>(mut rows: impl Iterator<Item = T>) -> (Vec<T>, usize) {
-    let first: Vec<T> = rows.by_ref().take(SHOWN).collect();
+    let first: Vec<T> = rows.by_ref().take(MAX_ROWS).collect();
     (first, rows.count())
 }
 

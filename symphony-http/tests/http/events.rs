@@ -11,7 +11,7 @@ use tokio::net::{TcpSocket, TcpStream};
 use crate::harness::{Harness, issue};
 
 /// How long a test waits for anything.
-const LIMIT: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// One event as it was sent.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ impl Listener {
             }
             None
         };
-        tokio::time::timeout(LIMIT, read).await.unwrap()
+        tokio::time::timeout(TEST_TIMEOUT, read).await.unwrap()
     }
 
     /// The next event like this. Others may go on for ever: what does not come in time is missed.
@@ -65,7 +65,7 @@ impl Listener {
                 }
             }
         };
-        let come = tokio::time::timeout(LIMIT, wait).await.ok().flatten();
+        let come = tokio::time::timeout(TEST_TIMEOUT, wait).await.ok().flatten();
         come.unwrap_or_else(|| panic!("it did not come: {:#?}", self.seen))
     }
 }
@@ -170,7 +170,7 @@ async fn rule_13_3_a_client_that_does_not_read_is_disconnected_and_blocks_no_oth
         heard += 1;
     }
     assert_eq!(heard, 40, "who reads hears all of it");
-    let end = tokio::time::timeout(LIMIT, deaf.read_to_end(&mut Vec::new())).await;
+    let end = tokio::time::timeout(TEST_TIMEOUT, deaf.read_to_end(&mut Vec::new())).await;
     assert!(end.is_ok(), "it was not let go");
 }
 

@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 pub(crate) const HOSTILE: &str = "<script>alert(1)</script> \u{1b}[2J\u{202e}'\" & more";
 
 /// How long a test waits for anything.
-const LIMIT: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Harness {
     pub(crate) board: MemoryTracker,
@@ -112,7 +112,7 @@ impl Harness {
 
     pub(crate) async fn until(&self, is_so: impl Fn(&symphony_core::snapshot::Snapshot) -> bool) {
         let mut snapshots = self.handle.snapshots();
-        let waited = tokio::time::timeout(LIMIT, snapshots.wait_for(|now| is_so(now))).await;
+        let waited = tokio::time::timeout(TEST_TIMEOUT, snapshots.wait_for(|now| is_so(now))).await;
         let last = self.handle.last_snapshot();
         assert!(waited.is_ok(), "it did not come about: {last:#?}");
     }
@@ -164,7 +164,7 @@ impl Harness {
         // Who is refused may not be listened to.
         let _ = stream.write_all(request.as_bytes()).await;
         let mut bytes = Vec::new();
-        let read = tokio::time::timeout(LIMIT, stream.read_to_end(&mut bytes)).await;
+        let read = tokio::time::timeout(TEST_TIMEOUT, stream.read_to_end(&mut bytes)).await;
         assert!(read.is_ok(), "no end of the answer to {request}");
         Reply::parse(&bytes)
     }

@@ -9,7 +9,7 @@ use symphony_core::conformance::tracker::{Fault as Trouble, Seed};
 use symphony_core::conformance::{Able, TrackerFixture};
 use symphony_core::tracker::{ToolCall, Tracker};
 use symphony_core::{IssueId, StateName};
-use symphony_linear::{LINEAR_GRAPHQL, LinearFactory, PAGE};
+use symphony_linear::{LINEAR_GRAPHQL, LinearFactory, PAGE_SIZE};
 use symphony_linear_fake::{Fake, FakeFault, FakeIssue, FakeLimits, FakeServer};
 use tokio::runtime::Runtime;
 
@@ -120,7 +120,7 @@ impl TrackerFixture for Project {
     }
 
     fn page_size(&self) -> Able<usize> {
-        Ok(PAGE)
+        Ok(PAGE_SIZE)
     }
 
     fn move_call(&self, issue: &Arc<symphony_core::Issue>, state: &StateName) -> Able<ToolCall> {

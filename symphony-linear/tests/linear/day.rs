@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::service::Live;
 
 const HOUR: Duration = Duration::from_secs(3600);
-const LIMIT: usize = 2500;
+const HOURLY_LIMIT: usize = 2500;
 
 /// Each agent wants a call every twenty seconds: together they want 3,600 an hour.
 fn busy(hours: u32) -> AgentScript {
@@ -69,14 +69,18 @@ async fn rule_12_6_a_day_with_twenty_busy_agents_stays_under_the_limit() {
     let snapshot = live.handle.last_snapshot();
     assert_eq!(snapshot.running.len(), 20, "all of them still work");
 
-    assert!(most_in(&made, HOUR) <= LIMIT, "{}", most_in(&made, HOUR));
+    assert!(most_in(&made, HOUR) <= HOURLY_LIMIT, "{}", most_in(&made, HOUR));
     let is_refused = |n: u32| hour(n).iter().any(|made| made.status != 200);
     assert!((0..HOURS).filter(|n| *n != REFUSED).all(|n| !is_refused(n)));
     for n in (1..HOURS).filter(|n| *n != REFUSED) {
         let made = hour(n);
         let polls = made.iter().filter(|made| is_poll(made)).count();
         assert!((118..=122).contains(&polls), "hour {n}: refresh keeps its pace: {polls}");
-        assert!(made.len() >= LIMIT * 85 / 100, "hour {n}: little is wasted: {}", made.len());
+        assert!(
+            made.len() >= HOURLY_LIMIT * 85 / 100,
+            "hour {n}: little is wasted: {}",
+            made.len()
+        );
     }
     // The hour that follows begins at the steady pace, which is 42 a minute.
     let after = began + HOUR * (REFUSED + 1);

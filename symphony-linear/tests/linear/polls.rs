@@ -9,7 +9,7 @@ use symphony_core::tracker::{
     CandidateQuery, Candidates, Poll, Polled, Purpose, TrackerErrorKind, TrackerExt,
 };
 use symphony_core::{IssueId, Label, StateKind, StateSet};
-use symphony_linear::{Bounds, Bytes, LinearFactory, NoReply, PAGE, Reply, Transport};
+use symphony_linear::{Bounds, Bytes, LinearFactory, NoReply, PAGE_SIZE, Reply, Transport};
 use symphony_linear_fake::{Fake, FakeFault, FakeIssue};
 
 use crate::harness::{InProcess, settings, tracker, tracker_with, try_build};
@@ -140,15 +140,17 @@ async fn rule_11_1_a_server_that_sorts_the_other_way_is_read_to_its_end_and_then
 async fn rule_11_1_a_list_of_one_priority_proves_no_order_and_is_read_to_its_end() {
     let fake = Fake::new();
     let created = |n: usize| format!("2026-02-18T{:02}:{:02}:00Z", n / 60, n % 60);
-    fake.put((1..=PAGE + 1).map(|n| FakeIssue { created_at: created(n), ..FakeIssue::new(n) }));
+    fake.put(
+        (1..=PAGE_SIZE + 1).map(|n| FakeIssue { created_at: created(n), ..FakeIssue::new(n) }),
+    );
     // For all that the first page shows, an urgent one could be on the second.
     fake.set_urgent_last(true);
-    fake.change(|world| world.issues[PAGE].priority = 1);
-    fake.change(|world| world.issues[..PAGE].iter_mut().for_each(|issue| issue.priority = 4));
+    fake.change(|world| world.issues[PAGE_SIZE].priority = 1);
+    fake.change(|world| world.issues[..PAGE_SIZE].iter_mut().for_each(|issue| issue.priority = 4));
     let polled = tracker(&fake).poll(&poll(10, &[])).await;
     assert_eq!(polled.requests, 2);
     let list = candidates(polled);
-    assert_eq!(list.issues.len(), PAGE + 1);
+    assert_eq!(list.issues.len(), PAGE_SIZE + 1);
     assert!(list.issues.iter().any(|issue| issue.priority == Some(1)));
 }
 
@@ -158,7 +160,7 @@ async fn rule_11_1_issues_without_a_priority_and_urgent_ones_alone_prove_no_orde
         let fake = Fake::new();
         fake.set_urgent_last(true);
         let some = |n: usize| FakeIssue { priority: first[n % 2], ..FakeIssue::new(n) };
-        fake.put((1..=PAGE + 20).map(some));
+        fake.put((1..=PAGE_SIZE + 20).map(some));
         let tracker = tracker(&fake);
         candidates(tracker.poll(&poll(10, &[])).await);
         // Whatever that list looked like, an urgent issue behind many others is found.
@@ -177,8 +179,8 @@ async fn rule_11_1_issues_without_a_priority_and_urgent_ones_alone_prove_no_orde
 async fn rule_11_1_the_order_is_turned_although_issues_without_a_priority_come_last() {
     let fake = Fake::new();
     fake.set_urgent_last(true);
-    let priority = |n: usize| if n > PAGE / 2 { 0 } else { u8::try_from(1 + n % 4).unwrap() };
-    fake.put((1..=3 * PAGE).map(|n| FakeIssue { priority: priority(n), ..FakeIssue::new(n) }));
+    let priority = |n: usize| if n > PAGE_SIZE / 2 { 0 } else { u8::try_from(1 + n % 4).unwrap() };
+    fake.put((1..=3 * PAGE_SIZE).map(|n| FakeIssue { priority: priority(n), ..FakeIssue::new(n) }));
     let tracker = tracker(&fake);
     assert!(!candidates(tracker.poll(&poll(10, &[])).await).more);
     let second = tracker.poll(&poll(10, &[])).await;
@@ -307,7 +309,7 @@ impl Transport for Slow {
 #[tokio::test(start_paused = true)]
 async fn rule_8_3_claimed_issues_are_not_lost_with_slow_pages_of_candidates() {
     let fake = Fake::new();
-    fake.put((1..=3 * PAGE).map(FakeIssue::new));
+    fake.put((1..=3 * PAGE_SIZE).map(FakeIssue::new));
     let mut settings = settings(&json!({}));
     settings.tracker.timeout = Duration::from_secs(30);
     let slow = fake.clone();

@@ -21,7 +21,7 @@ use super::life::{OpenTurn, Scribe, ScriptedLife};
 use super::{AgentScript, Did, ScriptStep, ScriptedAgent, lock};
 
 /// How often an agent that hangs shows that it lives.
-const HEARTBEAT: Duration = Duration::from_secs(1);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct ScriptedSession {
     life: ScriptedLife,
@@ -97,7 +97,7 @@ impl ScriptedSession {
                 }
                 ScriptStep::Hang => loop {
                     self.request.updates.send(AgentUpdate::Alive);
-                    tokio::time::sleep(HEARTBEAT).await;
+                    tokio::time::sleep(HEARTBEAT_INTERVAL).await;
                 },
                 ScriptStep::Stall => std::future::pending().await,
             }

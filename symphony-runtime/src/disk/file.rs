@@ -10,13 +10,16 @@ use rustix::io::Errno;
 use super::mode;
 
 /// More than any file of ours holds.
-const LARGEST: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 pub(super) fn read(folder: &OwnedFd, name: &str) -> Result<Vec<u8>, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let handle = mode::open(folder, name, flags)?;
     let mut text = Vec::new();
-    File::from(handle).take(LARGEST).read_to_end(&mut text).map_err(|error| errno(&error))?;
+    File::from(handle)
+        .take(MAX_FILE_BYTES)
+        .read_to_end(&mut text)
+        .map_err(|error| errno(&error))?;
     Ok(text)
 }
 

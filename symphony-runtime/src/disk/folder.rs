@@ -16,7 +16,7 @@ use super::root::{file_type, names, owner};
 use crate::plain::safe;
 
 /// How long somebody may write into a folder that is being removed.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REMOVAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Moves what stands under `name` into another folder, under a name of its own there. Gone
 /// already is fine. A folder that we may not write cannot change its parent: then it is opened to
@@ -63,7 +63,7 @@ pub(super) fn purge(trash: &OwnedFd, label: Option<&str>, path: &Path) -> Result
         if found.is_empty() {
             return Ok(());
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > REMOVAL_TIMEOUT {
             return Err(DiskError::Busy { path: path.to_owned() });
         }
         let failed = found.iter().fold(None, |failed, name| failed.or(empty(trash, name).err()));

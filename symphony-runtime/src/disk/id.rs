@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::file::{self, errno};
 
-const FILE: &str = "id";
+const ID_FILE: &str = "id";
 
 /// A random name, and the root that it was made for. A path would not do: containers that see each
 /// other's processes may have equal paths.
@@ -33,7 +33,7 @@ pub(super) enum FoundId {
 
 impl ServiceId {
     pub(super) fn read(own: &OwnedFd, root: &OwnedFd) -> Result<FoundId, Errno> {
-        let text = match file::read(own, FILE) {
+        let text = match file::read(own, ID_FILE) {
             Ok(text) => text,
             Err(Errno::NOENT) => return Ok(FoundId::Nothing),
             Err(_) => return Ok(FoundId::Foreign),
@@ -58,10 +58,10 @@ impl ServiceId {
     /// Writes it where that is not what the file says.
     pub(super) fn keep(&self, own: &OwnedFd) -> Result<(), Errno> {
         let text = serde_json::to_vec(self).map_err(|_| Errno::INVAL)?;
-        if file::read(own, FILE).is_ok_and(|known| known == text) {
+        if file::read(own, ID_FILE).is_ok_and(|known| known == text) {
             return Ok(());
         }
-        file::replace(own, FILE, &text)
+        file::replace(own, ID_FILE, &text)
     }
 }
 

@@ -22,15 +22,15 @@ use super::root::is_same;
 use super::{DiskError, file, mode};
 use crate::clock::wall_now;
 
-const FILE: &str = "lock";
+const LOCK_FILE: &str = "lock";
 
 /// How often to look again at a lock whose holder lets go of it. A child that the holder was about
 /// to start when it was killed has its open files until it becomes another program: a moment.
-const LOOKS: u32 = 100;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+const LOCK_RETRIES: u32 = 100;
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 /// How often the file may be replaced while it is being locked.
-const TRIES: u32 = 16;
+const MAX_REPLACEMENTS: u32 = 16;
 
 /// The locks of a root, held as long as this and the root's handle live.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl fmt::Display for LockHolder {
 impl LockHolder {
     /// What the kernel and the file say together. Anybody can write the file, or remove it.
     fn of(locked: impl AsFd, own: &OwnedFd) -> Self {
-        let written = file::read(own, FILE).unwrap_or_default();
+        let written = file::read(own, LOCK_FILE).unwrap_or_default();
         let written: Self = serde_json::from_slice(&written).unwrap_or_default();
         match kernel_holder(locked) {
             Some(pid) if written.pid != Some(pid) => Self { pid: Some(pid), since: None },
@@ -120,8 +120,9 @@ impl Lock {
 /// Locks the file that has the name when this returns, and writes down who holds it.
 fn lock_file(own: &OwnedFd, root: &Path) -> Result<File, DiskError> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    for _ in 0..TRIES {
-        let handle = mode::open(own, FILE, flags).map_err(DiskError::io("cannot lock", root))?;
+    for _ in 0..MAX_REPLACEMENTS {
+        let handle =
+            mode::open(own, LOCK_FILE, flags).map_err(DiskError::io("cannot lock", root))?;
         acquire(&handle, own, root)?;
         let mut file = File::from(handle);
         if is_at_its_place(own, &file) {
@@ -144,18 +145,18 @@ fn acquire(handle: &OwnedFd, own: &OwnedFd, root: &Path) -> Result<(), DiskError
             return Err(DiskError::io("cannot lock", root)(error));
         }
         let holder = LockHolder::of(handle, own);
-        if looks == LOOKS || !holder.may_let_go() {
+        if looks == LOCK_RETRIES || !holder.may_let_go() {
             return Err(DiskError::Locked { path: root.to_owned(), holder });
         }
         looks += 1;
-        std::thread::sleep(BETWEEN_LOOKS);
+        std::thread::sleep(LOCK_RETRY_INTERVAL);
     }
     Ok(())
 }
 
 /// Whether the name still means the file that is locked.
 fn is_at_its_place(own: &OwnedFd, file: &File) -> bool {
-    is_same(rustix::fs::statat(own, FILE, AtFlags::SYMLINK_NOFOLLOW), fstat(file))
+    is_same(rustix::fs::statat(own, LOCK_FILE, AtFlags::SYMLINK_NOFOLLOW), fstat(file))
 }
 
 /// The process that the kernel lists as the holder of a lock, where it lists one.

@@ -35,7 +35,7 @@ use symphony_core::{WorkspaceKey, WorkspaceRecord};
 use symphony_host::is_exhaustion;
 
 pub use lock::LockHolder;
-pub(crate) use root::{OWN, Root};
+pub(crate) use root::{OWN_FOLDER, Root};
 
 /// What can go wrong with a workspace or its root.
 #[derive(Debug, thiserror::Error)]

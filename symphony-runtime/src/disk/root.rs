@@ -21,13 +21,13 @@ use super::lock::Lock;
 use super::{DiskError, Made, Opened, folder, mode, processes, record};
 
 /// The name of Symphony's own folder under a root: no key contains its first character.
-pub(crate) const OWN: &str = "~symphony";
+pub(crate) const OWN_FOLDER: &str = "~symphony";
 
 /// The file that leads to where the service began.
-const HOME: &str = "home";
+const HOME_FILE: &str = "home";
 
 /// How often a place may change under our eyes before we give up.
-const TRIES: u32 = 16;
+const MAX_ATTEMPTS: u32 = 16;
 
 /// A root that this service holds the lock of.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Root {
         let handle = mode::open_folder(CWD, &path)
             .map_err(DiskError::io("cannot open the workspace root", &path))?;
         claim(&handle, &path)?;
-        let own = subfolder(&handle, OWN, &path)?;
+        let own = subfolder(&handle, OWN_FOLDER, &path)?;
         let lock = Lock::take(&handle, &own, &path)?;
         let (service, former_service) = service_of(&handle, &own, &path)?;
         let root = Self {
@@ -142,7 +142,7 @@ impl Root {
     }
 
     fn own_path(&self, name: &str) -> PathBuf {
-        self.path.join(OWN).join(name)
+        self.path.join(OWN_FOLDER).join(name)
     }
 
     /// Creates or reuses a workspace. The record is written first: a folder without one would be
@@ -155,7 +155,7 @@ impl Root {
         let key = record.key.as_str();
         let path = self.path.join(key);
         self.check_hold()?;
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let known = record::read(&self.records, key);
             match file_type(&self.handle, key) {
                 Some(FileType::Symlink) => return Err(DiskError::Symlink { path }),
@@ -263,7 +263,7 @@ impl Root {
             rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)
         };
         if !is_same(named(CWD, &self.path), fstat(&self.handle))
-            || !is_same(named(self.handle.as_fd(), Path::new(OWN)), fstat(&self.own))
+            || !is_same(named(self.handle.as_fd(), Path::new(OWN_FOLDER)), fstat(&self.own))
         {
             return Err(DiskError::RootReplaced { path: self.path.clone() });
         }
@@ -350,18 +350,19 @@ impl Root {
 
     /// Where the service that last used this root began, if that was elsewhere.
     pub(crate) fn read_home(&self) -> Result<Option<PathBuf>, DiskError> {
-        let home = self.read_own(HOME)?.map(|path| PathBuf::from(OsString::from_vec(path)));
+        let home = self.read_own(HOME_FILE)?.map(|path| PathBuf::from(OsString::from_vec(path)));
         Ok(home.filter(|home| home.is_absolute()))
     }
 
     /// Notes where the service began that uses this root now.
     pub(crate) fn write_home(&self, home: &Path) -> Result<(), DiskError> {
-        self.write_own(HOME, home.as_os_str().as_bytes())
+        self.write_own(HOME_FILE, home.as_os_str().as_bytes())
     }
 
     /// Nothing of that service is left.
     pub(crate) fn forget_home(&self) -> Result<(), DiskError> {
-        file::remove(&self.own, HOME).map_err(DiskError::io("cannot remove", self.own_path(HOME)))
+        file::remove(&self.own, HOME_FILE)
+            .map_err(DiskError::io("cannot remove", self.own_path(HOME_FILE)))
     }
 
     /// They are gone.
@@ -400,7 +401,8 @@ fn service_of(
     path: &Path,
 ) -> Result<(ServiceId, Option<String>), DiskError> {
     let found = ServiceId::read(own, root).map_err(DiskError::io("cannot look at", path))?;
-    let is_older = found == id::FoundId::Nothing && file_type(own, crate::state::FILE).is_some();
+    let is_older =
+        found == id::FoundId::Nothing && file_type(own, crate::state::STATE_FILE).is_some();
     let service = match found {
         id::FoundId::Ours(service) => service,
         id::FoundId::Foreign | id::FoundId::Nothing => {

@@ -22,20 +22,20 @@ use symphony_core::{WorkspaceKey, plain_json};
 use tokio::sync::oneshot;
 use tracing::warn;
 
-use super::{Gauge, LONGEST_LINE, OVERHEAD, SaidLine, lock};
+use super::{Gauge, LINE_OVERHEAD_BYTES, MAX_LINE_BYTES, SaidLine, lock};
 use crate::clock::wall_now;
 
 /// The files of so many runs are kept.
-const RUNS: usize = 200;
+const MAX_RUNS: usize = 200;
 
 /// Those of runs that have ended may have so many times the bytes that one run may have.
-const ALL: u64 = 20;
+const MAX_TOTAL_FACTOR: u64 = 20;
 
 /// Lines are written together once there are so many bytes of them.
-const TOGETHER: usize = 64 * 1024;
+const WRITE_BATCH_BYTES: usize = 64 * 1024;
 
-const ENDING: &str = ".jsonl";
-const EARLIER: &str = ".earlier.jsonl";
+const EXTENSION: &str = ".jsonl";
+const EARLIER_EXTENSION: &str = ".earlier.jsonl";
 
 /// What reaches the thread.
 #[derive(Debug)]
@@ -90,19 +90,19 @@ impl Index {
     fn superfluous(&self, most_bytes: u64) -> Option<RunId> {
         let ended = || self.0.iter().filter_map(|(run, entry)| Some((*run, entry.bytes?)));
         let bytes: u64 = ended().map(|(_, bytes)| bytes).sum();
-        let is_too_much = self.0.len() > RUNS || bytes > most_bytes;
+        let is_too_much = self.0.len() > MAX_RUNS || bytes > most_bytes;
         ended().next().filter(|_| is_too_much).map(|(run, _)| run)
     }
 }
 
 fn run_of(file: &str) -> Option<RunId> {
-    let (boot, number) = file.strip_suffix(ENDING)?.split_once('.')?;
+    let (boot, number) = file.strip_suffix(EXTENSION)?.split_once('.')?;
     Some(RunId { boot: boot.parse().ok()?, number: number.parse().ok()? })
 }
 
 fn earlier(path: &Path) -> PathBuf {
     let mut name = path.with_extension("").into_os_string();
-    name.push(EARLIER);
+    name.push(EARLIER_EXTENSION);
     name.into()
 }
 
@@ -150,7 +150,7 @@ impl Keeper {
         match message {
             KeeperMessage::Begin { run, key, longest, secrets, gauge } => {
                 self.make_room(longest);
-                let path = self.folder.join(key.as_str()).join(format!("{run}{ENDING}"));
+                let path = self.folder.join(key.as_str()).join(format!("{run}{EXTENSION}"));
                 match Run::begin(path.clone(), longest, secrets, Arc::clone(&gauge)) {
                     Ok(begun) => {
                         lock(&self.index).0.insert(run, KeptFile { key, path, bytes: None });
@@ -167,7 +167,7 @@ impl Keeper {
                 if let Some(run) = self.runs.get_mut(&run) {
                     run.line(&said);
                 } else if let Some(gauge) = self.unkept.get(&run) {
-                    gauge.empty(said.text.len() + OVERHEAD);
+                    gauge.empty(said.text.len() + LINE_OVERHEAD_BYTES);
                 }
             }
             KeeperMessage::End { run: id } => {
@@ -198,7 +198,7 @@ impl Keeper {
         // Not while the index is locked: a disk may hang, and others read it.
         let next = || {
             let mut index = lock(&self.index);
-            let run = index.superfluous(longest.saturating_mul(ALL))?;
+            let run = index.superfluous(longest.saturating_mul(MAX_TOTAL_FACTOR))?;
             index.0.remove(&run)
         };
         while let Some(entry) = next() {
@@ -251,7 +251,7 @@ impl Run {
     }
 
     fn line(&mut self, said: &SaidLine) {
-        self.gauge.empty(said.text.len() + OVERHEAD);
+        self.gauge.empty(said.text.len() + LINE_OVERHEAD_BYTES);
         self.tell_of_lost(said.lost);
         let line = written(said, &self.secrets);
         if self.push(&line) {
@@ -287,7 +287,7 @@ impl Run {
         }
         self.pending.extend_from_slice(line.as_bytes());
         self.pending.push(b'\n');
-        if self.pending.len() >= TOGETHER {
+        if self.pending.len() >= WRITE_BATCH_BYTES {
             self.write();
         }
         true
@@ -343,13 +343,13 @@ fn open(path: &Path) -> io::Result<File> {
 /// A line of the file: the line that was said, as JSON where it is JSON.
 fn written(said: &SaidLine, secrets: &Redactor) -> String {
     let text = secrets.redact(&String::from_utf8_lossy(&said.text));
-    let is_cut = said.length > LONGEST_LINE;
+    let is_cut = said.length > MAX_LINE_BYTES;
     let is_json = !is_cut && serde_json::from_str::<IgnoredAny>(&text).is_ok();
     let (at, direction) = (said.at, said.direction.as_str());
     let line = if is_json {
         format!(r#"{{"at":"{at}","dir":"{direction}","line":{text}}}"#)
     } else {
-        let cut = (0..=LONGEST_LINE.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+        let cut = (0..=MAX_LINE_BYTES.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
         let text = Value::from(&text[..cut.unwrap_or_default()]);
         let cut = if is_cut { format!(r#","bytes":{}"#, said.length) } else { String::new() };
         format!(r#"{{"at":"{at}","dir":"{direction}","text":{text}{cut}}}"#)

@@ -24,20 +24,20 @@ use crate::clock::wall_now;
 use keeper::{Index, Keeper, KeeperMessage};
 
 /// So much of a line is kept.
-const LONGEST_LINE: usize = 64 * 1024;
+const MAX_LINE_BYTES: usize = 64 * 1024;
 
 /// So much more of it is looked through, so that no secret is cut in two before it is found.
-const MARGIN: usize = 16 * 1024;
+const REDACTION_MARGIN_BYTES: usize = 16 * 1024;
 
 /// How much of one run may wait to be written, and how much in all.
-const WAITING: usize = 1 << 20;
-const ALL_WAITING: usize = 32 << 20;
+const MAX_QUEUED_BYTES_PER_RUN: usize = 1 << 20;
+const MAX_QUEUED_BYTES: usize = 32 << 20;
 
 /// What a waiting line costs besides its text.
-const OVERHEAD: usize = 128;
+const LINE_OVERHEAD_BYTES: usize = 128;
 
 /// How long the last lines may take when the service ends.
-const LAST_LINES: Duration = Duration::from_secs(1);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Keeps what is said, or nothing: cheap to clone.
 #[derive(Clone, Debug, Default)]
@@ -102,7 +102,7 @@ impl Transcripts {
         let Some(kept) = &self.0 else { return };
         let (written, done) = oneshot::channel();
         let _ = kept.keeper.send(KeeperMessage::Flush(written));
-        let _ = tokio::time::timeout(LAST_LINES, done).await;
+        let _ = tokio::time::timeout(FLUSH_TIMEOUT, done).await;
     }
 }
 
@@ -120,8 +120,8 @@ struct Gauge {
 
 impl Gauge {
     fn has_room(&self, bytes: usize) -> bool {
-        self.waiting.load(Ordering::Relaxed) + bytes <= WAITING
-            && self.all_waiting.load(Ordering::Relaxed) + bytes <= ALL_WAITING
+        self.waiting.load(Ordering::Relaxed) + bytes <= MAX_QUEUED_BYTES_PER_RUN
+            && self.all_waiting.load(Ordering::Relaxed) + bytes <= MAX_QUEUED_BYTES
     }
 
     fn fill(&self, bytes: usize) {
@@ -148,12 +148,12 @@ struct Session {
 
 impl Session {
     fn line(&self, direction: Direction, line: &[u8]) {
-        let text = &line[..line.len().min(LONGEST_LINE + MARGIN)];
-        if !self.gauge.has_room(text.len() + OVERHEAD) {
+        let text = &line[..line.len().min(MAX_LINE_BYTES + REDACTION_MARGIN_BYTES)];
+        if !self.gauge.has_room(text.len() + LINE_OVERHEAD_BYTES) {
             self.gauge.lose(1);
             return;
         }
-        self.gauge.fill(text.len() + OVERHEAD);
+        self.gauge.fill(text.len() + LINE_OVERHEAD_BYTES);
         let (text, length) = (text.to_owned(), line.len());
         let lost = self.gauge.lost.swap(0, Ordering::Relaxed);
         let said = SaidLine { at: wall_now(), direction, text, length, lost };

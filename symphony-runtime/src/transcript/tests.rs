@@ -51,7 +51,7 @@ async fn rule_13_1_what_is_said_in_a_run_is_kept_in_its_file_without_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("logs/runs");
     let kept = Transcripts::start(root.clone());
-    let long = "x".repeat(LONGEST_LINE - 5) + "a-long-secret" + &"y".repeat(1000);
+    let long = "x".repeat(MAX_LINE_BYTES - 5) + "a-long-secret" + &"y".repeat(1000);
     let lines: [(Direction, &[u8]); 5] = [
         (Direction::Out, br#"{"id":1, "method":"initialize"}"#),
         (Direction::In, b"{\"text\":\"a\\u002dlong-secret \xe2\x80\xae\"}"),
@@ -62,7 +62,7 @@ async fn rule_13_1_what_is_said_in_a_run_is_kept_in_its_file_without_secrets() {
     say(&kept, 1, LONG, &lines);
     all_written(&kept).await;
     let path = root.join("MT-1/7.1.jsonl");
-    let cut = "x".repeat(LONGEST_LINE - 5) + "[reda";
+    let cut = "x".repeat(MAX_LINE_BYTES - 5) + "[reda";
     assert_eq!(
         lines_of(&path),
         [

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
 /// How long anything may take before a test gives up, on the test's clock.
-pub(crate) const LIMIT: Duration = Duration::from_secs(600);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// This machine, without a look at processes that are not a test's.
 #[derive(Debug, Default)]
@@ -140,7 +140,7 @@ impl Live {
     pub(crate) async fn until(&self, what: &str, mut is_so: impl FnMut(&Snapshot) -> bool) {
         let mut snapshots = self.handle.snapshots();
         let wait = snapshots.wait_for(|snapshot| is_so(snapshot));
-        let ended = tokio::time::timeout(LIMIT, wait).await;
+        let ended = tokio::time::timeout(TEST_TIMEOUT, wait).await;
         let last = self.handle.last_snapshot();
         assert!(matches!(ended, Ok(Ok(_))), "{what}: {last:#?}");
     }
@@ -173,7 +173,7 @@ async fn listen(mut from: NoticeStream, to: Arc<Mutex<Vec<Notice>>>) {
 }
 
 pub(crate) async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(LIMIT, wait).await {
+    match tokio::time::timeout(TEST_TIMEOUT, wait).await {
         Ok(done) => done,
         Err(_) => panic!("in vain: {what}"),
     }

@@ -8,7 +8,7 @@ use symphony_core::time::Wall;
 const BAR_MS: i64 = 10_000;
 
 /// How many bars there are.
-const BARS: usize = 60;
+const MAX_BARS: usize = 60;
 
 /// What was used lately, bar by bar.
 #[derive(Clone, Debug, Default)]
@@ -27,11 +27,11 @@ impl Chart {
             self.bars.push_back(0);
             return;
         };
-        let most = i64::try_from(BARS).unwrap_or(i64::MAX);
+        let most = i64::try_from(MAX_BARS).unwrap_or(i64::MAX);
         for _ in 0..bar.saturating_sub(newest).clamp(0, most) {
             self.bars.push_back(0);
         }
-        while self.bars.len() > BARS {
+        while self.bars.len() > MAX_BARS {
             self.bars.pop_front();
         }
         // A service that was started anew counts from the beginning.
@@ -73,7 +73,7 @@ mod tests {
         chart.look(at(140), 7);
         assert_eq!(chart.bars().last(), Some(7), "a new life of the service");
         chart.look(at(1_000_000), 7);
-        assert_eq!((chart.bars().len(), chart.minute()), (BARS, 0));
+        assert_eq!((chart.bars().len(), chart.minute()), (MAX_BARS, 0));
         chart.look(at(0), 9);
         assert_eq!(chart.minute(), 2, "a clock that went back");
     }

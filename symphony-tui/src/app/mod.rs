@@ -17,10 +17,10 @@ use lists::Cursor;
 pub use lists::List;
 
 /// How long a filter may be.
-const LONGEST_FILTER: usize = 100;
+const MAX_FILTER_BYTES: usize = 100;
 
 /// How long it is told what a command came to.
-const TOLD_MS: i64 = 8_000;
+const MESSAGE_MS: i64 = 8_000;
 
 /// The dashboard, without its terminal.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl App {
         self.clock = clock;
         let is_old = |at: &Wall| {
             let age = self.clock.as_unix_millis().saturating_sub(at.as_unix_millis());
-            !(0..TOLD_MS).contains(&age)
+            !(0..MESSAGE_MS).contains(&age)
         };
         self.told.take_if(|(_, at)| is_old(at));
     }
@@ -266,7 +266,7 @@ impl App {
     fn filter_key(&mut self, key: Key) {
         self.asking = Asking::Filter;
         match key {
-            Key::Char(c) if self.filter.len() < LONGEST_FILTER && symphony_core::is_plain(c) => {
+            Key::Char(c) if self.filter.len() < MAX_FILTER_BYTES && symphony_core::is_plain(c) => {
                 self.filter.push(c);
             }
             Key::Backspace => {

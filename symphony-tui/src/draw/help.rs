@@ -8,7 +8,7 @@ use super::look::Palette;
 use super::{rule, write};
 use crate::app::Owner;
 
-const KEYS: [(&str, &str); 14] = [
+const HELP_ROWS: [(&str, &str); 14] = [
     ("Up Down j k", "the row before, the next one"),
     ("PgUp PgDn", "a page"),
     ("Home End g G", "the first, the last"),
@@ -27,7 +27,7 @@ const KEYS: [(&str, &str); 14] = [
 
 pub(super) fn draw(frame: &mut Frame<'_>, owner: Owner, area: Rect) {
     rule(frame, "Keys", true, area);
-    for ((keys, what), y) in KEYS.into_iter().zip(2..) {
+    for ((keys, what), y) in HELP_ROWS.into_iter().zip(2..) {
         let what = match (keys, owner) {
             ("q", Owner::Service) => "leave the dashboard; the service goes on, with plain logs",
             ("q" | "Ctrl-C", Owner::Visitor) => "leave; the service goes on",

@@ -21,19 +21,19 @@ pub use look::Palette;
 pub use problems::problems;
 
 /// From this width on, the lists stand beside everything else.
-const WIDE: u16 = 170;
+const WIDE_COLUMNS: u16 = 170;
 
 /// How wide everything else is then.
-const SIDE: u16 = 72;
+const SIDE_COLUMNS: u16 = 72;
 
 /// With fewer lines than this only one list is shown at a time.
-const ALL_LISTS: u16 = 18;
+const MIN_ROWS_FOR_ALL_LISTS: u16 = 18;
 
 /// The log is shown where it has this many lines.
-const LEAST_LOG: u16 = 4;
+const MIN_LOG_ROWS: u16 = 4;
 
 /// The most lines of problems.
-const PROBLEMS: usize = 5;
+const MAX_PROBLEM_ROWS: usize = 5;
 
 /// Draws all of it; `log` has the last lines, oldest first.
 pub fn draw(frame: &mut Frame<'_>, app: &mut App, log: &[String], look: Palette) {
@@ -43,7 +43,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, log: &[String], look: Palette)
     let foot = take_bottom(&mut rest, 1);
     footer(frame, app, foot, look);
     let problems = problems::all(app);
-    let most = PROBLEMS.min(usize::from(rest.height / 3));
+    let most = MAX_PROBLEM_ROWS.min(usize::from(rest.height / 3));
     let lines = most.min(problems.len());
     let area = take_top(&mut rest, u16::try_from(lines).unwrap_or(u16::MAX));
     for ((at, problem), y) in problems.iter().enumerate().take(lines).zip(0..) {
@@ -65,12 +65,12 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, log: &[String], look: Palette)
     match app.view {
         AppView::Help => help::draw(frame, app.owner, rest),
         AppView::Issue(_) => issue::draw(frame, app, rest, look),
-        AppView::Lists if rest.width >= WIDE => {
+        AppView::Lists if rest.width >= WIDE_COLUMNS => {
             let rows = Rows::of(app);
             let mut side = rest;
-            side.x += rest.width - SIDE;
-            side.width = SIDE;
-            rest.width -= SIDE + 2;
+            side.x += rest.width - SIDE_COLUMNS;
+            side.width = SIDE_COLUMNS;
+            rest.width -= SIDE_COLUMNS + 2;
             beside(frame, app, log, side, look);
             all_lists(frame, app, &rows, rest, look);
         }
@@ -92,9 +92,10 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, log: &[String], look: Palette)
 /// How many lines the log gets: what the lists leave, and a quarter where there is much space.
 fn log_lines(rows: &Rows, log: usize, height: u16) -> u16 {
     let spare = height.saturating_sub(rows.all_lines());
-    let lines = if height >= ALL_LISTS + LEAST_LOG { spare.max(height / 4) } else { spare };
+    let lines =
+        if height >= MIN_ROWS_FOR_ALL_LISTS + MIN_LOG_ROWS { spare.max(height / 4) } else { spare };
     let log = u16::try_from(log.saturating_add(1)).unwrap_or(u16::MAX);
-    if lines < LEAST_LOG || log < 2 { 0 } else { lines.min(log) }
+    if lines < MIN_LOG_ROWS || log < 2 { 0 } else { lines.min(log) }
 }
 
 /// Everything but the lists, at the right.
@@ -113,7 +114,7 @@ fn beside(frame: &mut Frame<'_>, app: &App, log: &[String], mut area: Rect, look
 /// All lists where there is space for them, else the one that is looked at.
 fn all_lists(frame: &mut Frame<'_>, app: &mut App, rows: &Rows, mut area: Rect, look: Palette) {
     let focus = app.list;
-    if area.height < ALL_LISTS.min(rows.all_lines()) {
+    if area.height < MIN_ROWS_FOR_ALL_LISTS.min(rows.all_lines()) {
         let tabs = take_top(&mut area, 1);
         write(frame, tab_line(app), tabs, 0);
         lists::draw(frame, app, rows, focus, area, look);
@@ -201,7 +202,7 @@ fn footer(frame: &mut Frame<'_>, app: &App, area: Rect, look: Palette) {
 }
 
 /// The keys of every list: with those that follow they fit into 80 cells.
-const KEYS: &str = "Enter open  Tab list  / find";
+const LIST_KEYS: &str = "Enter open  Tab list  / find";
 
 fn keys(app: &App) -> String {
     let paused = app.status.as_ref().is_some_and(|status| status.summary.paused);
@@ -212,10 +213,10 @@ fn keys(app: &App) -> String {
             format!("Esc back   j/k scroll   s stop   t retry   {pause}   ? keys   q leave")
         }
         (AppView::Lists, Owner::Visitor) => {
-            format!("{KEYS}  {pause}  r poll  s stop  t retry  ? keys  q leave")
+            format!("{LIST_KEYS}  {pause}  r poll  s stop  t retry  ? keys  q leave")
         }
         (AppView::Lists, Owner::Service) => {
-            format!("{KEYS}  {pause}  r poll  s stop  t retry  ? keys  q logs")
+            format!("{LIST_KEYS}  {pause}  r poll  s stop  t retry  ? keys  q logs")
         }
     }
 }

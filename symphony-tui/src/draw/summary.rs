@@ -10,10 +10,10 @@ use crate::app::App;
 use crate::text::{bar, count, span, sparks, until};
 
 /// How wide a bar is.
-const BAR: usize = 10;
+const BAR_COLUMNS: usize = 10;
 
 /// How many bars of the chart fit beside the other figures.
-const SPARKS: usize = 30;
+const MAX_SPARKS: usize = 30;
 
 /// The lines, each with a word before it.
 pub(super) fn lines(app: &App, look: Palette) -> Vec<Line<'static>> {
@@ -39,7 +39,7 @@ fn agents(status: &Status, look: Palette) -> Vec<Span<'static>> {
     let slots = &status.summary.slots;
     let part = f64::from(slots.used) / f64::from(slots.limit.max(1));
     vec![
-        Span::styled(bar(part, BAR), look.good()),
+        Span::styled(bar(part, BAR_COLUMNS), look.good()),
         Span::styled(format!(" {} of {}", slots.used, slots.limit), Palette::strong()),
         Span::raw(format!("   {}", status.summary.verdict.message)),
     ]
@@ -64,7 +64,7 @@ fn claims(status: &Status, look: Palette) -> Vec<Span<'static>> {
 fn tokens(status: &Status, app: &App, look: Palette) -> Vec<Span<'static>> {
     let tokens = status.summary.codex_totals.tokens;
     let bars = app.chart.bars();
-    let skipped = bars.len().saturating_sub(SPARKS);
+    let skipped = bars.len().saturating_sub(MAX_SPARKS);
     let bars: Vec<u64> = bars.skip(skipped).collect();
     let (input, output) = (count(tokens.input_tokens), count(tokens.output_tokens));
     vec![
@@ -112,7 +112,7 @@ fn limits(limits: Option<&RateLimitsStatus>, now: Wall, look: Palette) -> Vec<Li
         let full = if is_full { " used up" } else { "" };
         let word = if at == 0 { "Limits" } else { "" };
         let spans = vec![
-            Span::styled(bar(window.used_percent / 100.0, BAR), style),
+            Span::styled(bar(window.used_percent / 100.0, BAR_COLUMNS), style),
             Span::raw(text),
             Span::styled(full, look.bad()),
         ];

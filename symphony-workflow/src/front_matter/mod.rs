@@ -12,7 +12,7 @@ use symphony_core::problem::{Position, Problem, ProblemKind};
 
 /// The most YAML that is read. Real files have a few KiB; the parser's own work and memory on
 /// hostile input grow with this.
-const MAX_BYTES: usize = 256 * 1024;
+const MAX_YAML_BYTES: usize = 256 * 1024;
 
 /// How many lines of a repeated key a message names.
 const MAX_LINES_NAMED: usize = 5;
@@ -70,8 +70,8 @@ impl<'a> Parts<'a> {
 /// # Errors
 /// It is no YAML, or no map.
 pub(crate) fn parse(yaml: &str) -> Result<(Map, Vec<Problem>), Problem> {
-    if yaml.len() > MAX_BYTES {
-        let message = format!("the front matter is larger than {} KiB", MAX_BYTES / 1024);
+    if yaml.len() > MAX_YAML_BYTES {
+        let message = format!("the front matter is larger than {} KiB", MAX_YAML_BYTES / 1024);
         return Err(Problem::new(ProblemKind::WorkflowParseError, message));
     }
     match yaml::load(yaml)? {
@@ -145,7 +145,7 @@ fn repeated(places: &[Position]) -> String {
 }
 
 /// The longest part of a key that a message shows.
-const MAX_KEY_SHOWN: usize = 60;
+const MAX_KEY_BYTES: usize = 60;
 
 /// A YAML path as people read it: `agent.max_turns`.
 pub(crate) fn dotted<S: AsRef<str>>(path: &[S]) -> String {
@@ -155,7 +155,7 @@ pub(crate) fn dotted<S: AsRef<str>>(path: &[S]) -> String {
 
 /// A key as a message shows it: quoted where it is not plain, and never long.
 fn shown(key: &str) -> String {
-    let cut: String = key.chars().take(MAX_KEY_SHOWN).collect();
+    let cut: String = key.chars().take(MAX_KEY_BYTES).collect();
     let dots = if cut.len() < key.len() { "…" } else { "" };
     let printable = !cut.contains('.') && cut.escape_debug().eq(cut.chars());
     let plain = printable && !cut.is_empty() && cut.trim() == cut;
@@ -360,7 +360,7 @@ mod tests {
             refused(&alias.replace("[*a]", "[[*a]]")),
             "column 6, line 3: the front matter is nested too deeply"
         );
-        let long = format!("a: {}\n", "x".repeat(MAX_BYTES));
+        let long = format!("a: {}\n", "x".repeat(MAX_YAML_BYTES));
         assert_eq!(refused(&long), "the front matter is larger than 256 KiB");
     }
 

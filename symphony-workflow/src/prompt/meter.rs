@@ -4,9 +4,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The longest body, in bytes.
-pub(super) const MAX_BODY: usize = 256 * 1024;
+pub(super) const MAX_BODY_BYTES: usize = 256 * 1024;
 /// The longest rendered prompt, and the longest text or list on the way there, in bytes.
-pub(super) const MAX_TEXT: usize = 4 * 1024 * 1024;
+pub(super) const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
 /// How often all loops together may go round.
 pub(super) const MAX_STEPS: u64 = 10_000;
 /// How many items a range or a split text may have.
@@ -79,6 +79,6 @@ mod tests {
     fn small_text_costs_nothing() {
         let meter = StepMeter::new(0);
         assert!((0..100_000).all(|_| meter.made(1000).is_ok()));
-        assert_eq!((0..).take_while(|_| meter.made(MAX_TEXT).is_ok()).count(), 156);
+        assert_eq!((0..).take_while(|_| meter.made(MAX_TEXT_BYTES).is_ok()).count(), 156);
     }
 }

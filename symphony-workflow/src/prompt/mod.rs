@@ -16,7 +16,7 @@ mod variables;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::prompt::meter::{MAX_BODY, StepMeter};
+use crate::prompt::meter::{MAX_BODY_BYTES, StepMeter};
 use crate::prompt::source::{Broken, Source};
 use crate::prompt::variables::{text_bytes, variables};
 use symphony_core::failure::{Failure, FailureKind};
@@ -118,8 +118,8 @@ impl Prompt {
     ) -> Result<Self, Vec<Problem>> {
         let empty = body.trim().is_empty();
         let source = Source { body: if empty { DEFAULT_BODY } else { body }.into(), first_line };
-        if source.body.len() > MAX_BODY {
-            let message = format!("the prompt is longer than {MAX_BODY} bytes");
+        if source.body.len() > MAX_BODY_BYTES {
+            let message = format!("the prompt is longer than {MAX_BODY_BYTES} bytes");
             return Err(vec![Problem::new(ProblemKind::TemplateParseError, message)]);
         }
         let pinned = engine.or(empty.then_some(PromptEngine::Tera));

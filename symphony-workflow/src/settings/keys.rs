@@ -13,7 +13,7 @@ use symphony_core::settings::{
 const MILLIS: Shape = Shape::MILLIS;
 const MILLIS_OR_NONE: Shape = Shape::MILLIS_OR_NONE;
 const COUNT: Shape = Shape::COUNT;
-const U32: i64 = u32::MAX as i64;
+const MAX_U32: i64 = u32::MAX as i64;
 
 const fn key(
     path: &'static str,
@@ -147,7 +147,7 @@ pub(super) const KEYS: &[SettingKey] = &[
     key("logging.max_bytes", Shape::Integer { min: 1, max: i64::MAX },
         || json!(LoggingSettings::default().max_bytes),
         "The size at which a log file is rotated, and the most that is kept of what was said in one run."),
-    key("logging.max_files", Shape::Integer { min: 0, max: U32 }, || json!(LoggingSettings::default().max_files),
+    key("logging.max_files", Shape::Integer { min: 0, max: MAX_U32 }, || json!(LoggingSettings::default().max_files),
         "How many rotated files are kept."),
 
     optional("worker", Shape::NotYet, "Remote hosts. Cannot be set yet."),

@@ -9,7 +9,7 @@ use symphony_core::plain;
 use symphony_core::problem::{Position, Problem, ProblemKind};
 
 /// Agents of others, as files call them: in lower case, without what joins words.
-const OTHERS: [&str; 32] = [
+const OTHER_AGENTS: [&str; 32] = [
     "aider",
     "amp",
     "anthropic",
@@ -65,10 +65,10 @@ const MEMBERS: [&str; 6] = ["kind", "type", "backend", "provider", "command", "d
 const SUFFIXES: [&str; 3] = ["acp", "ai", "sh"];
 
 /// How far down such a list is looked at.
-const DEEPEST: usize = 4;
+const MAX_DEPTH: usize = 4;
 
 /// How much of a foreign name is shown.
-const LONGEST: usize = 60;
+const MAX_NAME_BYTES: usize = 60;
 
 /// What a file says of its agent in one place.
 struct Mention {
@@ -153,15 +153,15 @@ fn agent_of(word: &str) -> Option<Named> {
         return Some(Named::Codex);
     }
     let stripped = SUFFIXES.iter().find_map(|suffix| folded.strip_suffix(suffix));
-    let is_known = |name: &str| OTHERS.contains(&name);
+    let is_known = |name: &str| OTHER_AGENTS.contains(&name);
     let is_other = is_known(&folded) || stripped.is_some_and(is_known);
-    is_other.then(|| Named::Known(plain(name, LONGEST)))
+    is_other.then(|| Named::Known(plain(name, MAX_NAME_BYTES)))
 }
 
 /// A section of another agent's.
 fn section(entry: &Entry) -> Option<Mention> {
-    let is_known = !entry.value.is_null() && OTHERS.contains(&folded(&entry.key).as_str());
-    let (path, agent) = (dotted(&[&entry.key]), Named::Known(plain(&entry.key, LONGEST)));
+    let is_known = !entry.value.is_null() && OTHER_AGENTS.contains(&folded(&entry.key).as_str());
+    let (path, agent) = (dotted(&[&entry.key]), Named::Known(plain(&entry.key, MAX_NAME_BYTES)));
     is_known.then_some(Mention { path, at: Some(entry.at), agent })
 }
 
@@ -170,7 +170,7 @@ fn listed(map: &Map, path: &str, depth: usize, found: &mut Vec<Mention>) {
     for entry in map.entries() {
         let path = format!("{path}.{}", dotted(&[&entry.key]));
         match &entry.value {
-            Node::Map(inner) if depth < DEEPEST => listed(inner, &path, depth + 1, found),
+            Node::Map(inner) if depth < MAX_DEPTH => listed(inner, &path, depth + 1, found),
             _ if MEMBERS.contains(&entry.key.as_str()) => found.extend(of_text(path, entry)),
             _ => {}
         }

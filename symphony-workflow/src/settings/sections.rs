@@ -22,7 +22,7 @@ use symphony_core::settings::{
 use symphony_core::tracker::TrackerProfile;
 
 /// Where workspaces are when the file does not say.
-const WORKSPACES: &str = "symphony_workspaces";
+const DEFAULT_ROOT: &str = "symphony_workspaces";
 
 /// Where older files have the adapter's keys, whatever the adapter.
 const OLDER_PLACES: [&str; 4] =
@@ -199,7 +199,7 @@ fn activity_file(r: &mut Reader<'_>, base: Base<'_>) -> Option<PathBuf> {
 
 fn workspace(r: &mut Reader<'_>, base: Base<'_>, cx: &WorkflowContext<'_>) -> PathBuf {
     let path = "workspace.root";
-    let default = cx.temp_dir.join(WORKSPACES);
+    let default = cx.temp_dir.join(DEFAULT_ROOT);
     let Some(text) = r.read::<String>(path) else {
         return default;
     };

@@ -6,10 +6,10 @@ use crate::front_matter::Node;
 use symphony_core::settings::{LogFilter, SettingShape};
 
 /// The largest bound that a message names together with the smallest.
-const SMALL: i64 = u16::MAX as i64;
+const MAX_SMALL_BOUND: i64 = u16::MAX as i64;
 
 /// How much of a wrong text a message shows.
-const MAX_TEXT_SHOWN: usize = 40;
+const MAX_SHOWN_BYTES: usize = 40;
 
 /// How a value is checked against what it may be.
 pub(super) trait CheckShape: Copy {
@@ -100,7 +100,9 @@ fn refusal(shape: SettingShape, node: &Node) -> String {
         SettingShape::Text | SettingShape::TextOrMap if text(node).is_some_and(is_blank) => {
             "must not be blank".to_owned()
         }
-        SettingShape::Integer { max, .. } if max > SMALL && integer(node) > Some(max.into()) => {
+        SettingShape::Integer { max, .. }
+            if max > MAX_SMALL_BOUND && integer(node) > Some(max.into()) =>
+        {
             format!("must be at most {max}, got {}", shown(node))
         }
         SettingShape::Texts => match wrong_item(node) {
@@ -115,7 +117,7 @@ fn must_be(shape: SettingShape) -> String {
     match shape {
         SettingShape::Integer { min: 1, .. } => "must be a positive integer".to_owned(),
         SettingShape::Integer { min: i64::MIN, .. } => "must be an integer".to_owned(),
-        SettingShape::Integer { min, max } if max <= SMALL => {
+        SettingShape::Integer { min, max } if max <= MAX_SMALL_BOUND => {
             format!("must be an integer from {min} to {max}")
         }
         SettingShape::Integer { min, .. } => format!("must be an integer of {min} or more"),
@@ -151,8 +153,8 @@ pub(super) fn shown_without_text(node: &Node) -> String {
 /// A wrong value as a message shows it: short, on one line, without control characters.
 pub(super) fn shown(node: &Node) -> String {
     match node {
-        Node::Scalar(Value::String(text)) if text.chars().count() > MAX_TEXT_SHOWN => {
-            let start: String = text.chars().take(MAX_TEXT_SHOWN).collect();
+        Node::Scalar(Value::String(text)) if text.chars().count() > MAX_SHOWN_BYTES => {
+            let start: String = text.chars().take(MAX_SHOWN_BYTES).collect();
             format!("{start:?}…")
         }
         Node::Scalar(Value::String(text)) => format!("{text:?}"),

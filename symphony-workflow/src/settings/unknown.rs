@@ -9,9 +9,9 @@ use symphony_core::tracker::TrackerProfile;
 /// How many unknown keys are listed one by one.
 const MAX_LISTED: usize = 100;
 /// The longest key that is compared with known ones.
-const MAX_COMPARED: usize = 64;
+const MAX_COMPARED_BYTES: usize = 64;
 /// How alike two keys must be, from 0 to 1, for one to be taken as a slip of the other.
-const ALIKE: f64 = 0.7;
+const MIN_SIMILARITY: f64 = 0.7;
 
 /// Warns about each unknown key.
 pub(super) fn warn(r: &mut Reader<'_>, profile: Option<&TrackerProfile>) {
@@ -85,7 +85,7 @@ impl Unknown<'_> {
         let mut warning = Problem::new(ProblemKind::UnknownKey, "is unknown and ignored")
             .path(joined(section, &dotted(&[key])))
             .at(Some(entry.at));
-        let comparable = key.chars().count() <= MAX_COMPARED;
+        let comparable = key.chars().count() <= MAX_COMPARED_BYTES;
         if has_more {
             warning = warning.help("put a space after the colon");
         } else if let Some(meant) = comparable.then(|| meant(key)).flatten() {
@@ -122,7 +122,7 @@ fn alike(key: &str, known: impl Iterator<Item = &'static str>) -> Option<&'stati
     let key = snake_case(key);
     known
         .map(|leaf| (strsim::normalized_damerau_levenshtein(&key, leaf), leaf))
-        .filter(|(likeness, _)| *likeness >= ALIKE)
+        .filter(|(likeness, _)| *likeness >= MIN_SIMILARITY)
         .max_by(|(a, _), (b, _)| a.total_cmp(b))
         .map(|(_, leaf)| leaf)
 }

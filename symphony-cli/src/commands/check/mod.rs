@@ -16,7 +16,7 @@ use crate::args::CheckArgs;
 use crate::{adapters, report};
 
 /// How much of one value is shown.
-const LONGEST: usize = 1024;
+const MAX_VALUE_BYTES: usize = 1024;
 
 pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let inspection = inspect(&args.workflow, &adapters::registry());
@@ -25,7 +25,7 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let warnings = inspection.problems.iter().filter(is_warning).count();
     let errors = inspection.problems.len() - warnings;
     let mut out = stdout().lock();
-    let name = plain(&args.workflow.display().to_string(), LONGEST);
+    let name = plain(&args.workflow.display().to_string(), MAX_VALUE_BYTES);
     match &inspection.usable {
         Some(usable) => {
             writeln!(out, "{name} can be used{}", and(warnings, "warning"))?;
@@ -65,16 +65,16 @@ fn tell(out: &mut impl std::io::Write, usable: &Usable) -> std::io::Result<()> {
     let settings = usable.settings();
     let names = |states: &symphony_core::StateSet| {
         let names: Vec<&str> = states.names().iter().map(|state| state.as_str()).collect();
-        plain(&names.join(", "), LONGEST)
+        plain(&names.join(", "), MAX_VALUE_BYTES)
     };
-    writeln!(out, "  tracker    {}", plain(&settings.tracker.kind, LONGEST))?;
+    writeln!(out, "  tracker    {}", plain(&settings.tracker.kind, MAX_VALUE_BYTES))?;
     writeln!(out, "  works in   {}", names(&settings.tracker.active_states))?;
     writeln!(out, "  cleans up  {}", names(&settings.tracker.terminal_states))?;
     let agents = settings.agent.max_concurrent_agents;
-    let agent = plain(&settings.agent.kind, LONGEST);
+    let agent = plain(&settings.agent.kind, MAX_VALUE_BYTES);
     writeln!(out, "  agent      {agent}, at most {agents} at a time")?;
     let root = settings.workspace.root.display().to_string();
-    writeln!(out, "  folders    {}", plain(&root, LONGEST))?;
+    writeln!(out, "  folders    {}", plain(&root, MAX_VALUE_BYTES))?;
     writeln!(out, "  prompt     {}", usable.workflow.prompt.choice())
 }
 
@@ -103,7 +103,8 @@ fn tell_finding(out: &mut impl std::io::Write, finding: &Finding) -> std::io::Re
         Verdict::Doubtful => (AnsiColor::Yellow.on_default().bold(), "warning: "),
         Verdict::Wrong => (AnsiColor::Red.on_default().bold(), "error: "),
     };
-    let (subject, text) = (plain(&finding.subject, LONGEST), plain(&finding.text, LONGEST));
+    let (subject, text) =
+        (plain(&finding.subject, MAX_VALUE_BYTES), plain(&finding.text, MAX_VALUE_BYTES));
     writeln!(out, "  {subject:<10} {style}{word}{style:#}{text}")
 }
 

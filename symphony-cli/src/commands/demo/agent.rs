@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use crate::args::DemoAgentArgs;
 
 /// The one conversation.
-const THREAD: &str = "demo-thread";
+const THREAD_ID: &str = "demo-thread";
 /// The server's own requests have names, the client's have numbers.
-const CALL: &str = "call";
+const CALL_ID: &str = "call";
 
 /// One thing that the agent does.
 enum Does {
@@ -69,12 +69,12 @@ impl Agent {
         let params = &message["params"];
         let result = match message["method"].as_str() {
             Some("initialize") => json!({"userAgent": "symphony/0.166.0 (demo)"}),
-            Some("thread/start") => json!({"thread": {"id": THREAD}}),
+            Some("thread/start") => json!({"thread": {"id": THREAD_ID}}),
             Some("thread/name/set") => {
                 self.name = params["name"].as_str().unwrap_or_default().to_owned();
                 json!({})
             }
-            Some("turn/start") if params["threadId"] == THREAD => {
+            Some("turn/start") if params["threadId"] == THREAD_ID => {
                 self.turn += 1;
                 let turn = json!({"id": self.turn.to_string(), "status": "inProgress"});
                 send(&json!({"id": id, "result": {"turn": turn}}))?;
@@ -98,7 +98,7 @@ impl Agent {
                 Does::Say(text) => {
                     let item = json!({"type": "agentMessage", "id": "said", "text": text});
                     let turn = self.turn.to_string();
-                    let said = json!({"threadId": THREAD, "turnId": turn, "item": item});
+                    let said = json!({"threadId": THREAD_ID, "turnId": turn, "item": item});
                     tell("item/completed", &said)?;
                 }
                 Does::Write(line) => writeln!(report()?, "{line}")?,
@@ -109,7 +109,7 @@ impl Agent {
         }
         let status = if error.is_some() { "failed" } else { "completed" };
         let turn = json!({"id": self.turn.to_string(), "status": status, "error": error});
-        tell("turn/completed", &json!({"threadId": THREAD, "turn": turn}))
+        tell("turn/completed", &json!({"threadId": THREAD_ID, "turn": turn}))
     }
 
     /// What this turn is to do.
@@ -156,12 +156,12 @@ impl Agent {
     /// Calls a tool of the tracker and waits for its result.
     fn call(&mut self, tool: &str, arguments: &Value) -> anyhow::Result<()> {
         let turn = self.turn.to_string();
-        send(&json!({"id": CALL, "method": "item/tool/call", "params": {
-            "threadId": THREAD, "turnId": turn, "callId": CALL, "namespace": null,
+        send(&json!({"id": CALL_ID, "method": "item/tool/call", "params": {
+            "threadId": THREAD_ID, "turnId": turn, "callId": CALL_ID, "namespace": null,
             "tool": tool, "arguments": arguments,
         }}))?;
         while let Some(message) = self.next()? {
-            if message["id"] == CALL {
+            if message["id"] == CALL_ID {
                 if message["result"]["success"] == true {
                     return Ok(());
                 }
@@ -181,7 +181,7 @@ impl Agent {
         });
         let usage = json!({"total": total, "last": total});
         let turn = self.turn.to_string();
-        let params = json!({"threadId": THREAD, "turnId": turn, "tokenUsage": usage});
+        let params = json!({"threadId": THREAD_ID, "turnId": turn, "tokenUsage": usage});
         tell("thread/tokenUsage/updated", &params)
     }
 }

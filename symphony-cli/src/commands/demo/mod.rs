@@ -25,10 +25,10 @@ use view::DemoView;
 const WORKFLOW: &str = include_str!("WORKFLOW.md");
 
 /// It takes seconds; a demo that takes longer than this has failed.
-const LIMIT: Duration = Duration::from_secs(120);
+const DEMO_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// How many times longer the agents take when people look on in a browser.
-const SLOWER: u32 = 20;
+const BROWSER_SLOWDOWN: u32 = 20;
 
 pub(crate) fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     symphony_host::harden().context("this process cannot be closed to its agents")?;
@@ -48,7 +48,7 @@ pub(crate) fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
 
 async fn play(folder: &Path, port: Option<u16>, mut signals: Signals) -> anyhow::Result<ExitCode> {
     let workflow = folder.join("WORKFLOW.md");
-    let slower = if port.is_some() { SLOWER } else { 1 };
+    let slower = if port.is_some() { BROWSER_SLOWDOWN } else { 1 };
     std::fs::write(&workflow, text(slower)?)?;
     let board = MemoryTracker::new();
     let mut registry = Registry::default();
@@ -67,7 +67,7 @@ async fn play(folder: &Path, port: Option<u16>, mut signals: Signals) -> anyhow:
     let all_done = tokio::select! {
         _ = &mut running => bail!("the service ended before its work was done"),
         all_done = async {
-            let limit = LIMIT.saturating_mul(slower);
+            let limit = DEMO_TIMEOUT.saturating_mul(slower);
             let watched = tokio::time::timeout(limit, watch(&handle, &board, &mut view)).await;
             if port.is_some() && watched.is_ok() {
                 view.linger();
@@ -94,7 +94,7 @@ async fn play(folder: &Path, port: Option<u16>, mut signals: Signals) -> anyhow:
     let saved = std::fs::read_dir(&finished).map_or(0, Iterator::count);
     view.sum_up(&handle.last_snapshot(), &board.issues(), saved);
     if !all_done {
-        bail!("not everything was done within {} s", LIMIT.as_secs());
+        bail!("not everything was done within {} s", DEMO_TIMEOUT.as_secs());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -19,7 +19,7 @@ const DIM: Style = Style::new().dimmed();
 const BOLD: Style = Style::new().bold();
 
 /// The event of an agent that says something.
-const SAID: &str = "notification";
+const MESSAGE_EVENT: &str = "notification";
 
 /// What has been shown already.
 pub(super) struct DemoView {
@@ -123,7 +123,7 @@ impl DemoView {
     fn quote(&mut self, who: &Identifier, run: RunId, handle: &Handle) {
         let events = handle.events(run);
         let shown = self.shown.insert(run, events.len()).unwrap_or_default();
-        for event in events.iter().skip(shown).filter(|event| event.name == SAID) {
+        for event in events.iter().skip(shown).filter(|event| event.name == MESSAGE_EVENT) {
             let said = format!("  \"{}\"", plain(&event.summary, 200));
             self.line(Some(who), DIM, &said);
         }

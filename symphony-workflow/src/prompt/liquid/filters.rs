@@ -10,7 +10,7 @@ use crate::prompt::liquid::numbers::{
 };
 use crate::prompt::liquid::value::Value;
 use crate::prompt::marks::Fault;
-use crate::prompt::meter::{MAX_ITEMS, MAX_TEXT};
+use crate::prompt::meter::{MAX_ITEMS, MAX_TEXT_BYTES};
 
 /// A filter: its name, how many arguments it takes, and what it does.
 pub(super) struct Filter {
@@ -165,7 +165,7 @@ pub(super) fn too_large() -> String {
 }
 
 fn fits(bytes: usize) -> Result<(), String> {
-    if bytes <= MAX_TEXT { Ok(()) } else { Err(too_large()) }
+    if bytes <= MAX_TEXT_BYTES { Ok(()) } else { Err(too_large()) }
 }
 
 fn count(size: usize) -> Result<Value, String> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::prompt::liquid::tree::{Chain, Comparison, Condition, Loop, Node, Operand, Path, Step};
 use crate::prompt::liquid::value::Value;
-use crate::prompt::meter::{MAX_ITEMS, MAX_TEXT, StepMeter, StepsSpent};
+use crate::prompt::meter::{MAX_ITEMS, MAX_TEXT_BYTES, StepMeter, StepsSpent};
 
 /// What stopped a rendering, and where.
 #[derive(Debug)]
@@ -262,8 +262,8 @@ impl<'a> Renderer<'a> {
 }
 
 fn write(out: &mut String, text: &str, at: usize) -> Rendered<()> {
-    if out.len() + text.len() > MAX_TEXT {
-        return Err(Failed::new(at, format!("the prompt is longer than {MAX_TEXT} bytes")));
+    if out.len() + text.len() > MAX_TEXT_BYTES {
+        return Err(Failed::new(at, format!("the prompt is longer than {MAX_TEXT_BYTES} bytes")));
     }
     out.push_str(text);
     Ok(())

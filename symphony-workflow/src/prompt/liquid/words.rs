@@ -8,7 +8,7 @@ use crate::prompt::names::nearest;
 use symphony_core::plain_start;
 
 /// How much of the file a fault quotes.
-const QUOTED: usize = 60;
+const MAX_QUOTED_BYTES: usize = 60;
 
 /// The words of one mark, read from left to right.
 pub(super) struct WordReader<'a, 'w> {
@@ -37,7 +37,9 @@ impl<'a, 'w> WordReader<'a, 'w> {
     /// A fault at the next word, which is named.
     pub(super) fn fault(&self, expected: &str) -> Fault {
         let found = match self.peek() {
-            Some(word) => format!("found `{}`", plain_start(&self.body[word.span.clone()], QUOTED)),
+            Some(word) => {
+                format!("found `{}`", plain_start(&self.body[word.span.clone()], MAX_QUOTED_BYTES))
+            }
             None => "the mark ends".to_owned(),
         };
         Fault::new(self.at(), format!("{expected}, but {found}"))

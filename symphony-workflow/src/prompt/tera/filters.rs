@@ -3,7 +3,7 @@
 
 use ::tera::{Error, Kwargs, State, Tera, TeraResult, Value};
 
-use crate::prompt::meter::{MAX_ITEMS, MAX_TEXT};
+use crate::prompt::meter::{MAX_ITEMS, MAX_TEXT_BYTES};
 
 pub(super) fn register(tera: &mut Tera) {
     tera.register_filter("default", default);
@@ -35,7 +35,7 @@ fn replace(text: &str, kwargs: Kwargs, _: &State<'_>) -> TeraResult<String> {
     let from = kwargs.must_get::<&str>("from")?;
     let to = kwargs.must_get::<&str>("to")?;
     let found = text.matches(from).count();
-    if text.len().saturating_add(found.saturating_mul(to.len())) > MAX_TEXT {
+    if text.len().saturating_add(found.saturating_mul(to.len())) > MAX_TEXT_BYTES {
         return Err(too_large());
     }
     Ok(text.replace(from, to))
@@ -50,7 +50,7 @@ fn join(items: &[Value], kwargs: Kwargs, _: &State<'_>) -> TeraResult<String> {
             out.push_str(separator);
         }
         out.push_str(&item.to_string());
-        if out.len() > MAX_TEXT {
+        if out.len() > MAX_TEXT_BYTES {
             return Err(too_large());
         }
     }
@@ -77,7 +77,7 @@ fn indent(text: &str, kwargs: Kwargs, _: &State<'_>) -> TeraResult<String> {
     }
     let margin = with.repeat(width);
     let lines = text.split('\n').count();
-    if text.len().saturating_add(lines.saturating_mul(margin.len())) > MAX_TEXT {
+    if text.len().saturating_add(lines.saturating_mul(margin.len())) > MAX_TEXT_BYTES {
         return Err(too_large());
     }
     let indented = text.split('\n').enumerate().map(|(index, line)| {
@@ -89,8 +89,8 @@ fn indent(text: &str, kwargs: Kwargs, _: &State<'_>) -> TeraResult<String> {
 
 /// Compares every item with every other.
 fn unique(items: &[Value], _: Kwargs, _: &State<'_>) -> TeraResult<Vec<Value>> {
-    const MOST: usize = 1000;
-    if items.len() > MOST {
+    const MAX_COMPARED_ITEMS: usize = 1000;
+    if items.len() > MAX_COMPARED_ITEMS {
         return Err(too_large());
     }
     let mut kept: Vec<Value> = Vec::new();

@@ -15,14 +15,14 @@ use ::tera::{Context, Error, ErrorKind, Kwargs, ReportError, State, Tera, TeraRe
 use serde_json::{Map, Value as Json};
 
 use crate::prompt::marks::{Fault, cut};
-use crate::prompt::meter::{MAX_TEXT, StepMeter, StepsSpent};
+use crate::prompt::meter::{MAX_TEXT_BYTES, StepMeter, StepsSpent};
 use crate::prompt::source::{Broken, Compiled};
 use crate::prompt::tera::inspect::{Measure, Probe, TeraInspection, inspect, screen};
 use symphony_core::settings::PromptEngine;
 
-const NAME: &str = "prompt";
-const STEP: &str = "__step";
-const SIZE: &str = "__size";
+const TEMPLATE_NAME: &str = "prompt";
+const STEP_FUNCTION: &str = "__step";
+const SIZE_FUNCTION: &str = "__size";
 
 /// A compiled body.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ fn parse(body: &str) -> TeraResult<Tera> {
     tera.autoescape_on(Vec::<&str>::new());
     filters::register(&mut tera);
     measure(&mut tera, &Arc::new(StepMeter::new(0)));
-    tera.add_raw_template(NAME, body)?;
+    tera.add_raw_template(TEMPLATE_NAME, body)?;
     Ok(tera)
 }
 
@@ -83,11 +83,11 @@ fn parse(body: &str) -> TeraResult<Tera> {
 fn measure(tera: &mut Tera, meter: &Arc<StepMeter>) {
     let spent = |_: StepsSpent| Error::message(StepsSpent::MESSAGE);
     let own = Arc::clone(meter);
-    tera.register_function(STEP, move |_: Kwargs, _: &State<'_>| {
+    tera.register_function(STEP_FUNCTION, move |_: Kwargs, _: &State<'_>| {
         own.step().map(|()| false).map_err(spent)
     });
     let own = Arc::clone(meter);
-    tera.register_function(SIZE, move |kwargs: Kwargs, _: &State<'_>| {
+    tera.register_function(SIZE_FUNCTION, move |kwargs: Kwargs, _: &State<'_>| {
         let value = kwargs.must_get::<Value>("value")?;
         let bytes = bytes(&value).ok_or_else(|| Error::message("this value is too large"))?;
         own.made(bytes).map(|()| false).map_err(spent)
@@ -100,7 +100,7 @@ fn strays(tera: &Tera, set: &[String], paths: &[(Range<usize>, String)]) -> Vec<
         ["issue", "attempt", "turn", "max_turns"].contains(&name)
             || set.iter().any(|own| own == name)
     };
-    let Ok(found) = tera.get_template_variables(NAME) else {
+    let Ok(found) = tera.get_template_variables(TEMPLATE_NAME) else {
         return Vec::new();
     };
     let mut strays: Vec<&str> = found.into_iter().filter(|name| !known(name)).collect();
@@ -128,8 +128,8 @@ fn probed(body: &str, probes: &[Probe]) -> (String, Vec<Shift>) {
         from = probe.mark.end;
         let start = out.len();
         let call = match &probe.what {
-            Measure::Step => format!("{STEP}()"),
-            Measure::Size(name) => format!("{SIZE}(value={name})"),
+            Measure::Step => format!("{STEP_FUNCTION}()"),
+            Measure::Size(name) => format!("{SIZE_FUNCTION}(value={name})"),
         };
         let dash = if probe.trims_after { "-" } else { "" };
         out.push_str(&format!("{{% if {call} %}}{{% endif {dash}%}}"));
@@ -155,11 +155,11 @@ impl Template {
         let mut tera = self.tera.clone();
         measure(&mut tera, &Arc::new(meter));
         let mut out = Bounded::default();
-        match tera.render_to(NAME, &context, &mut out) {
+        match tera.render_to(TEMPLATE_NAME, &context, &mut out) {
             Ok(()) => String::from_utf8(out.bytes)
                 .map_err(|_| Broken::new(None, "the prompt is not valid text")),
             Err(_) if out.is_full => {
-                Err(Broken::new(None, format!("the prompt is longer than {MAX_TEXT} bytes")))
+                Err(Broken::new(None, format!("the prompt is longer than {MAX_TEXT_BYTES} bytes")))
             }
             Err(error) => Err(self.broken(&error)),
         }
@@ -214,16 +214,16 @@ fn syntax(body: &str, report: &ReportError) -> Fault {
 
 /// The beginning of a message: the library may quote an issue's whole text.
 fn clip(message: &str) -> String {
-    const MOST: usize = 300;
-    let cut = message.chars().count() > MOST;
+    const MAX_MESSAGE_CHARS: usize = 300;
+    let cut = message.chars().count() > MAX_MESSAGE_CHARS;
     let plain = |c: char| if c.is_control() { ' ' } else { c };
-    let kept = message.chars().take(MOST).map(plain);
+    let kept = message.chars().take(MAX_MESSAGE_CHARS).map(plain);
     kept.chain(cut.then_some('…')).collect()
 }
 
 /// How long a value is when written out; `None` when that is too long or too deep.
 fn bytes(value: &Value) -> Option<usize> {
-    const DEEPEST: usize = 128;
+    const MAX_DEPTH: usize = 128;
     let mut total = 0_usize;
     let mut open = vec![(value, 0_usize)];
     while let Some((value, depth)) = open.pop() {
@@ -234,7 +234,7 @@ fn bytes(value: &Value) -> Option<usize> {
         if let Some(fields) = value.as_map() {
             open.extend(fields.values().map(|field| (field, depth + 1)));
         }
-        if total > MAX_TEXT || depth > DEEPEST || open.len() > MAX_TEXT {
+        if total > MAX_TEXT_BYTES || depth > MAX_DEPTH || open.len() > MAX_TEXT_BYTES {
             return None;
         }
     }
@@ -250,7 +250,7 @@ struct Bounded {
 
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + bytes.len() > MAX_TEXT {
+        if self.bytes.len() + bytes.len() > MAX_TEXT_BYTES {
             self.is_full = true;
             return Err(io::ErrorKind::FileTooLarge.into());
         }
