@@ -27,7 +27,7 @@ use symphony::host::{
     Folder, Host, HostCommand, Input, LocalHost, Mark, Output, ProcessScope, Shell, SpawnError,
 };
 use symphony::memory::MemoryTracker;
-use symphony::{Ended, GivenAgent, GivenTracker, NoticeItem, Service, plain};
+use symphony::{Ended, FixedAgent, FixedTracker, NoticeItem, Service, plain};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// An agent that is not very clever.
@@ -46,8 +46,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     settings.agent.kind = "shell".to_owned();
     let service = Service::builder()
         .settings(settings, "Please do this: {{ issue.title }}.")
-        .tracker(GivenTracker::new("board", Arc::new(board)))
-        .agent(GivenAgent::new("shell", Arc::new(ShellAgent::new(command))))
+        .tracker(FixedTracker::new("board", Arc::new(board)))
+        .agent(FixedAgent::new("shell", Arc::new(ShellAgent::new(command))))
         .build()
         .await?;
     let handle = service.handle();

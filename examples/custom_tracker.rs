@@ -18,7 +18,7 @@ use serde_json::json;
 use symphony::core::issue::Malformed;
 use symphony::core::orchestrator::Happened;
 use symphony::core::tracker::{
-    AgentTools, Built, ById, ReadIssues, ToolCall, ToolResult, ToolSpec, TrackerContext,
+    AgentTools, BuiltTracker, ById, ReadIssues, ToolCall, ToolResult, ToolSpec, TrackerContext,
     TrackerError, TrackerErrorKind, TrackerFactory, TrackerProfile, TwoReads, Unreadable,
 };
 use symphony::core::{Issue, IssueId, Label, Scope, StateName, StateSet};
@@ -100,11 +100,11 @@ impl TodoFile {
         self.reads.fetch_add(1, Ordering::Relaxed);
         let bytes = std::fs::read(&self.path).map_err(|error| {
             let message = format!("cannot read {}", self.path.display());
-            TrackerError::new(TrackerErrorKind::Request, message).caused_by(error)
+            TrackerError::new(TrackerErrorKind::Request, message).with_source(error)
         })?;
         String::from_utf8(bytes).map_err(|error| {
             let message = format!("{} is not text", self.path.display());
-            TrackerError::new(TrackerErrorKind::Response, message).caused_by(error)
+            TrackerError::new(TrackerErrorKind::Response, message).with_source(error)
         })
     }
 
@@ -126,7 +126,7 @@ impl TodoFile {
         let written = std::fs::write(&new, text).and_then(|()| std::fs::rename(&new, &self.path));
         written.map_err(|error| {
             let message = format!("cannot write {}", self.path.display());
-            TrackerError::new(TrackerErrorKind::Request, message).caused_by(error)
+            TrackerError::new(TrackerErrorKind::Request, message).with_source(error)
         })
     }
 }
@@ -160,7 +160,7 @@ impl TodoTracker {
     async fn read(&self) -> Result<String, TrackerError> {
         let file = Arc::clone(&self.file);
         tokio::task::spawn_blocking(move || file.text()).await.unwrap_or_else(|error| {
-            Err(TrackerError::new(TrackerErrorKind::Request, "the read ended").caused_by(error))
+            Err(TrackerError::new(TrackerErrorKind::Request, "the read ended").with_source(error))
         })
     }
 }
@@ -266,7 +266,7 @@ impl TrackerFactory for TodoFactory {
         &self.profile
     }
 
-    fn build(&self, cx: &TrackerContext<'_>) -> Result<Built, TrackerError> {
+    fn build(&self, cx: &TrackerContext<'_>) -> Result<BuiltTracker, TrackerError> {
         let file = cx.tracker.provider.raw().get("file").and_then(|file| file.as_str());
         let Some(file) = file.filter(|file| !file.trim().is_empty()) else {
             let message = "tracker.provider.file: must be the path of a text file";
@@ -276,7 +276,7 @@ impl TrackerFactory for TodoFactory {
         let path = cx.folder.unwrap_or(Path::new(".")).join(file);
         let states = [&cx.tracker.active_states, &cx.tracker.terminal_states];
         let states = states.into_iter().flat_map(|states| states.names().iter().cloned()).collect();
-        Ok(Built {
+        Ok(BuiltTracker {
             scope: Scope::from(format!("todo:{}", path.display())), // whose workspaces these are
             tracker: Arc::new(TwoReads(TodoTracker {
                 file: Arc::new(TodoFile::new(path)),

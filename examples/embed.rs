@@ -7,7 +7,7 @@ use std::sync::Arc;
 use symphony::core::orchestrator::Happened;
 use symphony::core::{Issue, Settings, StateSet};
 use symphony::memory::{AgentScript, MemoryTracker, ScriptedAgent};
-use symphony::{Ended, GivenAgent, GivenTracker, NoticeItem, Service};
+use symphony::{Ended, FixedAgent, FixedTracker, NoticeItem, Service};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,8 +26,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     settings.agent.kind = "scripted".to_owned();
     let service = Service::builder()
         .settings(settings, "Please do this: {{ issue.title }}.")
-        .tracker(GivenTracker::new("board", Arc::new(board.clone())))
-        .agent(GivenAgent::new("scripted", Arc::new(agent)))
+        .tracker(FixedTracker::new("board", Arc::new(board.clone())))
+        .agent(FixedAgent::new("scripted", Arc::new(agent)))
         .build()
         .await?;
     let handle = service.handle();

@@ -21,9 +21,9 @@ pub use symphony_linear as linear;
 #[cfg(feature = "memory")]
 pub use symphony_memory as memory;
 pub use symphony_runtime::{
-    DiskError, DryRun, Ended, GivenAgent, GivenTracker, Handle, Inspection, LockHolder,
-    NotReceived, NoticeItem, NoticeStream, Received, Registry, Service, ServiceBuilder, ShellHooks,
-    StartError, Unavailable, Usable, inspect, plain,
+    DiskError, DryRun, Ended, FixedAgent, FixedTracker, Handle, Inspection, LockHolder,
+    NotReceived, NoticeItem, NoticeStream, Received, Registry, Service, ServiceBuilder,
+    ServiceStopped, ShellHooks, StartError, Usable, inspect, plain,
 };
 #[cfg(feature = "tui")]
 pub use symphony_tui as tui;

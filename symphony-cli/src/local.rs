@@ -9,7 +9,7 @@ use symphony_api::{IssueStatus, Status};
 use symphony_core::snapshot::Snapshot;
 use symphony_core::time::Wall;
 use symphony_core::{Identifier, IssueId};
-use symphony_runtime::{Handle, Unavailable};
+use symphony_runtime::{Handle, ServiceStopped};
 use symphony_tui::{Link, SourceCommand, SourceRefusal, SourceView, StatusSource};
 use tokio::sync::{Mutex as AsyncMutex, watch};
 
@@ -57,7 +57,7 @@ fn unknown(identifier: &str) -> SourceRefusal {
     SourceRefusal::new(&format!("no issue {identifier} is known"))
 }
 
-fn ended(why: Unavailable) -> SourceRefusal {
+fn ended(why: ServiceStopped) -> SourceRefusal {
     SourceRefusal::new(&why.to_string())
 }
 
@@ -66,7 +66,7 @@ impl StatusSource for Local {
     fn latest(&self) -> SourceView {
         let (snapshot, link) = match self.handle.snapshot() {
             Ok(snapshot) => (snapshot, Link::Live),
-            Err(Unavailable) => (self.handle.last_snapshot(), Link::Ended),
+            Err(ServiceStopped) => (self.handle.last_snapshot(), Link::Ended),
         };
         SourceView { status: Some(self.status(&snapshot)), link, clock: wall_now() }
     }

@@ -14,8 +14,8 @@
 //!   every five minutes, an operator's poll once a minute.
 
 mod hold;
-mod line;
 mod meter;
+mod queue;
 mod quota;
 mod spender;
 
@@ -30,8 +30,8 @@ use crate::time::{Mono, Now, Wall};
 use crate::tracker::{TrackerError, TrackerErrorKind};
 
 use hold::Hold;
-use line::{Cost, Line, Place};
 use meter::Meter;
+use queue::{Cost, QueuePosition, WaitQueue};
 pub use quota::{Quota, Reported};
 pub use spender::Spender;
 pub(crate) use spender::TOOL;
@@ -133,8 +133,8 @@ impl Refused {
     #[must_use]
     pub fn into_error(self, now: Wall) -> TrackerError {
         TrackerError::new(TrackerErrorKind::RateLimited, "request not made")
-            .retry_at(Some(now + self.retry_after))
-            .caused_by(self)
+            .with_retry_at(Some(now + self.retry_after))
+            .with_source(self)
     }
 }
 
@@ -166,7 +166,7 @@ impl Refused {
 pub struct Budget {
     settings: BudgetSettings,
     meters: BTreeMap<Limit, Meter>,
-    line: Line,
+    queue: WaitQueue,
     hold: Option<Hold>,
     spent: Spent,
     /// Of the same day, the tool calls by issue; for people, so not kept over a restart.
@@ -185,7 +185,7 @@ impl Budget {
         let mut budget = Self {
             settings: BudgetSettings::default(),
             meters: BTreeMap::new(),
-            line: Line::default(),
+            queue: WaitQueue::default(),
             hold: None,
             spent,
             tools: BTreeMap::new(),
@@ -195,7 +195,7 @@ impl Budget {
             resets: None,
             jitter: Jitter(seed),
         };
-        budget.turn_day(now.wall);
+        budget.roll_day(now.wall);
         budget.reconfigure(settings, now);
         budget
     }
@@ -222,21 +222,21 @@ impl Budget {
     /// # Errors
     /// [`Refused`] says when to ask again.
     pub fn admit(&mut self, now: Now, spender: &Spender, points: u64) -> Result<Permit, Refused> {
-        self.turn_day(now.wall);
-        let (now, cost) = (now.mono, Cost::of(points));
+        self.roll_day(now.wall);
+        let (now, cost) = (now.mono, Cost::new(points));
         let step = self.step();
-        self.line.expire(now, step);
-        let place = self.line.place(spender, now, step);
+        self.queue.expire(now, step);
+        let position = self.queue.position(spender, now, step);
         let passes = self.passes_hold(now, spender, cost);
-        let shortage = if passes { None } else { self.shortage(now, spender, cost, &place) };
+        let shortage = if passes { None } else { self.shortage(now, spender, cost, &position) };
         if let Some((limit, wait)) = shortage {
             let pass = self.hold.as_ref().and_then(|hold| hold.next_pass(spender));
             let wait = pass.map_or(wait, |pass| wait.min(now.until(pass)));
             let retry_after = wait + self.jitter.up_to(step.min(MAX_JITTER));
-            self.line.wait(spender, now, now + retry_after, cost);
+            self.queue.wait(spender, now, now + retry_after, cost);
             return Err(Refused { limit, retry_after });
         }
-        self.line.serve(spender, now, &place);
+        self.queue.serve(spender, now, &position);
         for (limit, meter) in &mut self.meters {
             meter.spend(limit.share(cost), now);
         }
@@ -338,7 +338,7 @@ impl Budget {
             resets: self.resets,
             refill: self.pace(),
             held_for: self.held(now.mono),
-            waiting: self.line.len(now.mono, self.step()),
+            waiting: self.queue.len(now.mono, self.step()),
             tools: if today.is_empty() { BTreeMap::new() } else { self.tools.clone() },
             today,
         }
@@ -350,22 +350,23 @@ impl Budget {
         now: Mono,
         spender: &Spender,
         cost: Cost,
-        place: &Place,
+        position: &QueuePosition,
     ) -> Option<(Limit, Duration)> {
         let rank = spender.rank();
         let held = self.held(now);
-        let short = |floor| self.longest_wait(cost, place.ahead, floor, now);
+        let short = |floor| self.longest_wait(cost, position.ahead, floor, now);
         let reserve = self.reserve() * f64::from(rank.halves_of_reserve()) / 2.0;
-        let floor = if place.entitled() { 0.0 } else { reserve };
+        let floor = if position.is_entitled() { 0.0 } else { reserve };
         let (limit, filled) = match (held, short(floor)) {
             (None, None) => return None,
             (None, Some(short)) => short,
             (Some(_), short) => (Limit::Held, short.map_or(Duration::ZERO, |(_, span)| span)),
         };
         // Whichever comes first: the bucket fills above the floor, or patience ends.
-        let entitled = short(0.0).map_or(place.patience, |(_, span)| span.max(place.patience));
+        let entitled =
+            short(0.0).map_or(position.patience, |(_, span)| span.max(position.patience));
         let wait = filled.min(entitled).max(held.unwrap_or_default());
-        Some((limit, wait + self.spread(place)))
+        Some((limit, wait + self.stagger(position)))
     }
 
     /// The meter that keeps the request waiting longest, if any does.
@@ -385,11 +386,11 @@ impl Budget {
     }
 
     /// Nothing paces those who return from a hold while no limit is known: they are told apart.
-    fn spread(&self, place: &Place) -> Duration {
+    fn stagger(&self, position: &QueuePosition) -> Duration {
         if self.pace().is_some() {
             return Duration::ZERO;
         }
-        let ahead = u32::try_from(place.ahead.requests).unwrap_or(u32::MAX);
+        let ahead = u32::try_from(position.ahead.requests).unwrap_or(u32::MAX);
         DEFAULT_REFILL_INTERVAL.saturating_mul(ahead).min(MAX_HOLD)
     }
 
@@ -407,7 +408,7 @@ impl Budget {
         let points = self.meters.get(&Limit::Points);
         let has_points = points.is_none_or(|m| m.wait(cost.points, 0, 0.0, now).is_zero());
         let hold = self.hold.as_mut().filter(|hold| has_points && hold.until > now);
-        hold.is_some_and(|hold| hold.lets_through(now, spender, cost))
+        hold.is_some_and(|hold| hold.try_pass(now, spender, cost))
     }
 
     /// The tracker answers again: the pace is the steady one, as after any hold.
@@ -470,7 +471,7 @@ impl Budget {
     }
 
     /// Counts by the wall clock's day. The day's limit does not: a clock that jumps gains nothing.
-    fn turn_day(&mut self, wall: Wall) {
+    fn roll_day(&mut self, wall: Wall) {
         if self.spent.day != wall.day() {
             self.spent = Spent { day: wall.day(), requests: BTreeMap::new() };
             self.tools.clear();

@@ -176,7 +176,7 @@ async fn abandon<F: Future>(future: F, polls: usize) -> Option<F::Output> {
 }
 
 /// Runs futures side by side.
-async fn together<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T> {
+async fn join_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec<T> {
     let mut open: Vec<_> = futures.into_iter().map(|f| (Some(f), None)).collect();
     poll_fn(move |cx| {
         for (future, result) in &mut open {

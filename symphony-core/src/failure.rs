@@ -85,7 +85,7 @@ impl Failure {
 
     /// With how long to wait.
     #[must_use]
-    pub const fn retry_after(mut self, span: Option<Duration>) -> Self {
+    pub const fn with_retry_after(mut self, span: Option<Duration>) -> Self {
         self.retry_after = span;
         self
     }
@@ -103,7 +103,7 @@ impl fmt::Display for Failure {
 /// use symphony_core::failure::chain;
 /// use symphony_core::tracker::{TrackerError, TrackerErrorKind};
 /// let cause = std::io::Error::other("connection reset");
-/// let error = TrackerError::new(TrackerErrorKind::Request, "no answer").caused_by(cause);
+/// let error = TrackerError::new(TrackerErrorKind::Request, "no answer").with_source(cause);
 /// assert_eq!(chain(&error), "no answer: connection reset");
 /// ```
 #[must_use]

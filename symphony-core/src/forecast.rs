@@ -21,7 +21,7 @@ pub struct Workload {
 impl Workload {
     /// So many agents, with two turns of ten minutes for each issue.
     #[must_use]
-    pub const fn of(agents: u32) -> Self {
+    pub const fn with_agents(agents: u32) -> Self {
         Self { agents, turn: Duration::from_secs(600), turns: 2 }
     }
 }
@@ -71,7 +71,7 @@ pub fn daily(polling: &PollingSettings, workload: Workload, hours_of_work: u64) 
     let rest = 24_u64.saturating_sub(hours_of_work);
     let at_rest = if polling.activity.is_some() { Mode::Dormant } else { Mode::Active };
     let work = hourly(polling, Mode::Active, workload).total().saturating_mul(hours_of_work);
-    work + hourly(polling, at_rest, Workload::of(0)).total().saturating_mul(rest)
+    work + hourly(polling, at_rest, Workload::with_agents(0)).total().saturating_mul(rest)
 }
 
 /// How often something happens in an hour that happens in every interval.

@@ -251,7 +251,7 @@ pub struct Issue {
     #[serde(default)]
     pub updated_at: Option<Wall>,
     /// The adapter's verdict on tracker-specific rules such as assignee or membership.
-    #[serde(default = "yes")]
+    #[serde(default = "default_true")]
     pub dispatchable: bool,
     /// Labels, normalised by [`Label::list`].
     #[serde(default, deserialize_with = "labels")]
@@ -276,7 +276,7 @@ pub struct Issue {
     pub native_ref: Option<Map<String, Value>>,
 }
 
-fn yes() -> bool {
+fn default_true() -> bool {
     true
 }
 

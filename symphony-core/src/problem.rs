@@ -92,21 +92,21 @@ impl Problem {
 
     /// With the YAML path of the setting.
     #[must_use]
-    pub fn path(mut self, path: impl Into<String>) -> Self {
+    pub fn with_path(mut self, path: impl Into<String>) -> Self {
         self.path = Some(path.into());
         self
     }
 
     /// With its place in the file.
     #[must_use]
-    pub fn at(mut self, at: Option<Position>) -> Self {
+    pub fn with_position(mut self, at: Option<Position>) -> Self {
         self.at = at;
         self
     }
 
     /// With what to do about it.
     #[must_use]
-    pub fn help(mut self, help: impl Into<String>) -> Self {
+    pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }

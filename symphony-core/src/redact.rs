@@ -106,7 +106,7 @@ impl Redactor {
 
     /// With these values too.
     #[must_use]
-    pub fn and(self, more: impl IntoIterator<Item = String>) -> Self {
+    pub fn with_values(self, more: impl IntoIterator<Item = String>) -> Self {
         let known = self.0.iter().map(|secret| secret.expose_secret().to_owned());
         Self::new(known.chain(more))
     }
@@ -368,7 +368,7 @@ mod tests {
         let clean = "[redacted] 1234567 [redacted] [redacted] [redacted] [redacted] not a secret";
         assert_eq!(redactor.clean(text), clean);
         assert_eq!(format!("{redactor:?}"), "Redactor(5)");
-        let more = redactor.and(["another one".to_owned()]);
+        let more = redactor.with_values(["another one".to_owned()]);
         assert_eq!(more.clean("another one, lin_api_0123"), "[redacted], [redacted]");
     }
 

@@ -267,7 +267,7 @@ pub trait TrackerFactory: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// `invalid_tracker_config` and `missing_tracker_secret` name the key and what to do.
-    fn build(&self, cx: &TrackerContext<'_>) -> Result<Built, TrackerError>;
+    fn build(&self, cx: &TrackerContext<'_>) -> Result<BuiltTracker, TrackerError>;
 }
 
 /// What a factory knows of its kind of tracker.
@@ -316,7 +316,7 @@ impl<'a> TrackerContext<'a> {
 
 /// A tracker, ready to be read.
 #[derive(Debug)]
-pub struct Built {
+pub struct BuiltTracker {
     /// The tracker.
     pub tracker: Arc<dyn Tracker>,
     /// What it can see.
@@ -386,14 +386,14 @@ impl TrackerError {
 
     /// With its cause.
     #[must_use]
-    pub fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {
+    pub fn with_source(mut self, source: impl Error + Send + Sync + 'static) -> Self {
         self.source = Some(Box::new(source));
         self
     }
 
     /// With the time at which to ask again.
     #[must_use]
-    pub const fn retry_at(mut self, at: Option<Wall>) -> Self {
+    pub const fn with_retry_at(mut self, at: Option<Wall>) -> Self {
         self.retry_at = at;
         self
     }
@@ -403,7 +403,7 @@ impl TrackerError {
     pub fn to_failure(&self, now: Wall) -> Failure {
         let message = chain(self);
         Failure::new(FailureKind::Tracker(self.kind), message)
-            .retry_after(self.retry_at.and_then(|at| now.until(at)))
+            .with_retry_after(self.retry_at.and_then(|at| now.until(at)))
     }
 }
 

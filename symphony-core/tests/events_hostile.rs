@@ -299,7 +299,7 @@ impl Dice {
             FailureKind::Internal,
         ]);
         let wait = *self.pick(&[None, Some(0), Some(1500), Some(u64::MAX)]);
-        Failure::new(kind, "\u{1b}[31mno\n").retry_after(wait.map(Duration::from_millis))
+        Failure::new(kind, "\u{1b}[31mno\n").with_retry_after(wait.map(Duration::from_millis))
     }
 
     fn answer(&mut self) -> Answer {

@@ -134,12 +134,12 @@ fn rule_11_2_an_error_becomes_one_line_with_its_causes_and_a_span_to_wait() {
     let now = Wall::from_unix_millis(60_000);
     let kind = TrackerErrorKind::Request;
     let error = TrackerError::new(kind, "issues could not be read")
-        .caused_by(cause())
-        .retry_at(Some(Wall::from_unix_millis(75_000)));
+        .with_source(cause())
+        .with_retry_at(Some(Wall::from_unix_millis(75_000)));
     assert_eq!(error.to_string(), "issues could not be read", "its own layer only");
     let line = "issues could not be read: connection reset: broken pipe";
     let expected = Failure::new(FailureKind::Tracker(kind), line);
-    let expected = expected.retry_after(Some(Duration::from_secs(15)));
+    let expected = expected.with_retry_after(Some(Duration::from_secs(15)));
     assert_eq!(error.to_failure(now), expected);
     assert_eq!(expected.to_string(), format!("tracker_request: {line}"));
 }
@@ -149,7 +149,7 @@ fn rule_11_2_a_retry_time_in_the_past_is_ignored() {
     let now = Wall::from_unix_millis(60_000);
     let failure = |at| {
         let error = TrackerError::new(TrackerErrorKind::RateLimited, "wait");
-        error.retry_at(at).to_failure(now).retry_after
+        error.with_retry_at(at).to_failure(now).retry_after
     };
     assert_eq!(failure(None), None);
     assert_eq!(failure(Some(Wall::from_unix_millis(59_999))), None);
@@ -181,7 +181,7 @@ fn rule_10_10_an_agents_error_becomes_one_line_with_its_causes_and_a_span_to_wai
         .retry_at(Some(Wall::from_unix_millis(61_000)));
     let line = "the turn failed: connection reset: broken pipe";
     let expected = Failure::new(FailureKind::Agent(kind), line);
-    let expected = expected.retry_after(Some(Duration::from_secs(1)));
+    let expected = expected.with_retry_after(Some(Duration::from_secs(1)));
     assert_eq!(error.to_failure(now), expected);
     assert!(expected.kind.is_limit());
 }

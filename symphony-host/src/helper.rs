@@ -126,7 +126,7 @@ fn serve(args: impl Iterator<Item = OsString>) -> io::Result<()> {
             tell(Report::Started(process::row(leader).map(|row| row.id())));
             let mut helper = Helper { service, wakeup, leader, running: true };
             // An error is no reason to leave anything behind.
-            helper.obey().or_else(|_| helper.kill())
+            helper.follow_orders().or_else(|_| helper.kill())
         }
         Err(report) => {
             tell(report);
@@ -191,7 +191,7 @@ fn watch(service: u32) -> io::Result<Option<OwnedFd>> {
 fn start(launch: &Launch) -> Result<Pid, Report> {
     let failed = |error: io::Error| Report::Failed(error.raw_os_error().unwrap_or_default());
     let [stdin, stdout, stderr, folder] =
-        wire::take_over(rustix::stdio::stdin()).map_err(failed)?;
+        wire::receive_descriptors(rustix::stdio::stdin()).map_err(failed)?;
     rustix::process::fchdir(&folder).map_err(|error| Report::NoFolder(error.raw_os_error()))?;
     let Some((program, args)) = launch.command.split_first() else {
         return Err(failed(io::ErrorKind::InvalidInput.into()));
@@ -227,7 +227,7 @@ struct Helper {
 
 impl Helper {
     /// Follows orders until the tree is gone.
-    fn obey(&mut self) -> io::Result<()> {
+    fn follow_orders(&mut self) -> io::Result<()> {
         let mut orders = OrderBuffer::default();
         let mut deadline = None;
         while !self.collect()? {

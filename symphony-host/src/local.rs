@@ -124,7 +124,7 @@ impl Host for LocalHost {
             let mut process = Process::new(helper);
             set_environment(&mut process, command, mark, number);
             let (child, socket) =
-                below(process, launch, &streams.theirs, &folder).map_err(cannot)?;
+                start_helper(process, launch, &streams.theirs, &folder).map_err(cannot)?;
             let socket = tokio::net::UnixStream::from_std(socket).map_err(cannot)?;
             let tree = ProcessTree {
                 command: command.argv(),
@@ -187,7 +187,7 @@ fn open(folder: &Folder) -> Result<Arc<OwnedFd>, SpawnError> {
 }
 
 /// Starts a helper, and hands it the streams and the folder.
-fn below(
+fn start_helper(
     mut process: Process,
     launch: Launch,
     theirs: &Theirs,
@@ -195,7 +195,10 @@ fn below(
 ) -> io::Result<(Child, UnixStream)> {
     let (socket, stdin) = UnixStream::pair()?;
     let [input, output, errors] = theirs;
-    wire::hand_over(&socket, [input.as_fd(), output.as_fd(), errors.as_fd(), folder.as_fd()])?;
+    wire::send_descriptors(
+        &socket,
+        [input.as_fd(), output.as_fd(), errors.as_fd(), folder.as_fd()],
+    )?;
     socket.set_nonblocking(true)?;
     process.arg0(std::ffi::OsStr::from_bytes(helper::NAME.to_bytes())).args(launch.into_args());
     process.stdin(OwnedFd::from(stdin)).stdout(Stdio::null()).stderr(Stdio::null());

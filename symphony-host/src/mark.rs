@@ -189,7 +189,8 @@ impl Trace {
     /// variable if it has shed the tag.
     #[cfg(target_os = "linux")]
     pub(crate) fn is_named_by(&self, process: ProcessId) -> bool {
-        let says = |pid| self.is_on(pid) == Some(true) || self.is_in_environment(pid) == Some(true);
+        let says =
+            |pid| self.carried_by(pid) == Some(true) || self.in_environment_of(pid) == Some(true);
         // Looked at once more: the number may have changed hands meanwhile.
         process.raw().is_some_and(|pid| says(pid) && process.row().is_some())
     }
@@ -202,7 +203,7 @@ impl Trace {
 
     /// Whether a process carries it; `None` for one that is gone. The variable counts only where no
     /// tag can be put: it is what people see, and what a daemon can shed.
-    pub(crate) fn is_on(&self, pid: Pid) -> Option<bool> {
+    pub(crate) fn carried_by(&self, pid: Pid) -> Option<bool> {
         if is_possible() {
             let tag = Tag::read(limit_of(pid)?.parse().unwrap_or(0));
             return Some(tag.is_some_and(|tag| match self {
@@ -210,10 +211,10 @@ impl Trace {
                 Self::Service { tag: ours, .. } => tag.is_of(*ours),
             }));
         }
-        self.is_in_environment(pid)
+        self.in_environment_of(pid)
     }
 
-    fn is_in_environment(&self, pid: Pid) -> Option<bool> {
+    fn in_environment_of(&self, pid: Pid) -> Option<bool> {
         environment_says(pid, |value| match self {
             Self::Command { mark, .. } => value == mark.as_bytes(),
             Self::Service { prefix, .. } => value.starts_with(prefix.as_bytes()),

@@ -19,7 +19,7 @@ use rustix::process::{Pid, Signal};
 /// # #[cfg(target_os = "linux")] {
 /// use symphony_host::ProcessId;
 ///
-/// let me = ProcessId::of(std::process::id()).unwrap();
+/// let me = ProcessId::from_pid(std::process::id()).unwrap();
 /// assert_eq!(me.to_string().parse(), Ok(me));
 /// assert!(me.is_alive());
 /// # }
@@ -35,7 +35,7 @@ pub struct ProcessId {
 impl ProcessId {
     /// The process that has this number now.
     #[must_use]
-    pub fn of(pid: u32) -> Option<Self> {
+    pub fn from_pid(pid: u32) -> Option<Self> {
         let row = row(Pid::from_raw(i32::try_from(pid).ok()?)?)?;
         Some(row.id())
     }
@@ -308,7 +308,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_signal_to_a_reused_pid_reaches_no_process() {
-        let me = ProcessId::of(std::process::id()).unwrap();
+        let me = ProcessId::from_pid(std::process::id()).unwrap();
         let earlier = ProcessId { start: me.start - 1, ..me };
         let other_boot = ProcessId { boot: me.boot ^ 1, ..me };
         for other in [earlier, other_boot] {

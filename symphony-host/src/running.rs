@@ -18,7 +18,7 @@ pub type Input = Box<dyn AsyncWrite + Send + Unpin>;
 /// Where a command's output is read.
 pub type Output = Box<dyn AsyncRead + Send + Unpin>;
 
-/// A command that was started. Dropping it kills its whole tree, unless it [lingers](Self::linger).
+/// A command that was started. Dropping it kills its whole tree, unless it is [detached](Self::detach).
 pub struct RunningCommand {
     /// Its stdin, if asked for. Closing is dropping.
     pub stdin: Option<Input>,
@@ -27,7 +27,7 @@ pub struct RunningCommand {
     /// Its stderr, unless merged.
     pub stderr: Option<Output>,
     control: Control,
-    lingers: bool,
+    detached: bool,
 }
 
 impl RunningCommand {
@@ -39,7 +39,7 @@ impl RunningCommand {
         stdout: Option<Output>,
         stderr: Option<Output>,
     ) -> Self {
-        Self { stdin, stdout, stderr, control, lingers: false }
+        Self { stdin, stdout, stderr, control, detached: false }
     }
 
     /// What outlives this value: the orders to the command and its state.
@@ -79,19 +79,19 @@ impl RunningCommand {
     pub async fn stop(&mut self, grace: Duration) -> Result<Exit, Survivors> {
         self.stdin = None;
         self.control.order(StopOrder::Stop(grace));
-        self.control.gone().await?;
+        self.control.wait_until_gone().await?;
         Ok(self.exited().await)
     }
 
     /// Leaves what the command has in the background to its scope, which ends it when it closes.
-    pub fn linger(mut self) {
-        self.lingers = true;
+    pub fn detach(mut self) {
+        self.detached = true;
     }
 }
 
 impl Drop for RunningCommand {
     fn drop(&mut self) {
-        if !self.lingers {
+        if !self.detached {
             self.control.order(StopOrder::Kill);
         }
     }
@@ -215,7 +215,7 @@ impl Control {
     }
 
     /// Waits until nothing is left.
-    pub(crate) async fn gone(&mut self) -> Result<(), Survivors> {
+    pub(crate) async fn wait_until_gone(&mut self) -> Result<(), Survivors> {
         let state = self.until(CommandState::is_over).await;
         if state.gone { Ok(()) } else { Err(Survivors { processes: state.left.into() }) }
     }

@@ -22,7 +22,7 @@ const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
 ///
 /// let scope = ProcessScope::new(Arc::new(LocalHost::new()), Mark::new("example", "1"));
 /// let hook = HostCommand::script(Shell::Sh, "echo hello; sleep 1000 &", "/");
-/// let finished = scope.run(&hook, RunLimit::of(Duration::from_secs(60))).await.unwrap();
+/// let finished = scope.run(&hook, RunLimit::new(Duration::from_secs(60))).await.unwrap();
 /// assert!(finished.exit.is_success());
 /// assert_eq!(finished.output.to_string(), "hello\n");
 /// scope.close(Duration::from_secs(5)).await.unwrap(); // the sleeper is gone
@@ -53,7 +53,7 @@ pub struct RunLimit {
 impl RunLimit {
     /// A timeout, and SIGKILL when it is over.
     #[must_use]
-    pub const fn of(timeout: Duration) -> Self {
+    pub const fn new(timeout: Duration) -> Self {
         Self { timeout, grace: Duration::ZERO }
     }
 
@@ -136,7 +136,7 @@ impl ProcessScope {
         match capture.during(tokio::time::timeout(limit.timeout, running.exited())).await {
             Ok(exit) if exit.is_success() => {
                 let output = capture.drain().await;
-                running.linger();
+                running.detach();
                 // Whoever still writes must not be ended by a closed pipe.
                 tokio::spawn(capture.discard());
                 Ok(Finished { exit, output })
@@ -158,7 +158,7 @@ impl ProcessScope {
     /// It could not be run.
     pub async fn login_time(&self, shell: Shell) -> Result<Duration, RunError> {
         let start = Instant::now();
-        self.run(&HostCommand::script(shell, ":", "/"), RunLimit::of(LOGIN_TIMEOUT)).await?;
+        self.run(&HostCommand::script(shell, ":", "/"), RunLimit::new(LOGIN_TIMEOUT)).await?;
         Ok(start.elapsed())
     }
 
@@ -167,10 +167,10 @@ impl ProcessScope {
     /// # Errors
     /// Something cannot be ended. It goes on being tried.
     pub async fn close(&self, grace: Duration) -> Result<(), Survivors> {
-        let commands = self.shut(StopOrder::Stop(grace));
+        let commands = self.close_commands(StopOrder::Stop(grace));
         let mut left = Vec::new();
         for mut command in commands {
-            if let Err(survivors) = command.gone().await {
+            if let Err(survivors) = command.wait_until_gone().await {
                 left.extend_from_slice(&survivors.processes);
             }
         }
@@ -178,7 +178,7 @@ impl ProcessScope {
     }
 
     /// Lets nothing start any more, and tells all to end.
-    fn shut(&self, order: StopOrder) -> Vec<Control> {
+    fn close_commands(&self, order: StopOrder) -> Vec<Control> {
         let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         commands.closed = true;
         commands.controls.iter().for_each(|command| command.order(order));
@@ -188,6 +188,6 @@ impl ProcessScope {
 
 impl Drop for ProcessScope {
     fn drop(&mut self) {
-        self.shut(StopOrder::Kill);
+        self.close_commands(StopOrder::Kill);
     }
 }

@@ -49,30 +49,30 @@ pub(crate) async fn helped(
     mut orders: OrderReceiver,
     told: StateSender,
 ) {
-    told.send_modify(|state| state.processes.extend(helper.id().and_then(ProcessId::of)));
+    told.send_modify(|state| state.processes.extend(helper.id().and_then(ProcessId::from_pid)));
     let (reader, mut writer) = socket.into_split();
     let mut reports = BufReader::new(reader).lines();
     let (mut reporting, mut listening) = (true, true);
     // What does not even say that it has started is no helper.
-    let mut starting = sooner(None, START_TIMEOUT);
+    let mut starting = earlier(None, START_TIMEOUT);
     let mut patience = None;
     let status = loop {
         tokio::select! {
             line = reports.next_line(), if reporting => match line {
                 Ok(Some(line)) => {
                     starting = None;
-                    note(&line, &mut tree, &told);
+                    on_report(&line, &mut tree, &told);
                 }
                 Ok(None) | Err(_) => reporting = false,
             },
             order = orders.recv(), if listening => {
                 listening = order.is_some();
                 let order = order.unwrap_or(StopOrder::Kill);
-                patience = sooner(patience, order.grace().saturating_add(HELPER_TIMEOUT));
+                patience = earlier(patience, order.grace().saturating_add(HELPER_TIMEOUT));
                 // One that cannot hear it has ended, or will be killed.
                 let _ = writer.write_all(order.to_string().as_bytes()).await;
             }
-            () = reached(starting.into_iter().chain(patience).min()) => {
+            () = until(starting.into_iter().chain(patience).min()) => {
                 let _ = helper.start_kill();
                 break helper.wait().await;
             }
@@ -80,7 +80,7 @@ pub(crate) async fn helped(
         }
     };
     while let Ok(Some(line)) = reports.next_line().await {
-        note(&line, &mut tree, &told);
+        on_report(&line, &mut tree, &told);
     }
     if !status.is_ok_and(|status| status.success()) {
         tree.group.iter().for_each(ControlGroup::kill);
@@ -91,7 +91,7 @@ pub(crate) async fn helped(
 }
 
 /// Takes in what a helper tells.
-fn note(line: &str, tree: &mut ProcessTree, told: &StateSender) {
+fn on_report(line: &str, tree: &mut ProcessTree, told: &StateSender) {
     let Ok(report) = line.parse() else { return };
     told.send_modify(|state| match report {
         Report::Started(leader) => {
@@ -118,7 +118,7 @@ pub(crate) async fn direct(
     mut orders: OrderReceiver,
     told: StateSender,
 ) {
-    let leader = child.id().and_then(ProcessId::of);
+    let leader = child.id().and_then(ProcessId::from_pid);
     targets.add(leader);
     told.send_modify(|state| {
         state.started = Some(Ok(()));
@@ -141,9 +141,9 @@ pub(crate) async fn direct(
                 if deadline.is_none() && order != StopOrder::Kill {
                     targets.ask_to_end();
                 }
-                deadline = sooner(deadline, order.grace());
+                deadline = earlier(deadline, order.grace());
             }
-            () = reached(deadline) => {
+            () = until(deadline) => {
                 kill_all(&targets, &told).await;
                 break;
             }
@@ -183,11 +183,11 @@ async fn kill_all(targets: &Targets, told: &StateSender) {
     targets.collect();
 }
 
-fn sooner(deadline: Option<Instant>, span: Duration) -> Option<Instant> {
+fn earlier(deadline: Option<Instant>, span: Duration) -> Option<Instant> {
     deadline.into_iter().chain(Instant::now().checked_add(span)).min()
 }
 
-async fn reached(deadline: Option<Instant>) {
+async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,

@@ -27,7 +27,7 @@ pub(crate) struct TargetScan {
     is_whole: bool,
 }
 
-/// What several looks have shown.
+/// What several scans have shown.
 #[derive(Debug, Default)]
 struct ScanHistory {
     /// How many in a row have found nobody, for sure.
@@ -38,7 +38,7 @@ struct ScanHistory {
 impl ScanHistory {
     /// Takes in one more look. Whoever vanished or ended since the last one may have had a child that
     /// was not seen.
-    fn note(&mut self, found: &TargetScan) {
+    fn add(&mut self, found: &TargetScan) {
         let is_sure = found.is_whole && found.dead.is_subset(&self.dead);
         self.dead.extend(&found.dead);
         if !found.rows.is_empty() {
@@ -87,7 +87,7 @@ impl Targets {
             if own.contains(&row.number()) {
                 continue;
             }
-            match self.trace.is_on(pid) {
+            match self.trace.carried_by(pid) {
                 Some(is_marked) if is_marked || self.records.contains(&row.id()) => {
                     roots.insert(row.number());
                 }
@@ -114,28 +114,28 @@ impl Targets {
     /// Whether there is certainly nobody. Only when the command itself has been waited for.
     pub(crate) fn is_gone(&self) -> bool {
         self.collect();
-        let mut looks = ScanHistory::default();
+        let mut scans = ScanHistory::default();
         // One more, for those that the first one finds dead.
         for _ in 0..=EMPTY_SCANS {
-            looks.note(&self.find().unwrap_or_default());
+            scans.add(&self.find().unwrap_or_default());
         }
-        looks.are_empty()
+        scans.are_empty()
     }
 
     /// Kills until nobody is found, or until the time is up; tells who is left.
     pub(crate) fn kill_all(&self, limit: Duration) -> io::Result<Vec<Row>> {
         let until = Instant::now() + limit;
-        let (mut looks, mut since) = (ScanHistory::default(), Instant::now());
+        let (mut scans, mut since) = (ScanHistory::default(), Instant::now());
         loop {
-            let chased = self.chase();
+            let killed_newest = self.kill_newest();
             let found = self.kill_found()?;
-            looks.note(&found);
-            if chased || !found.rows.is_empty() {
-                (looks.empty, since) = (0, Instant::now());
+            scans.add(&found);
+            if killed_newest || !found.rows.is_empty() {
+                (scans.empty, since) = (0, Instant::now());
                 if since >= until {
                     return Ok(found.rows);
                 }
-            } else if looks.are_empty() || since.elapsed() >= CHURN_TIMEOUT {
+            } else if scans.are_empty() || since.elapsed() >= CHURN_TIMEOUT {
                 return Ok(Vec::new());
             }
         }
@@ -157,12 +157,12 @@ impl Targets {
     }
 
     /// Kills those among the newest processes: whoever forks all the time to get away is there.
-    fn chase(&self) -> bool {
+    fn kill_newest(&self) -> bool {
         let mut any = false;
         let own = own_line();
         for row in process::newest().into_iter().filter_map(process::row) {
-            let is_prey = !row.is_dead() && !is_helper(&row) && !own.contains(&row.number());
-            if is_prey && self.trace.is_on(row.pid) == Some(true) {
+            let is_candidate = !row.is_dead() && !is_helper(&row) && !own.contains(&row.number());
+            if is_candidate && self.trace.carried_by(row.pid) == Some(true) {
                 let _ = row.id().signal(Signal::KILL);
                 any = true;
             }
@@ -175,7 +175,7 @@ impl Targets {
     pub(crate) fn collect(&self) {
         for child in process::own_children().unwrap_or_default() {
             let is_dead = process::row(child).is_some_and(|row| row.is_dead());
-            if is_dead && self.trace.is_on(child) == Some(true) {
+            if is_dead && self.trace.carried_by(child) == Some(true) {
                 let _ = rustix::process::waitpid(Some(child), WaitOptions::NOHANG);
             }
         }
@@ -238,19 +238,19 @@ mod tests {
 
     #[test]
     fn a_scan_counts_only_if_no_process_can_have_been_missed() {
-        let id = ProcessId::of(std::process::id()).into_iter().collect::<BTreeSet<_>>();
+        let id = ProcessId::from_pid(std::process::id()).into_iter().collect::<BTreeSet<_>>();
         let found = |dead: &BTreeSet<_>, is_whole| TargetScan {
             rows: vec![],
             dead: dead.clone(),
             is_whole,
         };
-        let mut looks = ScanHistory::default();
+        let mut scans = ScanHistory::default();
         for (dead, is_whole, empty) in
             [(&id, true, 0), (&id, false, 0), (&id, true, 1), (&BTreeSet::new(), true, 2)]
         {
-            looks.note(&found(dead, is_whole));
-            assert_eq!(looks.empty, empty);
+            scans.add(&found(dead, is_whole));
+            assert_eq!(scans.empty, empty);
         }
-        assert!(looks.are_empty());
+        assert!(scans.are_empty());
     }
 }

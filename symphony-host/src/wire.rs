@@ -22,7 +22,7 @@ use crate::running::{Exit, StopOrder};
 pub(crate) const DESCRIPTOR_COUNT: usize = 4;
 
 /// Hands the descriptors to the other side.
-pub(crate) fn hand_over(
+pub(crate) fn send_descriptors(
     socket: impl AsFd,
     descriptors: [BorrowedFd<'_>; DESCRIPTOR_COUNT],
 ) -> io::Result<()> {
@@ -36,7 +36,7 @@ pub(crate) fn hand_over(
 }
 
 /// Takes them. None of them goes to a child by itself.
-pub(crate) fn take_over(socket: impl AsFd) -> io::Result<[OwnedFd; DESCRIPTOR_COUNT]> {
+pub(crate) fn receive_descriptors(socket: impl AsFd) -> io::Result<[OwnedFd; DESCRIPTOR_COUNT]> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTOR_COUNT))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0; 1];
@@ -136,7 +136,7 @@ mod tests {
         ] {
             assert_eq!(order.to_string().trim_end().parse(), Ok(order));
         }
-        let leader = ProcessId::of(std::process::id());
+        let leader = ProcessId::from_pid(std::process::id());
         for report in [
             Report::Started(leader),
             Report::Started(None),
@@ -165,13 +165,15 @@ mod tests {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let (reader, writer) = io::pipe().unwrap();
         let null = std::fs::File::open("/dev/null").unwrap();
-        hand_over(&ours, [reader.as_fd(), writer.as_fd(), null.as_fd(), null.as_fd()]).unwrap();
-        let [mut reader, mut writer, ..] = take_over(&theirs).unwrap().map(std::fs::File::from);
+        send_descriptors(&ours, [reader.as_fd(), writer.as_fd(), null.as_fd(), null.as_fd()])
+            .unwrap();
+        let [mut reader, mut writer, ..] =
+            receive_descriptors(&theirs).unwrap().map(std::fs::File::from);
         io::Write::write_all(&mut writer, b"x").unwrap();
         let mut byte = [0];
         io::Read::read_exact(&mut reader, &mut byte).unwrap();
         assert_eq!(byte, *b"x");
         drop(ours);
-        assert!(take_over(&theirs).is_err());
+        assert!(receive_descriptors(&theirs).is_err());
     }
 }

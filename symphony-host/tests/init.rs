@@ -28,7 +28,7 @@ async fn run() {
     assert!(host.guarantees().is_full(), "{}", host.guarantees());
     let scope = ProcessScope::new(Arc::new(host), Mark::new("trial-init", "1"));
     let hook = HostCommand::script(Shell::Sh, "echo $SYMPHONY_MARK; (setsid sleep 1000 &)", "/");
-    let finished = scope.run(&hook, RunLimit::of(Duration::from_secs(60))).await.unwrap();
+    let finished = scope.run(&hook, RunLimit::new(Duration::from_secs(60))).await.unwrap();
     assert_eq!(finished.exit, Exit::Code(0));
     assert_eq!(finished.output.to_string(), "trial-init/1/1\n");
     let mut running = scope.start(&HostCommand::new(["sleep", "1000"], "/")).await.unwrap();

@@ -23,7 +23,7 @@ use symphony_core::time::Wall;
 use symphony_core::{Issue, Label, Settings, StateSet};
 use symphony_http::{Config, Server};
 use symphony_memory::MemoryTracker;
-use symphony_runtime::{GivenAgent, GivenTracker, Handle, Service};
+use symphony_runtime::{FixedAgent, FixedTracker, Handle, Service};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::oneshot;
@@ -101,8 +101,8 @@ impl Scene {
         let sessions = Arc::default();
         let builder = Service::builder()
             .settings(settings, "Please do this: {{ issue.title }}")
-            .tracker(GivenTracker::new("board", Arc::new(board.clone())))
-            .agent(GivenAgent::new("fed", Arc::new(Fed { sessions: Arc::clone(&sessions) })));
+            .tracker(FixedTracker::new("board", Arc::new(board.clone())))
+            .agent(FixedAgent::new("fed", Arc::new(Fed { sessions: Arc::clone(&sessions) })));
         let (tell, told) = oneshot::channel();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -63,7 +63,7 @@ impl Config {
     ///
     /// # Errors
     /// When the token's variable is not set.
-    pub fn of(
+    pub fn from_settings(
         settings: &ServerSettings,
         port: Option<u16>,
         env: &dyn Env,
@@ -123,20 +123,20 @@ mod tests {
     fn rule_13_3_without_a_port_there_is_no_server_and_the_command_line_wins() {
         let env = BTreeMap::new();
         let none = ServerSettings::default();
-        assert!(Config::of(&none, None, &env).unwrap().is_none());
-        assert_eq!(Config::of(&none, Some(1), &env).unwrap().unwrap().port, 1);
-        assert_eq!(Config::of(&settings(), None, &env).unwrap().unwrap().port, 4000);
-        assert_eq!(Config::of(&settings(), Some(0), &env).unwrap().unwrap().port, 0);
+        assert!(Config::from_settings(&none, None, &env).unwrap().is_none());
+        assert_eq!(Config::from_settings(&none, Some(1), &env).unwrap().unwrap().port, 1);
+        assert_eq!(Config::from_settings(&settings(), None, &env).unwrap().unwrap().port, 4000);
+        assert_eq!(Config::from_settings(&settings(), Some(0), &env).unwrap().unwrap().port, 0);
     }
 
     #[test]
     fn rule_13_3_a_token_comes_from_its_variable_and_is_never_printed() {
         let env = BTreeMap::from([("T".to_owned(), " a long enough token ".to_owned())]);
         let with = |token: &str| ServerSettings { token: Some(token.to_owned()), ..settings() };
-        let config = Config::of(&with("$T"), None, &env).unwrap().unwrap();
+        let config = Config::from_settings(&with("$T"), None, &env).unwrap().unwrap();
         assert_eq!(config.token.as_ref().unwrap().expose_secret(), "a long enough token");
         assert!(!format!("{config:?}").contains("enough"));
-        let unset = Config::of(&with("$U"), None, &env).unwrap_err();
+        let unset = Config::from_settings(&with("$U"), None, &env).unwrap_err();
         assert_eq!(unset, ConfigError::TokenUnset("U".to_owned()));
     }
 

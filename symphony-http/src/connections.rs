@@ -140,7 +140,7 @@ impl Connection {
     }
 
     /// A wrong token came: behind a proxy the connection may be another client's now.
-    pub(crate) fn distrust(&self) {
+    pub(crate) fn revoke_trust(&self) {
         self.is_trusted.store(false, Ordering::Relaxed);
     }
 

@@ -24,7 +24,7 @@ impl Error {
         Self { status, code, message: message.into(), retry_after: None }
     }
 
-    pub(crate) const fn retry_after(mut self, wait: Duration) -> Self {
+    pub(crate) const fn with_retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait);
         self
     }
@@ -55,8 +55,8 @@ impl Error {
     }
 }
 
-impl From<symphony_runtime::Unavailable> for Error {
-    fn from(_: symphony_runtime::Unavailable) -> Self {
+impl From<symphony_runtime::ServiceStopped> for Error {
+    fn from(_: symphony_runtime::ServiceStopped) -> Self {
         Self::unavailable()
     }
 }

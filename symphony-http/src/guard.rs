@@ -87,16 +87,16 @@ impl Guard {
         // A request may also name the host in its first line.
         let elsewhere =
             uri.authority().is_some_and(|other| !host.eq_ignore_ascii_case(other.as_str()));
-        if elsewhere || !self.is_us(&host) {
+        if elsewhere || !self.is_own_host(&host) {
             return Err(refused());
         }
         Ok(host)
     }
 
-    fn is_us(&self, host: &str) -> bool {
+    fn is_own_host(&self, host: &str) -> bool {
         let Some(name) = without_port(host) else { return false };
         let is_listed = self.allowed_hosts.iter().any(|known| known == host || known == name);
-        let ip: Option<IpAddr> = bare(name).parse().ok();
+        let ip: Option<IpAddr> = without_brackets(name).parse().ok();
         let is_loopback = name == "localhost" || ip.is_some_and(|ip| ip.is_loopback());
         // An address cannot be pointed elsewhere, only a name can.
         is_listed || is_loopback || (!self.address.ip().is_loopback() && ip.is_some())
@@ -107,7 +107,8 @@ impl Guard {
         let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         // Showing none is no guess: a browser begins so.
         let shown = shown.and_then(shown_token).ok_or_else(unauthorized)?;
-        let (peer, connection) = (Peer::of(extensions), extensions.get::<Arc<Connection>>());
+        let (peer, connection) =
+            (Peer::from_extensions(extensions), extensions.get::<Arc<Connection>>());
         let is_trusted = connection.is_some_and(|connection| connection.is_trusted());
         // On loopback the right token always counts: an agent of this machine could lock the
         // operator out otherwise.
@@ -115,18 +116,18 @@ impl Guard {
         let limited = |wait| {
             let message = "too many wrong tokens came from this address; wait a moment";
             let error = Error::new(StatusCode::TOO_MANY_REQUESTS, "too_many_guesses", message);
-            error.retry_after(wait)
+            error.with_retry_after(wait)
         };
         if let Some(wait) = wait.filter(|_| !peer.is_loopback()) {
             return Err(limited(wait));
         }
         let is_right: bool = digest(&SecretString::from(shown)).ct_eq(expected).into();
         if !is_right {
-            connection.iter().for_each(|connection| connection.distrust());
+            connection.iter().for_each(|connection| connection.revoke_trust());
             if let Some(wait) = wait {
                 return Err(limited(wait));
             }
-            self.guesses.wrong(peer);
+            self.guesses.count_wrong(peer);
             return Err(unauthorized());
         }
         connection.iter().for_each(|connection| connection.trust());
@@ -210,7 +211,7 @@ fn without_port(host: &str) -> Option<&str> {
     (is_port && !name.is_empty()).then_some(name)
 }
 
-fn bare(name: &str) -> &str {
+fn without_brackets(name: &str) -> &str {
     name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name)
 }
 

@@ -60,7 +60,7 @@ impl Guesses {
     }
 
     /// Counts a wrong token of this peer.
-    pub(crate) fn wrong(&self, peer: Peer) {
+    pub(crate) fn count_wrong(&self, peer: Peer) {
         self.wrong.fetch_add(1, Ordering::Relaxed);
         let now = Instant::now();
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,7 +103,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn rule_13_3_wrong_tokens_are_limited_by_a_token_bucket() {
         let guesses = Guesses::default();
-        let guess = |peer| guesses.wait(peer).is_none().then(|| guesses.wrong(peer)).is_some();
+        let guess =
+            |peer| guesses.wait(peer).is_none().then(|| guesses.count_wrong(peer)).is_some();
         assert_eq!((0..1000).filter(|_| guess(peer(1))).count(), 30);
         assert!(guesses.wait(peer(1)).is_some_and(|wait| wait <= REFILL_INTERVAL));
         assert!(guess(peer(2)), "others may try");
@@ -118,9 +119,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn rule_13_3_what_is_remembered_of_peers_is_bounded() {
         let guesses = Guesses::default();
-        (0..50).for_each(|_| guesses.wrong(peer(0)));
+        (0..50).for_each(|_| guesses.count_wrong(peer(0)));
         for number in 1..10_000 {
-            guesses.wrong(peer(number));
+            guesses.count_wrong(peer(number));
         }
         assert!(guesses.peers.lock().unwrap().len() <= MAX_PEERS);
         assert!(guesses.wait(peer(0)).is_some(), "the emptiest bucket is kept");

@@ -152,7 +152,7 @@ impl<F: Feed> Hub<F> {
                 self.lock().forget();
                 return;
             }
-            let sent = self.tell(&snapshots.borrow_and_update().clone(), &heard);
+            let sent = self.publish(&snapshots.borrow_and_update().clone(), &heard);
             heard.clear();
             let pause = MIN_PUBLISH_GAP
                 .max(MIN_PUBLISH_GAP.saturating_mul(4).mul_f64(ratio(sent, MAX_BYTES_PER_SECOND)));
@@ -167,7 +167,7 @@ impl<F: Feed> Hub<F> {
                             return;
                         }
                     },
-                    item = hear(&mut notices) => match item {
+                    item = next_notice(&mut notices) => match item {
                         Some(NoticeItem::Notice(notice)) if heard.len() < MAX_QUEUED_NOTICES => {
                             heard.push(notice);
                             changed = true;
@@ -183,7 +183,7 @@ impl<F: Feed> Hub<F> {
     }
 
     /// Writes what changed and sends it to whoever listens. Returns how much it was.
-    fn tell(&self, snapshot: &Arc<Snapshot>, notices: &[Arc<Notice>]) -> usize {
+    fn publish(&self, snapshot: &Arc<Snapshot>, notices: &[Arc<Notice>]) -> usize {
         let mut inner = self.lock();
         let events = inner.feed.changes(snapshot, notices);
         inner.is_awake = true;
@@ -197,7 +197,7 @@ impl<F: Feed> Hub<F> {
         }
         let frame = Frame { last: inner.last, bytes: Bytes::from(text) };
         let sent = frame.bytes.len();
-        inner.keep(frame.clone());
+        inner.retain(frame.clone());
         // Within the lock, so that who joins misses nothing and hears nothing twice.
         let _ = self.frames.send(frame);
         sent
@@ -238,7 +238,7 @@ fn ratio(sent: usize, pace: usize) -> f64 {
     sent as f64 / pace as f64
 }
 
-async fn hear(notices: &mut Option<NoticeStream>) -> Option<NoticeItem> {
+async fn next_notice(notices: &mut Option<NoticeStream>) -> Option<NoticeItem> {
     match notices {
         Some(notices) => notices.next().await,
         None => std::future::pending().await,
@@ -246,7 +246,7 @@ async fn hear(notices: &mut Option<NoticeStream>) -> Option<NoticeItem> {
 }
 
 impl<F: Feed> HubState<F> {
-    fn keep(&mut self, frame: Frame) {
+    fn retain(&mut self, frame: Frame) {
         self.kept_bytes += frame.bytes.len();
         self.kept.push_back(frame);
         while self.kept_bytes > REPLAY_BYTES

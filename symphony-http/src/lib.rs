@@ -32,11 +32,11 @@ mod guesses;
 mod hub;
 mod metrics;
 mod openapi;
-mod patient;
 mod peers;
 mod routes;
 mod serialized;
 mod server;
+mod write_timeout;
 
 pub use config::{Config, ConfigError};
 pub use openapi::document;

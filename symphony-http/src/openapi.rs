@@ -37,12 +37,12 @@ impl Answer {
     fn content(self, types: &mut SchemaGenerator) -> Value {
         let text = json!({"type": "string"});
         match self {
-            Self::State => of::<Status>(types),
-            Self::Issue => of::<IssueStatus>(types),
-            Self::Explanation => of::<ExplanationStatus>(types),
-            Self::IssueExplanation => of::<IssueExplanation>(types),
-            Self::Queued => of::<CommandReceipt>(types),
-            Self::Received => of::<DeliveryReceipt>(types),
+            Self::State => schema_of::<Status>(types),
+            Self::Issue => schema_of::<IssueStatus>(types),
+            Self::Explanation => schema_of::<ExplanationStatus>(types),
+            Self::IssueExplanation => schema_of::<IssueExplanation>(types),
+            Self::Queued => schema_of::<CommandReceipt>(types),
+            Self::Received => schema_of::<DeliveryReceipt>(types),
             Self::Document => json!({"application/json": {"schema": {"type": "object"}}}),
             Self::Events => json!({"text/event-stream": {"schema": text}}),
             Self::Text => json!({"text/plain": {"schema": text}}),
@@ -50,7 +50,7 @@ impl Answer {
     }
 }
 
-fn of<T: JsonSchema>(types: &mut SchemaGenerator) -> Value {
+fn schema_of<T: JsonSchema>(types: &mut SchemaGenerator) -> Value {
     json!({"application/json": {"schema": types.subschema_for::<T>()}})
 }
 
@@ -80,7 +80,7 @@ pub fn document() -> Value {
         settings.contract = schemars::generate::Contract::Serialize;
     });
     let mut types = settings.into_generator();
-    let error = of::<ErrorBody>(&mut types);
+    let error = schema_of::<ErrorBody>(&mut types);
     let mut paths = Map::new();
     for route in api() {
         let method = route.method.as_str().to_ascii_lowercase();

@@ -43,13 +43,13 @@ impl<S: Send + Sync> FromRequestParts<S> for Peer {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(Self::of(&parts.extensions))
+        Ok(Self::from_extensions(&parts.extensions))
     }
 }
 
 impl Peer {
     /// The peer of a request.
-    pub(crate) fn of(extensions: &axum::http::Extensions) -> Self {
+    pub(crate) fn from_extensions(extensions: &axum::http::Extensions) -> Self {
         let connection = extensions.get::<Arc<Connection>>();
         connection.map_or(Self(IpAddr::from([0, 0, 0, 0])), |connection| connection.peer())
     }

@@ -228,7 +228,7 @@ async fn answered(request: Request, next: Next) -> Response {
         None => {
             let message = "too many requests are being answered; try again in a moment";
             let busy = Error::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message);
-            busy.retry_after(Duration::from_secs(1)).into_response()
+            busy.with_retry_after(Duration::from_secs(1)).into_response()
         }
     }
 }

@@ -19,9 +19,9 @@ use tracing::{debug, info};
 use crate::config::{Config, ConfigError};
 use crate::connections::{Connection, Connections};
 use crate::guard::Guard;
-use crate::patient::Patient;
 use crate::peers::Peer;
 use crate::routes;
+use crate::write_timeout::WriteTimeout;
 
 /// How many connections there may be at a time.
 const MAX_CONNECTIONS: usize = 512;
@@ -113,7 +113,7 @@ impl Server {
                 }
             };
             let connection = Connection::new(&all, Peer::from(address));
-            connections.spawn(converse(stream, router.clone(), connection));
+            connections.spawn(serve_connection(stream, router.clone(), connection));
             while connections.try_join_next().is_some() {}
         }
     }
@@ -127,9 +127,9 @@ fn places(files: Option<u64>) -> usize {
     quarter.clamp(MIN_CONNECTIONS, MAX_CONNECTIONS)
 }
 
-async fn converse(stream: TcpStream, router: axum::Router, connection: Arc<Connection>) {
+async fn serve_connection(stream: TcpStream, router: axum::Router, connection: Arc<Connection>) {
     let _ = stream.set_nodelay(true);
-    let io = TokioIo::new(Patient::new(stream, WRITE_TIMEOUT));
+    let io = TokioIo::new(WriteTimeout::new(stream, WRITE_TIMEOUT));
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(MAX_HEAD_BYTES);
     let own = Arc::clone(&connection);

@@ -63,7 +63,7 @@ impl Complaint {
 }
 
 /// Everything that Linear complains of, in one plain line.
-fn words(complaints: &[Complaint]) -> String {
+fn join_messages(complaints: &[Complaint]) -> String {
     let words: Vec<String> = complaints.iter().map(Complaint::words).collect();
     plain(&words.join("; "), MAX_MESSAGE_BYTES)
 }
@@ -90,7 +90,10 @@ pub(crate) fn rate_limited(reply: &Reply) -> Option<Limited> {
     (reply.status == 429 || is_code).then(|| {
         // To wait for nothing would be to ask again and again.
         let seconds = number(&reply.headers, RETRY_AFTER.as_str()).filter(|wait| *wait > 0);
-        Limited { message: words(&complaints), retry_after: seconds.map(Duration::from_secs) }
+        Limited {
+            message: join_messages(&complaints),
+            retry_after: seconds.map(Duration::from_secs),
+        }
     })
 }
 
@@ -101,7 +104,7 @@ pub(crate) fn data<T: DeserializeOwned>(reply: &Reply) -> Result<T, LinearError>
     }
     match serde_json::from_slice::<Envelope<T>>(&reply.body) {
         Ok(Envelope { data, errors: Some(errors) }) if !errors.is_empty() => {
-            Err(complained(reply, &errors, data.is_some()))
+            Err(graphql_error(reply, &errors, data.is_some()))
         }
         Ok(Envelope { data: Some(data), .. }) => Ok(data),
         Ok(Envelope { data: None, .. }) => {
@@ -109,7 +112,7 @@ pub(crate) fn data<T: DeserializeOwned>(reply: &Reply) -> Result<T, LinearError>
         }
         // With complaints beside them, data are often not what was asked for.
         Err(error) => Err(match complaints(&reply.body) {
-            Some(errors) => complained(reply, &errors, true),
+            Some(errors) => graphql_error(reply, &errors, true),
             None => match not_json(reply) {
                 Some(found) => LinearError::NotJson { found },
                 None => LinearError::Unexpected(plain(&error.to_string(), MAX_MESSAGE_BYTES)),
@@ -118,8 +121,8 @@ pub(crate) fn data<T: DeserializeOwned>(reply: &Reply) -> Result<T, LinearError>
     }
 }
 
-fn complained(reply: &Reply, errors: &[Complaint], has_data: bool) -> LinearError {
-    let message = words(errors);
+fn graphql_error(reply: &Reply, errors: &[Complaint], has_data: bool) -> LinearError {
+    let message = join_messages(errors);
     if errors.iter().any(|error| error.has_code("AUTHENTICATION_ERROR")) {
         LinearError::Unauthorized { status: reply.status, message }
     } else if has_data {
@@ -133,7 +136,7 @@ fn status(reply: &Reply) -> LinearError {
     let status = reply.status;
     let complaints = complaints(&reply.body);
     let message = match (&complaints, not_json(reply)) {
-        (Some(complaints), _) => words(complaints),
+        (Some(complaints), _) => join_messages(complaints),
         (None, Some(found)) => format!("its body is {found}, not JSON"),
         (None, None) => String::new(),
     };

@@ -19,18 +19,18 @@ pub(crate) enum LinearError {
     TooLarge { limit: usize },
     #[error("request not made: {refused}")]
     NotMade { refused: Refused, retry_at: Wall },
-    #[error("Linear's rate limit is reached{}", said(message))]
+    #[error("Linear's rate limit is reached{}", detail(message))]
     RateLimited { message: String, retry_at: Wall },
     #[error(
         "Linear refuses the API key (HTTP {status}){}; check tracker.provider.api_key or LINEAR_API_KEY",
-        said(message)
+        detail(message)
     )]
     Unauthorized { status: u16, message: String },
-    #[error("Linear answered HTTP {status}{}", said(message))]
+    #[error("Linear answered HTTP {status}{}", detail(message))]
     Status { status: u16, message: String },
-    #[error("Linear reports an error{}", said(message))]
+    #[error("Linear reports an error{}", detail(message))]
     Errors { message: String },
-    #[error("Linear answered only in part{}", said(message))]
+    #[error("Linear answered only in part{}", detail(message))]
     Partial { message: String },
     #[error("Linear's answer is {found}, not JSON: a proxy or a captive portal may have answered")]
     NotJson { found: &'static str },
@@ -43,7 +43,7 @@ pub(crate) enum LinearError {
 }
 
 /// What Linear said, where it said something.
-fn said(message: &str) -> String {
+fn detail(message: &str) -> String {
     if message.is_empty() { String::new() } else { format!(": {message}") }
 }
 
@@ -78,6 +78,6 @@ impl LinearError {
 
 impl From<LinearError> for TrackerError {
     fn from(error: LinearError) -> Self {
-        Self::new(error.kind(), error.to_string()).retry_at(error.retry_at())
+        Self::new(error.kind(), error.to_string()).with_retry_at(error.retry_at())
     }
 }

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use reqwest::Url;
-use symphony_core::tracker::{Built, TrackerContext, TrackerError, TrackerFactory, TrackerProfile};
+use symphony_core::tracker::{
+    BuiltTracker, TrackerContext, TrackerError, TrackerFactory, TrackerProfile,
+};
 use symphony_core::{Scope, StateSet};
 
 use crate::client::Client;
@@ -99,7 +101,7 @@ impl LinearFactory {
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let known = clients
             .iter()
-            .find(|known| known.endpoint == config.endpoint && known.key.is(&config.key));
+            .find(|known| known.endpoint == config.endpoint && known.key.is_same(&config.key));
         if let Some(known) = known {
             known.client.reconfigure(config.budget.clone());
             return Ok(Arc::clone(&known.client));
@@ -124,7 +126,7 @@ impl TrackerFactory for LinearFactory {
         &self.profile
     }
 
-    fn build(&self, cx: &TrackerContext<'_>) -> Result<Built, TrackerError> {
+    fn build(&self, cx: &TrackerContext<'_>) -> Result<BuiltTracker, TrackerError> {
         let config = LinearConfig::read(cx)?;
         let client = self.client(&config)?;
         let place = match config.endpoint.as_str() {
@@ -134,7 +136,7 @@ impl TrackerFactory for LinearFactory {
         let scope = Scope::from(format!("{LINEAR} {}{place}", config.board.name()));
         let secret_names = config.secret_names.clone();
         let tracker = LinearTracker::new(client, Arc::new(config));
-        Ok(Built { tracker: Arc::new(tracker), scope, secret_names })
+        Ok(BuiltTracker { tracker: Arc::new(tracker), scope, secret_names })
     }
 }
 

@@ -39,7 +39,7 @@ impl ApiKey {
     }
 
     /// Whether both are the same credential: what is known of its limits then holds for both.
-    pub(crate) fn is(&self, other: &Self) -> bool {
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.0.expose_secret() == other.0.expose_secret()
     }
 }

@@ -18,7 +18,7 @@ pub(crate) enum Assignee {
 }
 
 impl Assignee {
-    fn is(&self, user: &queries::Assignee) -> bool {
+    fn matches(&self, user: &queries::Assignee) -> bool {
         match self {
             Self::Me => user.is_me == Some(true),
             Self::Id(id) => user.id.as_ref().is_some_and(|found| found.inner() == id),
@@ -76,7 +76,7 @@ pub(crate) fn issue(node: queries::Issue, wanted: Option<&Assignee>) -> Result<I
     issue.updated_at = node.updated_at.and_then(|at| Wall::parse(&at.0));
     issue.dispatchable = match (wanted, &node.assignee) {
         (None, _) => true,
-        (Some(wanted), Some(user)) => wanted.is(user),
+        (Some(wanted), Some(user)) => wanted.matches(user),
         (Some(_), None) => false,
     };
     let labels = node.labels.into_iter().flat_map(|page| page.nodes);

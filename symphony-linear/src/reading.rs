@@ -48,7 +48,7 @@ impl<'t> Reading<'t> {
     }
 
     /// Candidates and issues by id, in one request as far as they fit into one.
-    pub(crate) async fn both(
+    pub(crate) async fn read(
         &mut self,
         query: Option<&CandidateQuery>,
         ids: &[IssueId],
@@ -110,7 +110,7 @@ impl<'t> Reading<'t> {
             variables.claimed = IssueFilter::ids(ask.ids.iter().copied());
             variables.claimed_first = i32::try_from(ask.ids.len()).unwrap_or(i32::MAX);
         }
-        let scope = ask.candidates.is_some() && self.tracker.surroundings_are_due();
+        let scope = ask.candidates.is_some() && self.tracker.is_scope_refresh_due();
         if let Some(project) = board.project_filter().filter(|_| scope) {
             (variables.ask_project, variables.project) = (true, project);
         }
@@ -121,7 +121,7 @@ impl<'t> Reading<'t> {
         let operation = queries::Poll::build(variables);
         let answer: queries::Poll = self.ask(purpose, points, &operation).await?;
         if scope {
-            self.tracker.look_around(&answer);
+            self.tracker.update_scope(&answer);
         }
         Ok(answer)
     }
@@ -182,7 +182,7 @@ impl<'t> Reading<'t> {
         let ours = nodes.into_iter().filter(|node| config.board.holds(node));
         let read = ours.map(|node| normal::issue(node, config.assignee.as_ref()));
         let usable =
-            read.filter_map(|issue| issue.map_err(|flaw| self.tracker.tell_of_flaw(&flaw)).ok());
+            read.filter_map(|issue| issue.map_err(|flaw| self.tracker.log_flaw(&flaw)).ok());
         usable.collect()
     }
 

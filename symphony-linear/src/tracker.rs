@@ -85,7 +85,7 @@ impl LinearTracker {
     }
 
     /// Whether the next poll is to look at project, team and states.
-    pub(crate) fn surroundings_are_due(&self) -> bool {
+    pub(crate) fn is_scope_refresh_due(&self) -> bool {
         let scope = self.scope();
         let age = scope.seen.map(|at| self.client.now().mono.since(at));
         scope.problem.is_some() || age.is_none_or(|age| age >= SCOPE_REFRESH_INTERVAL)
@@ -102,12 +102,12 @@ impl LinearTracker {
     }
 
     /// Takes in what a poll saw of the surroundings, and tells of states that do not exist.
-    pub(crate) fn look_around(&self, answer: &queries::Poll) {
+    pub(crate) fn update_scope(&self, answer: &queries::Poll) {
         let seen = Some(self.client.now().mono);
         match Surroundings::read(&self.config.board, answer) {
             Ok(found) => {
                 for name in self.doubtful_states(&found) {
-                    if self.is_news(&format!("state {}", name.key())) {
+                    if self.report_once(&format!("state {}", name.key())) {
                         let state = plain(name.as_str(), MAX_TEXT_BYTES);
                         let known = plain(&found.known(), MAX_TEXT_BYTES);
                         warn!(state, known, "no workflow state in Linear has this name");
@@ -135,15 +135,15 @@ impl LinearTracker {
     }
 
     /// Logs that a record is no issue, once for each.
-    pub(crate) fn tell_of_flaw(&self, flaw: &Flaw) {
-        if self.is_news(&format!("flaw {} {}", flaw.id, flaw.message)) {
+    pub(crate) fn log_flaw(&self, flaw: &Flaw) {
+        if self.report_once(&format!("flaw {} {}", flaw.id, flaw.message)) {
             let (issue_id, error) =
                 (plain(flaw.id.as_str(), 100), plain(&flaw.message, MAX_TEXT_BYTES));
             warn!(issue_id, error, "a record of Linear is no issue; it is left out");
         }
     }
 
-    fn is_news(&self, what: &str) -> bool {
+    fn report_once(&self, what: &str) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         told.len() < MAX_LOGGED_COMPLAINTS && told.insert(what.to_owned())
     }
@@ -156,7 +156,7 @@ impl LinearTracker {
     pub(crate) async fn list(&self, states: &StateSet) -> Result<Vec<Issue>, LinearError> {
         let query = CandidateQuery { states: states.clone(), enough: usize::MAX };
         let mut reading = Reading::new(self, Purpose::Sweep);
-        let (candidates, _) = reading.both(Some(&query), &[]).await;
+        let (candidates, _) = reading.read(Some(&query), &[]).await;
         candidates.unwrap_or_else(|| Ok(Candidates::default())).map(|list| list.issues)
     }
 }
@@ -165,7 +165,7 @@ impl LinearTracker {
 impl Tracker for LinearTracker {
     async fn poll(&self, poll: &Poll) -> Polled {
         let mut reading = Reading::new(self, poll.purpose);
-        let (candidates, by_id) = reading.both(poll.candidates.as_ref(), &poll.ids).await;
+        let (candidates, by_id) = reading.read(poll.candidates.as_ref(), &poll.ids).await;
         let asked = poll.candidates.as_ref();
         let candidates = asked.map(|_| candidates.unwrap_or_else(|| Ok(Candidates::default())));
         Polled {

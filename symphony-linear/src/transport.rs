@@ -93,7 +93,7 @@ impl Http {
         let client = builder.build().map_err(|error| {
             let message = "TLS cannot be used; where the system has no certificates, install \
                            ca-certificates or name a bundle in SSL_CERT_FILE";
-            TrackerError::new(TrackerErrorKind::InvalidConfig, message).caused_by(error)
+            TrackerError::new(TrackerErrorKind::InvalidConfig, message).with_source(error)
         })?;
         Ok(Self { client, endpoint })
     }

@@ -57,7 +57,7 @@ impl From<BoardError> for TrackerError {
         let message = error.to_string();
         match error {
             BoardError::Unreadable { source, .. } | BoardError::Unwritable { source, .. } => {
-                Self::new(kind, message).caused_by(source)
+                Self::new(kind, message).with_source(source)
             }
             _ => Self::new(kind, message),
         }

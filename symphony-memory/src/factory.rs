@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use symphony_core::settings::env_reference;
 use symphony_core::tracker::{
-    Built, TrackerContext, TrackerError, TrackerErrorKind, TrackerFactory, TrackerProfile,
+    BuiltTracker, TrackerContext, TrackerError, TrackerErrorKind, TrackerFactory, TrackerProfile,
 };
 use symphony_core::{Scope, StateSet};
 
@@ -107,7 +107,7 @@ impl TrackerFactory for MemoryFactory {
         &self.profile
     }
 
-    fn build(&self, cx: &TrackerContext<'_>) -> Result<Built, TrackerError> {
+    fn build(&self, cx: &TrackerContext<'_>) -> Result<BuiltTracker, TrackerError> {
         let raw = cx.tracker.provider.raw();
         let (tracker, scope) = match given(raw, "board") {
             Some(board) => {
@@ -130,7 +130,7 @@ impl TrackerFactory for MemoryFactory {
         let active = cx.tracker.active_states.names().iter();
         let states = active.chain(cx.tracker.terminal_states.names());
         tracker.configure(states.cloned().collect());
-        Ok(Built { tracker: Arc::new(tracker), scope, secret_names: Vec::new() })
+        Ok(BuiltTracker { tracker: Arc::new(tracker), scope, secret_names: Vec::new() })
     }
 }
 

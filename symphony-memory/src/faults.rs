@@ -102,7 +102,7 @@ impl Faults {
     }
 
     /// Forgets every fault, and releases what hangs.
-    pub fn lift(&self) {
+    pub fn clear(&self) {
         *self.plan() = Plan::default();
         self.release();
     }
@@ -121,7 +121,7 @@ impl Faults {
 
     /// Lets a request that asks for these things meet its fault, if one waits. Returns the error
     /// of each part.
-    pub(crate) async fn meet(&self, asked: &[Requests]) -> Met {
+    pub(crate) async fn apply(&self, asked: &[Requests]) -> Met {
         let Some((requests, fault)) = self.plan().take(asked) else { return Met::default() };
         match fault {
             MemoryFault::Fail { kind, retry_at } => Met(Some((requests, kind, retry_at))),
@@ -166,7 +166,7 @@ impl Met {
     pub(crate) fn part(&self, part: Requests) -> Result<(), TrackerError> {
         match self.0 {
             Some((requests, kind, retry_at)) if requests == part || requests == Requests::Reads => {
-                Err(TrackerError::new(kind, "a fault was asked for").retry_at(retry_at))
+                Err(TrackerError::new(kind, "a fault was asked for").with_retry_at(retry_at))
             }
             _ => Ok(()),
         }

@@ -208,7 +208,7 @@ impl MemoryTracker {
     /// One request: it is counted, meets its fault, and sees the file as it is now.
     async fn request(&self, asked: &[Requests]) -> (Met, Result<(), BoardError>) {
         self.shared.requests.fetch_add(1, Ordering::Relaxed);
-        let met = self.shared.faults.meet(asked).await;
+        let met = self.shared.faults.apply(asked).await;
         let fresh = match &self.shared.file {
             None => Ok(()),
             Some(file) => self.on_disk(file, |shared, file| shared.reread(file)).await,
@@ -223,7 +223,7 @@ impl MemoryTracker {
         change: IssueUpdate,
     ) -> Result<Issue, UpdateRefusal> {
         self.shared.requests.fetch_add(1, Ordering::Relaxed);
-        self.shared.faults.meet(&[Requests::Tools]).await.part(Requests::Tools)?;
+        self.shared.faults.apply(&[Requests::Tools]).await.part(Requests::Tools)?;
         let id = id.clone();
         match &self.shared.file {
             None => self.shared.change(None, &id, &change),

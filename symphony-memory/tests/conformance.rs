@@ -32,7 +32,7 @@ fn block_on<F: Future>(runtime: &Runtime, future: F) -> F::Output {
 }
 
 fn fail(faults: &Faults, trouble: Option<Trouble>) -> Able {
-    faults.lift();
+    faults.clear();
     let fault = match trouble {
         None => return Ok(()),
         Some(Trouble::Unreachable) => MemoryFault::fail(TrackerErrorKind::Request),

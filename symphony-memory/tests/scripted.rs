@@ -138,7 +138,7 @@ async fn rule_10_1_a_session_follows_its_script_turn_by_turn() {
         Did::Close,
     ];
     let journal = agent.journal();
-    assert_eq!(journal.of("MT-1"), expected);
+    assert_eq!(journal.for_issue("MT-1"), expected);
     assert_eq!(
         journal.entries()[1],
         JournalEntry { issue: "MT-1".into(), session: 1, did: Did::Open }
@@ -255,7 +255,7 @@ async fn rule_10_7_a_tool_is_called_for_the_sessions_own_issue() {
         event("notification", "dance: refused"),
     ];
     assert_eq!(harness.said()[2..11], expected);
-    let called = agent.journal().of("MT-1").into_iter().filter_map(|did| match did {
+    let called = agent.journal().for_issue("MT-1").into_iter().filter_map(|did| match did {
         Did::Call { tool, result, .. } => Some((tool, result.success)),
         _ => None,
     });
@@ -336,7 +336,7 @@ async fn rule_10_9_a_turn_that_never_ends_may_be_dropped_and_is_closed() {
         assert_eq!(agent.live(), 1, "until it is closed");
         session.close().await.unwrap();
         assert_eq!(agent.live(), 0);
-        let journal = agent.journal().of("MT-1");
+        let journal = agent.journal().for_issue("MT-1");
         assert_eq!(journal[journal.len() - 2..], [Did::DropTurn, Did::Close]);
     }
 }
@@ -348,7 +348,7 @@ async fn rule_10_9_a_dropped_opening_leaves_no_agent() {
     let second = Duration::from_secs(1);
     assert!(timeout(second, agent.open(harness.request(issue()))).await.is_err());
     assert_eq!(agent.live(), 0);
-    assert_eq!(agent.journal().of("MT-1").last(), Some(&Did::DropOpening));
+    assert_eq!(agent.journal().for_issue("MT-1").last(), Some(&Did::DropOpening));
 }
 
 #[tokio::test]
@@ -360,7 +360,7 @@ async fn a_session_that_cannot_open_leaves_no_agent() {
     let error = agent.open(harness.request(issue())).await.err().unwrap();
     assert_eq!(error.kind, kind);
     assert_eq!(agent.live(), 0);
-    assert_eq!(agent.journal().of("MT-1").last(), Some(&Did::Refuse(kind)));
+    assert_eq!(agent.journal().for_issue("MT-1").last(), Some(&Did::Refuse(kind)));
 }
 
 #[tokio::test]
@@ -369,7 +369,7 @@ async fn a_session_dropped_without_closing_is_seen() {
     let agent = agent(AgentScript::new());
     drop(harness.open(&agent).await);
     assert_eq!(agent.live(), 0);
-    assert_eq!(agent.journal().of("MT-1").last(), Some(&Did::Abandon));
+    assert_eq!(agent.journal().for_issue("MT-1").last(), Some(&Did::Abandon));
 }
 
 #[tokio::test]
@@ -381,7 +381,7 @@ async fn rule_10_9_an_agent_that_cannot_be_closed_lives_on() {
     let session = harness.open(&agent).await;
     assert_eq!(session.close().await.unwrap_err().kind, kind);
     let journal = agent.journal();
-    assert_eq!(journal.of("MT-1").last(), Some(&Did::FailToClose(kind)));
+    assert_eq!(journal.for_issue("MT-1").last(), Some(&Did::FailToClose(kind)));
     assert_eq!((journal.live(), journal.live_in(harness.workspace.path())), (1, 1));
 }
 

@@ -24,7 +24,7 @@ pub(crate) async fn watch(mut settings: watch::Receiver<Arc<Settings>>, inbox: I
                 settings.changed().await
             }
             Some(file) => {
-                let touched = touched(file.clone()).await;
+                let touched = modified_at(file.clone()).await;
                 // The first look at a file only tells what to compare with.
                 let is_new =
                     seen.as_ref().is_some_and(|(path, at)| *path == file && *at != touched);
@@ -41,7 +41,7 @@ pub(crate) async fn watch(mut settings: watch::Receiver<Arc<Settings>>, inbox: I
     }
 }
 
-async fn touched(file: PathBuf) -> Option<SystemTime> {
+async fn modified_at(file: PathBuf) -> Option<SystemTime> {
     let look = move || std::fs::metadata(file).and_then(|file| file.modified()).ok();
     tokio::task::spawn_blocking(look).await.ok().flatten()
 }

@@ -42,7 +42,7 @@ pub enum NotReceived {
     Refused(#[from] Refused),
     /// The service has ended.
     #[error(transparent)]
-    Unavailable(#[from] crate::handle::Unavailable),
+    ServiceStopped(#[from] crate::handle::ServiceStopped),
 }
 
 /// The tracker in force, and what reads its deliveries if anything does.
@@ -53,7 +53,7 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    pub(crate) fn of(loaded: &Loaded) -> Self {
+    pub(crate) fn from_loaded(loaded: &Loaded) -> Self {
         let kind = loaded.settings().tracker.kind.clone();
         Self { kind, webhook: loaded.tracker.webhook() }
     }
@@ -95,13 +95,13 @@ impl Deliveries {
         // An adapter's panic is a refusal: what it could not take is not to end anything.
         let read = || webhook.receive(delivery, wall_now());
         let read = catch_unwind(AssertUnwindSafe(read)).unwrap_or(Err(Refused::Content));
-        let issues = read.inspect_err(|refused| self.tell(*refused))?;
+        let issues = read.inspect_err(|refused| self.log_refusal(*refused))?;
         // Of the body and not of a header: only the body is signed.
         let is_new = self.seen.lock().unwrap_or_else(PoisonError::into_inner).add(delivery.body());
         Ok(is_new.then_some(issues))
     }
 
-    fn tell(&self, refused: Refused) {
+    fn log_refusal(&self, refused: Refused) {
         let count = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
         let now = Instant::now();
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

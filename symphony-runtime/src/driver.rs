@@ -40,7 +40,7 @@ use crate::run_hooks::Hooks;
 use crate::spans::RunSpans;
 use crate::state::Saver;
 use crate::transcript::Transcripts;
-use crate::worker::{self, Attempt, Reins};
+use crate::worker::{self, Attempt, RunHandle};
 
 /// The least time between two published snapshots (contract 13.2).
 const PUBLISH_GAP: Duration = Duration::from_millis(100);
@@ -83,11 +83,11 @@ impl Inbox {
 
     /// Sends an event. After the service has ended nobody listens, and that is fine.
     pub(crate) fn send(&self, event: Event) {
-        self.pass(DriverMessage::Event(event));
+        self.post(DriverMessage::Event(event));
     }
 
     /// Passes a message on, and says whether there was anybody to take it.
-    pub(crate) fn pass(&self, message: DriverMessage) -> bool {
+    pub(crate) fn post(&self, message: DriverMessage) -> bool {
         self.0.send(message).is_ok()
     }
 }
@@ -110,7 +110,7 @@ pub(crate) struct Tools {
 }
 
 /// Where it tells what happens.
-pub(crate) struct Outlets {
+pub(crate) struct Publishers {
     pub(crate) snapshots: watch::Sender<Arc<Snapshot>>,
     pub(crate) notices: broadcast::Sender<Arc<Notice>>,
     /// The settings in force.
@@ -126,7 +126,7 @@ pub(crate) struct Driver {
     queue: mpsc::UnboundedReceiver<DriverMessage>,
     loaded: Loaded,
     tools: Tools,
-    outlets: Outlets,
+    publishers: Publishers,
     runs: BTreeMap<RunId, Live>,
     tasks: JoinSet<()>,
     published: Instant,
@@ -141,7 +141,7 @@ pub(crate) struct Driver {
 
 /// A live run.
 struct Live {
-    reins: Reins,
+    handle: RunHandle,
     session_id: Option<Arc<str>>,
 }
 
@@ -152,7 +152,7 @@ impl Driver {
         queue: mpsc::UnboundedReceiver<DriverMessage>,
         loaded: Loaded,
         tools: Tools,
-        outlets: Outlets,
+        publishers: Publishers,
     ) -> Self {
         Self {
             orchestrator,
@@ -160,7 +160,7 @@ impl Driver {
             queue,
             loaded,
             tools,
-            outlets,
+            publishers,
             runs: BTreeMap::new(),
             tasks: JoinSet::new(),
             published: Instant::now(),
@@ -175,7 +175,7 @@ impl Driver {
     /// Runs until everything is drained after a shutdown. Returns the runs that were not gone in
     /// time: they are ended now, without ceremony.
     pub(crate) async fn run(mut self, first: Step) -> Vec<RunId> {
-        self.take(first);
+        self.apply(first);
         self.publish();
         while !self.is_over() {
             match self.next().await {
@@ -232,7 +232,7 @@ impl Driver {
 
     fn handle(&mut self, event: Event) {
         match &event {
-            Event::Run { run, news: RunNews::Agent(update) } => self.hear(*run, update),
+            Event::Run { run, news: RunNews::Agent(update) } => self.on_update(*run, update),
             Event::Command(Command::ShutDown) => self.begin_to_drain(),
             _ => {}
         }
@@ -241,15 +241,15 @@ impl Driver {
             _ => None,
         };
         let step = self.orchestrator.handle(self.tools.clock.now(), event);
-        self.take(step);
+        self.apply(step);
         if let Some(run) = ended {
             self.runs.remove(&run);
         }
     }
 
-    fn hear(&mut self, run: RunId, update: &AgentUpdate) {
+    fn on_update(&mut self, run: RunId, update: &AgentUpdate) {
         match update {
-            AgentUpdate::Event(event) => self.tools.recent.hear(run, event),
+            AgentUpdate::Event(event) => self.tools.recent.add_event(run, event),
             AgentUpdate::Session { session_id, .. } => {
                 if let Some(live) = self.runs.get_mut(&run) {
                     live.session_id = Some(Arc::clone(session_id));
@@ -271,23 +271,23 @@ impl Driver {
 
     fn reload(&mut self, mut loaded: Loaded) {
         let workspaces = loaded.workspaces.take();
-        news::warn_of(&loaded.warnings);
-        self.outlets.settings.send_replace(Arc::clone(loaded.settings()));
-        self.outlets.receiver.send_replace(Receiver::of(&loaded));
+        news::log_warnings(&loaded.warnings);
+        self.publishers.settings.send_replace(Arc::clone(loaded.settings()));
+        self.publishers.receiver.send_replace(Receiver::from_loaded(&loaded));
         let configuration = loaded.configuration.clone();
         self.loaded = loaded;
         self.handle(Event::Reloaded { configuration, workspaces });
     }
 
-    fn take(&mut self, step: Step) {
+    fn apply(&mut self, step: Step) {
         self.changed = true;
         let now = self.tools.clock.now().wall;
         for notice in step.notices {
             let live = notice.run.and_then(|run| self.runs.get(&run));
             let text = NoticeText::from(&notice.what);
-            self.tools.recent.tell(now, &notice, &text);
+            self.tools.recent.add_notice(now, &notice, &text);
             news::log(&notice, text, live.and_then(|live| live.session_id.as_deref()));
-            let _ = self.outlets.notices.send(Arc::new(notice));
+            let _ = self.publishers.notices.send(Arc::new(notice));
         }
         for effect in step.effects {
             self.perform(effect);
@@ -300,10 +300,10 @@ impl Driver {
         let snapshot = self.orchestrator.snapshot(self.tools.clock.now());
         let idle = news::idle(&snapshot);
         if idle != self.idle {
-            idle.iter().for_each(news::tell_idle);
+            idle.iter().for_each(news::log_idle);
             self.idle = idle;
         }
-        self.outlets.snapshots.send_replace(Arc::new(snapshot));
+        self.publishers.snapshots.send_replace(Arc::new(snapshot));
     }
 
     /// When those who asked are told, if anybody has.
@@ -328,8 +328,8 @@ impl Driver {
             Effect::Read { read, generation, poll } => self.read(read, generation, poll),
             Effect::Start(start) => {
                 let run = start.run;
-                let reins = worker::spawn(Attempt {
-                    spans: RunSpans::of(&start),
+                let handle = worker::spawn(Attempt {
+                    spans: RunSpans::new(&start),
                     start,
                     loaded: self.loaded.clone(),
                     home: self.tools.home.clone(),
@@ -338,11 +338,11 @@ impl Driver {
                     transcripts: self.tools.transcripts.clone(),
                     inbox: self.inbox.clone(),
                 });
-                self.runs.insert(run, Live { reins, session_id: None });
+                self.runs.insert(run, Live { handle, session_id: None });
             }
-            Effect::NextTurn { run, turn, .. } => self.with(run, |reins| reins.next_turn(turn)),
-            Effect::Finish { run } => self.with(run, Reins::finish),
-            Effect::Stop { run, .. } => self.with(run, Reins::stop),
+            Effect::NextTurn { run, turn, .. } => self.with(run, |handle| handle.next_turn(turn)),
+            Effect::Finish { run } => self.with(run, RunHandle::finish),
+            Effect::Stop { run, .. } => self.with(run, RunHandle::stop),
             Effect::Remove { removal, issue, workspace } => self.remove(removal, issue, workspace),
             Effect::RecheckWorkflow => self.tools.recheck.notify_one(),
             Effect::Save(saved) => self.tools.saver.save(saved),
@@ -350,9 +350,9 @@ impl Driver {
         }
     }
 
-    fn with(&self, run: RunId, order: impl FnOnce(&Reins)) {
+    fn with(&self, run: RunId, order: impl FnOnce(&RunHandle)) {
         if let Some(live) = self.runs.get(&run) {
-            order(&live.reins);
+            order(&live.handle);
         }
     }
 
@@ -421,7 +421,7 @@ impl Clearing {
         let place = place.map_err(|error| failure(error.to_string()))?;
         let folder = place.folder().await.map_err(|error| failure(error.to_string()))?;
         if folder.is_some() {
-            let hooks = self.hooks.of(&format!("removal-{}", self.removal.0));
+            let hooks = self.hooks.for_run(&format!("removal-{}", self.removal.0));
             let settings = Arc::clone(self.loaded.settings());
             let grace = settings.agent.stop_grace;
             let mut context = HookContext::new(Arc::clone(&self.issue), place.path(), settings);

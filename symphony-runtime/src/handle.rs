@@ -32,7 +32,7 @@ pub struct Handle {
 /// The service has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the service is not running any more")]
-pub struct Unavailable;
+pub struct ServiceStopped;
 
 impl Handle {
     pub(crate) const fn new(
@@ -51,8 +51,8 @@ impl Handle {
     ///
     /// # Errors
     /// When the service has ended.
-    pub fn snapshot(&self) -> Result<Arc<Snapshot>, Unavailable> {
-        self.snapshots.has_changed().map_err(|_| Unavailable)?;
+    pub fn snapshot(&self) -> Result<Arc<Snapshot>, ServiceStopped> {
+        self.snapshots.has_changed().map_err(|_| ServiceStopped)?;
         Ok(Arc::clone(&self.snapshots.borrow()))
     }
 
@@ -84,22 +84,22 @@ impl Handle {
     ///
     /// # Errors
     /// When the service has ended.
-    pub fn subscribe(&self) -> Result<NoticeStream, Unavailable> {
-        let notices = self.notices.upgrade().ok_or(Unavailable)?;
+    pub fn subscribe(&self) -> Result<NoticeStream, ServiceStopped> {
+        let notices = self.notices.upgrade().ok_or(ServiceStopped)?;
         Ok(NoticeStream::new(notices.subscribe()))
     }
 
     /// The last things an agent did in a run, oldest first; also for a while after its end.
     #[must_use]
     pub fn events(&self, run: RunId) -> Vec<Arc<AgentEvent>> {
-        self.recent.of(run)
+        self.recent.events_of(run)
     }
 
     /// Polls now; several at once are one.
     ///
     /// # Errors
     /// When the service has ended; so with every command.
-    pub fn poll_now(&self) -> Result<(), Unavailable> {
+    pub fn poll_now(&self) -> Result<(), ServiceStopped> {
         self.command(Command::PollNow)
     }
 
@@ -107,7 +107,7 @@ impl Handle {
     ///
     /// # Errors
     /// When the service has ended.
-    pub fn pause(&self) -> Result<(), Unavailable> {
+    pub fn pause(&self) -> Result<(), ServiceStopped> {
         self.command(Command::Pause)
     }
 
@@ -115,7 +115,7 @@ impl Handle {
     ///
     /// # Errors
     /// When the service has ended.
-    pub fn resume(&self) -> Result<(), Unavailable> {
+    pub fn resume(&self) -> Result<(), ServiceStopped> {
         self.command(Command::Resume)
     }
 
@@ -123,7 +123,7 @@ impl Handle {
     ///
     /// # Errors
     /// When the service has ended.
-    pub fn stop(&self, issue: IssueId) -> Result<(), Unavailable> {
+    pub fn stop(&self, issue: IssueId) -> Result<(), ServiceStopped> {
         self.command(Command::Stop(issue))
     }
 
@@ -131,7 +131,7 @@ impl Handle {
     ///
     /// # Errors
     /// When the service has ended.
-    pub fn retry(&self, issue: IssueId) -> Result<(), Unavailable> {
+    pub fn retry(&self, issue: IssueId) -> Result<(), ServiceStopped> {
         self.command(Command::Retry(issue))
     }
 
@@ -139,7 +139,7 @@ impl Handle {
     ///
     /// # Errors
     /// When the service has ended.
-    pub fn clear_holds(&self) -> Result<(), Unavailable> {
+    pub fn clear_holds(&self) -> Result<(), ServiceStopped> {
         self.command(Command::ClearHolds)
     }
 
@@ -147,8 +147,8 @@ impl Handle {
     ///
     /// # Errors
     /// When the service has ended.
-    pub fn activity(&self) -> Result<(), Unavailable> {
-        self.pass(DriverMessage::Event(Event::Activity))
+    pub fn activity(&self) -> Result<(), ServiceStopped> {
+        self.post(DriverMessage::Event(Event::Activity))
     }
 
     /// Takes what says that it comes from a tracker of this kind. If it does, and has not been here
@@ -160,7 +160,7 @@ impl Handle {
         let issues = self.deliveries.check(kind, delivery)?;
         let is_duplicate = issues.is_none();
         if let Some(issues) = issues {
-            self.pass(DriverMessage::Event(Event::Delivered { issues }))?;
+            self.post(DriverMessage::Event(Event::Delivered { issues }))?;
         }
         Ok(Received { is_duplicate })
     }
@@ -176,7 +176,7 @@ impl Handle {
     ///
     /// # Errors
     /// When the service has ended.
-    pub fn shut_down(&self) -> Result<(), Unavailable> {
+    pub fn shut_down(&self) -> Result<(), ServiceStopped> {
         self.command(Command::ShutDown)
     }
 
@@ -185,10 +185,10 @@ impl Handle {
     ///
     /// # Errors
     /// When the service has ended.
-    pub async fn explain(&self) -> Result<Arc<Explanation>, Unavailable> {
+    pub async fn explain(&self) -> Result<Arc<Explanation>, ServiceStopped> {
         let (reply, answer) = oneshot::channel();
-        self.pass(DriverMessage::Explain(reply))?;
-        answer.await.map_err(|_| Unavailable)
+        self.post(DriverMessage::Explain(reply))?;
+        answer.await.map_err(|_| ServiceStopped)
     }
 
     /// The id of an issue by its human key: one that is claimed, a candidate, or one that was
@@ -220,15 +220,15 @@ impl Handle {
         let (snapshot, settings) = (self.last_snapshot(), self.settings());
         let past = self.recent.history(&name.id);
         let mut status = IssueStatus::new(&snapshot, name, past, &settings.workspace.root);
-        status.logs = self.transcripts.of(&name.identifier);
+        status.logs = self.transcripts.logs_of(&name.identifier);
         status
     }
 
-    fn command(&self, command: Command) -> Result<(), Unavailable> {
-        self.pass(DriverMessage::Event(Event::Command(command)))
+    fn command(&self, command: Command) -> Result<(), ServiceStopped> {
+        self.post(DriverMessage::Event(Event::Command(command)))
     }
 
-    fn pass(&self, message: DriverMessage) -> Result<(), Unavailable> {
-        if self.inbox.pass(message) { Ok(()) } else { Err(Unavailable) }
+    fn post(&self, message: DriverMessage) -> Result<(), ServiceStopped> {
+        if self.inbox.post(message) { Ok(()) } else { Err(ServiceStopped) }
     }
 }

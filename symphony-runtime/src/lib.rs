@@ -8,7 +8,7 @@
 //! use std::sync::Arc;
 //! use symphony_core::{Issue, Settings, StateSet};
 //! use symphony_memory::{MemoryTracker, AgentScript, ScriptedAgent};
-//! use symphony_runtime::{Ended, GivenAgent, GivenTracker, Service};
+//! use symphony_runtime::{Ended, FixedAgent, FixedTracker, Service};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -22,8 +22,8 @@
 //! settings.agent.kind = "scripted".to_owned();
 //! let service = Service::builder()
 //!     .settings(settings, "Please do this: {{ issue.title }}")
-//!     .tracker(GivenTracker::new("board", Arc::new(board.clone())))
-//!     .agent(GivenAgent::new("scripted", Arc::new(agent)))
+//!     .tracker(FixedTracker::new("board", Arc::new(board.clone())))
+//!     .agent(FixedAgent::new("scripted", Arc::new(agent)))
 //!     .build()
 //!     .await?;
 //! let handle = service.handle();
@@ -47,7 +47,7 @@ mod deliveries;
 mod disk;
 mod driver;
 mod dry_run;
-mod given;
+mod fixed;
 mod handle;
 mod home;
 mod inspect;
@@ -73,8 +73,8 @@ mod worker;
 pub use deliveries::{NotReceived, Received};
 pub use disk::{DiskError, LockHolder};
 pub use dry_run::DryRun;
-pub use given::{GivenAgent, GivenTracker};
-pub use handle::{Handle, Unavailable};
+pub use fixed::{FixedAgent, FixedTracker};
+pub use handle::{Handle, ServiceStopped};
 pub use inspect::{Inspection, Usable, inspect};
 pub use notices::{NoticeItem, NoticeStream};
 pub use plain::plain;

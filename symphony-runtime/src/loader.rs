@@ -13,7 +13,7 @@ use symphony_core::orchestrator::{Configuration, Generation, Workspaces};
 use symphony_core::problem::{Problem, ProblemKind};
 use symphony_core::redact::Redactor;
 use symphony_core::settings::env_reference;
-use symphony_core::tracker::{Built, Tracker, TrackerContext, TrackerFactory};
+use symphony_core::tracker::{BuiltTracker, Tracker, TrackerContext, TrackerFactory};
 use symphony_core::{Scope, Settings};
 use symphony_workflow::prompt::Prompt;
 use symphony_workflow::{Workflow, WorkflowContext};
@@ -111,7 +111,7 @@ impl Loader {
         let mut problems = Vec::new();
         problems.extend(unknown_zone(&settings));
         let tracker = match before.filter(|before| reads_the_same(before.settings(), &settings)) {
-            Some(before) => Some(TrackerParts::of(before)),
+            Some(before) => Some(TrackerParts::from_loaded(before)),
             None => self.tracker(&settings, generation).map_err(|error| problems.push(error)).ok(),
         };
         let backend = backend(&settings, &self.registry, self.env.as_ref())
@@ -185,7 +185,7 @@ impl Loader {
         let keys = kind.map_or(&[][..], |factory| &factory.profile().secret_keys);
         let provider = &settings.tracker.provider;
         let token = settings.server.token.clone().filter(|text| env_reference(text).is_none());
-        Redactor::of_tracker(provider, keys, names, self.env.as_ref()).and(token)
+        Redactor::of_tracker(provider, keys, names, self.env.as_ref()).with_values(token)
     }
 
     /// A root that is held already, or a new one with its lock.
@@ -215,7 +215,7 @@ struct TrackerParts {
 }
 
 impl TrackerParts {
-    fn of(loaded: &Loaded) -> Self {
+    fn from_loaded(loaded: &Loaded) -> Self {
         let configuration = &loaded.configuration;
         Self {
             tracker: Arc::clone(&loaded.tracker),
@@ -247,7 +247,7 @@ fn unknown_zone(settings: &Settings) -> Option<Problem> {
 }
 
 fn setting(path: &str, message: String) -> Problem {
-    Problem::new(ProblemKind::InvalidSetting, message).path(path)
+    Problem::new(ProblemKind::InvalidSetting, message).with_path(path)
 }
 
 /// What a factory refuses. It may name one of its keys first: then that is the place.
@@ -287,13 +287,13 @@ fn tracker<'a>(
     path: Option<&Path>,
     registry: &'a Registry,
     env: &dyn Env,
-) -> Result<(&'a Arc<dyn TrackerFactory>, Built), Problem> {
+) -> Result<(&'a Arc<dyn TrackerFactory>, BuiltTracker), Problem> {
     let kind = &settings.tracker.kind;
     let Some(factory) = registry.tracker(kind) else {
         let known = registry.trackers().map(|factory| factory.kind());
         let message = unknown("tracker", kind, known);
         let problem = Problem::new(ProblemKind::UnsupportedTrackerKind, message);
-        return Err(problem.path("tracker.kind"));
+        return Err(problem.with_path("tracker.kind"));
     };
     let folder = path.map(folder_of);
     let mut context = TrackerContext::new(&settings.tracker, &settings.polling.budget, env);
@@ -307,7 +307,7 @@ fn tracker<'a>(
     // Whatever is built, and for whatever: its words pass the redactor first.
     let redactor = Redactor::of_tracker(provider, keys, &built.secret_names, env);
     let tracker = Redacted::new(built.tracker, redactor);
-    Ok((factory, Built { tracker: Arc::new(tracker), ..built }))
+    Ok((factory, BuiltTracker { tracker: Arc::new(tracker), ..built }))
 }
 
 fn backend(
@@ -330,7 +330,7 @@ pub(crate) fn build(
     path: Option<&Path>,
     registry: &Registry,
     env: &dyn Env,
-) -> Result<(Built, Arc<dyn AgentBackend>), Vec<Problem>> {
+) -> Result<(BuiltTracker, Arc<dyn AgentBackend>), Vec<Problem>> {
     let mut problems: Vec<Problem> = unknown_zone(settings).into_iter().collect();
     let tracker = tracker(settings, path, registry, env).map_err(|error| problems.push(error));
     let agent = backend(settings, registry, env).map_err(|error| problems.push(error));
@@ -365,7 +365,7 @@ pub(crate) fn read(path: &Path) -> Result<String, Problem> {
     let missing = |why: String| {
         let message = format!("cannot read {}: {why}", path.display());
         Problem::new(ProblemKind::MissingWorkflowFile, message)
-            .help("give the path of a workflow file, or make one with `symphony init`")
+            .with_help("give the path of a workflow file, or make one with `symphony init`")
     };
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
@@ -384,6 +384,6 @@ pub(crate) fn read(path: &Path) -> Result<String, Problem> {
     }
     String::from_utf8(bytes).map_err(|_| {
         Problem::new(ProblemKind::WorkflowParseError, "the file is not UTF-8 text")
-            .help("save it as UTF-8")
+            .with_help("save it as UTF-8")
     })
 }

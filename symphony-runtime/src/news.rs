@@ -109,12 +109,12 @@ pub(crate) fn idle(snapshot: &Snapshot) -> Option<(usize, String)> {
 }
 
 /// Says that nothing is started, so that silence is not taken for work.
-pub(crate) fn tell_idle((issues, first): &(usize, String)) {
+pub(crate) fn log_idle((issues, first): &(usize, String)) {
     info!(issues, first = safe(first), "nothing is started, though there are issues");
 }
 
 /// Tells what is doubtful in a workflow file that is put in force.
-pub(crate) fn warn_of(warnings: &[Problem]) {
+pub(crate) fn log_warnings(warnings: &[Problem]) {
     for warning in warnings {
         warn!(warning = safe(warning), "the workflow file is doubtful");
     }

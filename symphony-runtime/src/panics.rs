@@ -11,7 +11,7 @@ use tokio_util::task::AbortOnDropHandle;
 /// Runs a step of somebody else's code, also if it panics.
 ///
 /// What the step borrowed is used afterwards only to be closed.
-pub(crate) async fn caught<T>(step: impl Future<Output = T>) -> Result<T, Failure> {
+pub(crate) async fn catch_panic<T>(step: impl Future<Output = T>) -> Result<T, Failure> {
     AssertUnwindSafe(step).catch_unwind().await.map_err(|panic| failure(panic.as_ref()))
 }
 

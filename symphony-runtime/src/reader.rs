@@ -30,15 +30,15 @@ async fn ask(tracker: Arc<dyn Tracker>, poll: Poll) -> Answer {
     let polled = tracker.poll(&poll).await;
     let now = wall_now();
     Answer {
-        candidates: polled.candidates.map(|result| told(result, now)),
-        by_id: Some(told(polled.by_id, now)),
+        candidates: polled.candidates.map(|result| to_failure(result, now)),
+        by_id: Some(to_failure(polled.by_id, now)),
         next_poll: polled.next_poll,
         requests: polled.requests,
         budget: polled.budget,
     }
 }
 
-fn told<T>(result: Result<T, TrackerError>, now: Wall) -> Result<T, Failure> {
+fn to_failure<T>(result: Result<T, TrackerError>, now: Wall) -> Result<T, Failure> {
     result.map_err(|error| error.to_failure(now))
 }
 

@@ -74,7 +74,7 @@ impl Recent {
     }
 
     /// An agent did something.
-    pub(crate) fn hear(&self, run: RunId, event: &Arc<AgentEvent>) {
+    pub(crate) fn add_event(&self, run: RunId, event: &Arc<AgentEvent>) {
         let mut recent = self.lock();
         if let Some(issue) = recent.runs.get(&run).cloned() {
             recent.push(&issue, Happening::Agent(run, Arc::clone(event)));
@@ -82,7 +82,7 @@ impl Recent {
     }
 
     /// Something happened to an issue.
-    pub(crate) fn tell(&self, now: Wall, notice: &Notice, text: &NoticeText) {
+    pub(crate) fn add_notice(&self, now: Wall, notice: &Notice, text: &NoticeText) {
         let Some(name) = &notice.issue else { return };
         let mut recent = self.lock();
         let history = recent.issues.entry(name.id.clone()).or_insert_with(|| History {
@@ -115,7 +115,7 @@ impl Recent {
     }
 
     /// The last things an agent did in a run, oldest first.
-    pub(crate) fn of(&self, run: RunId) -> Vec<Arc<AgentEvent>> {
+    pub(crate) fn events_of(&self, run: RunId) -> Vec<Arc<AgentEvent>> {
         let recent = self.lock();
         let issue = recent.runs.get(&run).and_then(|issue| recent.issues.get(issue));
         let events = issue.into_iter().flat_map(|history| &history.events);
@@ -179,8 +179,8 @@ mod tests {
 
     use super::*;
 
-    fn tell(recent: &Recent, at: Wall, notice: &Notice) {
-        recent.tell(at, notice, &NoticeText::from(&notice.what));
+    fn add(recent: &Recent, at: Wall, notice: &Notice) {
+        recent.add_notice(at, notice, &NoticeText::from(&notice.what));
     }
 
     fn notice(issue: &str, number: u64, what: Happened) -> Notice {
@@ -201,11 +201,11 @@ mod tests {
     fn rule_13_2_the_last_events_of_a_run_are_kept() {
         let recent = Recent::default();
         let run = RunId { boot: 1, number: 1 };
-        tell(&recent, Wall::default(), &started("1", 1));
-        (0..MAX_EVENTS_PER_ISSUE + 3).for_each(|name| recent.hear(run, &event(name)));
-        let kept = recent.of(run);
+        add(&recent, Wall::default(), &started("1", 1));
+        (0..MAX_EVENTS_PER_ISSUE + 3).for_each(|name| recent.add_event(run, &event(name)));
+        let kept = recent.events_of(run);
         assert_eq!((kept.len(), kept[0].name.as_str()), (MAX_EVENTS_PER_ISSUE, "3"));
-        recent.hear(RunId { boot: 1, number: 2 }, &event(0));
+        recent.add_event(RunId { boot: 1, number: 2 }, &event(0));
         assert_eq!(
             recent.history(&"1".into()).events.len(),
             MAX_EVENTS_PER_ISSUE,
@@ -219,10 +219,10 @@ mod tests {
         let at = Wall::from_unix_millis;
         let end = RunEnd::Failed(Failure::new(FailureKind::Stalled, "silent\u{1b}"));
         let outcome = Outcome::Failed;
-        tell(&recent, at(1), &started("1", 1));
+        add(&recent, at(1), &started("1", 1));
         let took = Duration::from_secs(2);
-        tell(&recent, at(2), &notice("1", 1, Happened::Ended { outcome, end, took }));
-        tell(&recent, at(3), &started("1", 2));
+        add(&recent, at(2), &notice("1", 1, Happened::Ended { outcome, end, took }));
+        add(&recent, at(3), &started("1", 2));
         let IssueHistory { events, runs } = recent.history(&"1".into());
         let names: Vec<&str> = events.iter().map(|entry| entry.event.as_str()).collect();
         assert_eq!(names, ["run_started", "run_failed", "run_started"]);
@@ -239,9 +239,9 @@ mod tests {
         let recent = Recent::default();
         let issues = MAX_EVENTS / MAX_EVENTS_PER_ISSUE + 2;
         for issue in 0..issues as u64 {
-            tell(&recent, Wall::default(), &started(&issue.to_string(), issue));
+            add(&recent, Wall::default(), &started(&issue.to_string(), issue));
             let run = RunId { boot: 1, number: issue };
-            (0..MAX_EVENTS_PER_ISSUE).for_each(|name| recent.hear(run, &event(name)));
+            (0..MAX_EVENTS_PER_ISSUE).for_each(|name| recent.add_event(run, &event(name)));
         }
         let inner = recent.lock();
         assert!(inner.events <= MAX_EVENTS);
@@ -254,14 +254,14 @@ mod tests {
     #[test]
     fn an_issue_that_is_worked_on_is_forgotten_last() {
         let recent = Recent::default();
-        tell(&recent, Wall::default(), &started("live", 0));
+        add(&recent, Wall::default(), &started("live", 0));
         for issue in 1..=(MAX_EVENTS / MAX_EVENTS_PER_ISSUE + 2) as u64 {
-            tell(&recent, Wall::default(), &started(&issue.to_string(), issue));
+            add(&recent, Wall::default(), &started(&issue.to_string(), issue));
             let run = RunId { boot: 1, number: issue };
-            (0..MAX_EVENTS_PER_ISSUE).for_each(|name| recent.hear(run, &event(name)));
+            (0..MAX_EVENTS_PER_ISSUE).for_each(|name| recent.add_event(run, &event(name)));
             let (outcome, end) = (Outcome::Succeeded, RunEnd::Succeeded);
             let took = Duration::from_secs(1);
-            tell(
+            add(
                 &recent,
                 Wall::default(),
                 &notice(&issue.to_string(), issue, Happened::Ended { outcome, end, took }),
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn the_runs_of_an_issue_are_bounded() {
         let recent = Recent::default();
-        (0..100).for_each(|number| tell(&recent, Wall::default(), &started("1", number)));
+        (0..100).for_each(|number| add(&recent, Wall::default(), &started("1", number)));
         assert_eq!(recent.history(&"1".into()).runs.len(), MAX_RUNS_PER_ISSUE);
         assert_eq!(recent.lock().runs.len(), MAX_RUNS_PER_ISSUE);
     }

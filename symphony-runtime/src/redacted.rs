@@ -96,7 +96,7 @@ struct Words(Redactor);
 
 impl Words {
     /// What is to stand in the place of a text, if it holds a secret.
-    fn instead_of<T: for<'t> From<&'t str>>(&self, text: &str) -> Option<T> {
+    fn replacement_for<T: for<'t> From<&'t str>>(&self, text: &str) -> Option<T> {
         match self.0.clean(text) {
             Cow::Borrowed(_) => None,
             Cow::Owned(clean) => Some(T::from(&clean)),
@@ -104,7 +104,7 @@ impl Words {
     }
 
     fn text(&self, text: &mut String) {
-        if let Some(clean) = self.instead_of(text) {
+        if let Some(clean) = self.replacement_for(text) {
             *text = clean;
         }
     }
@@ -122,7 +122,7 @@ impl Words {
     /// A cause is told with the message, so one that holds a secret goes with it.
     fn error(&self, error: &mut TrackerError) {
         let chain = error.to_failure(wall_now()).message;
-        if let Some(clean) = self.instead_of(&chain) {
+        if let Some(clean) = self.replacement_for(&chain) {
             error.message = clean;
             error.source = None;
         }
@@ -134,20 +134,20 @@ impl Words {
 
     fn issue(&self, issue: &mut Issue) {
         let Issue { id, identifier, state, .. } = issue;
-        if let Some(clean) = self.instead_of(id.as_str()) {
+        if let Some(clean) = self.replacement_for(id.as_str()) {
             *id = clean;
         }
-        if let Some(clean) = self.instead_of(identifier.as_str()) {
+        if let Some(clean) = self.replacement_for(identifier.as_str()) {
             *identifier = clean;
         }
-        if let Some(clean) = self.instead_of(state.as_str()) {
+        if let Some(clean) = self.replacement_for(state.as_str()) {
             *state = clean;
         }
         self.text(&mut issue.title);
         let texts = [&mut issue.description, &mut issue.branch_name, &mut issue.url];
         texts.into_iter().flatten().for_each(|text| self.text(text));
         issue.assignee_id.iter_mut().for_each(|text| self.text(text));
-        let holds_one = |label: &Label| self.instead_of::<String>(label.as_str()).is_some();
+        let holds_one = |label: &Label| self.replacement_for::<String>(label.as_str()).is_some();
         if issue.labels.iter().any(holds_one) {
             issue.labels =
                 Label::list(issue.labels.iter().map(|label| self.0.clean(label.as_str())));
@@ -158,13 +158,13 @@ impl Words {
 
     fn blocker(&self, blocker: &mut Blocker) {
         let Blocker { id, identifier, state, .. } = blocker;
-        if let Some(clean) = id.as_ref().and_then(|id| self.instead_of(id.as_str())) {
+        if let Some(clean) = id.as_ref().and_then(|id| self.replacement_for(id.as_str())) {
             *id = Some(clean);
         }
-        if let Some(clean) = identifier.as_ref().and_then(|id| self.instead_of(id.as_str())) {
+        if let Some(clean) = identifier.as_ref().and_then(|id| self.replacement_for(id.as_str())) {
             *identifier = Some(clean);
         }
-        if let Some(clean) = state.as_ref().and_then(|state| self.instead_of(state.as_str())) {
+        if let Some(clean) = state.as_ref().and_then(|state| self.replacement_for(state.as_str())) {
             *state = Some(clean);
         }
     }
@@ -205,7 +205,7 @@ mod tests {
     impl Parrot {
         fn said<T>(&self, said: T) -> Result<T, TrackerError> {
             let cause = std::io::Error::other(format!("{KEY} is refused"));
-            let error = TrackerError::new(TrackerErrorKind::Status, "no").caused_by(cause);
+            let error = TrackerError::new(TrackerErrorKind::Status, "no").with_source(cause);
             if self.fails { Err(error) } else { Ok(said) }
         }
     }

@@ -7,7 +7,7 @@ use symphony_core::Settings;
 use symphony_core::hooks::{Hook, HookContext, HookError, WorkspaceHooks};
 use symphony_host::{Host, Mark, Survivors};
 
-use crate::panics::caught;
+use crate::panics::catch_panic;
 use crate::shell::ShellHooks;
 
 /// The service's way of running hooks.
@@ -19,7 +19,7 @@ pub(crate) enum Hooks {
 
 impl Hooks {
     /// The hooks of one run, or of one removal.
-    pub(crate) fn of(&self, run: &str) -> RunHooks {
+    pub(crate) fn for_run(&self, run: &str) -> RunHooks {
         match self {
             Self::Shell { host, service } => {
                 RunHooks::Shell(ShellHooks::new(Arc::clone(host), Mark::new(service, run)))
@@ -49,9 +49,9 @@ impl RunHooks {
     pub(crate) async fn run(&self, hook: Hook, cx: &HookContext) -> Result<(), HookError> {
         let limit = cx.settings.hooks.timeout;
         let ended = match self {
-            Self::Shell(hooks) => caught(hooks.run(hook, cx)).await,
+            Self::Shell(hooks) => catch_panic(hooks.run(hook, cx)).await,
             Self::Custom(hooks) => {
-                let bounded = tokio::time::timeout(limit, caught(hooks.run(hook, cx)));
+                let bounded = tokio::time::timeout(limit, catch_panic(hooks.run(hook, cx)));
                 bounded.await.unwrap_or_else(|_| {
                     let millis = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
                     Ok(Err(HookError::TimedOut { hook, millis, output: String::new() }))

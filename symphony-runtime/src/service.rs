@@ -24,7 +24,7 @@ use tracing::{info, warn};
 use crate::clock::{Clock, wall_now};
 use crate::deliveries::{Deliveries, Receiver};
 use crate::disk::{Disk, DiskError};
-use crate::driver::{Driver, DriverMessage, Inbox, JobTask, Outlets, Tools};
+use crate::driver::{Driver, DriverMessage, Inbox, JobTask, Publishers, Tools};
 use crate::handle::Handle;
 use crate::home::{Home, LeftoverError};
 use crate::loader::{LoadError, Loaded, Loader, ProcessEnv, WorkflowSource};
@@ -190,8 +190,8 @@ impl ServiceBuilder {
         let (loader, text, mut loaded) = load(Arc::new(loader)).await?;
         let root = Arc::clone(&loaded.root);
         disk.hold(&root);
-        news::warn_of(&loaded.warnings);
-        tell_guarantees(host.as_ref());
+        news::log_warnings(&loaded.warnings);
+        log_guarantees(host.as_ref());
         let home = Home::begin(host.as_ref(), &root).await?;
         let hooks = match self.hooks {
             Some(hooks) => Hooks::Custom(hooks),
@@ -213,7 +213,7 @@ impl ServiceBuilder {
         let (snapshots, _) = watch::channel(Arc::new(orchestrator.snapshot(now)));
         let (notices, _) = broadcast::channel(NOTICE_CAPACITY);
         let (settings, _) = watch::channel(Arc::clone(loaded.settings()));
-        let (receiver, deliveries) = watch::channel(Receiver::of(&loaded));
+        let (receiver, deliveries) = watch::channel(Receiver::from_loaded(&loaded));
         let recent = Arc::default();
         Ok(Service {
             clock,
@@ -343,14 +343,14 @@ impl Service {
             transcripts: self.transcripts,
             saver: Saver::start(self.state, Arc::clone(&self.loaded.root)),
         };
-        let outlets = Outlets {
+        let publishers = Publishers {
             snapshots: self.snapshots,
             notices: self.notices,
             settings: self.settings,
             receiver: self.receiver,
         };
         let driver =
-            Driver::new(self.orchestrator, self.inbox, self.queue, self.loaded, tools, outlets);
+            Driver::new(self.orchestrator, self.inbox, self.queue, self.loaded, tools, publishers);
         let left = driver.run(self.first).await;
         if left.is_empty() {
             info!("service ended");
@@ -363,7 +363,7 @@ impl Service {
 }
 
 /// Without a helper process some promises cannot be kept: people should know which.
-fn tell_guarantees(host: &dyn Host) {
+fn log_guarantees(host: &dyn Host) {
     let guarantees = host.guarantees();
     if !guarantees.is_full() {
         let missing = guarantees.to_string();

@@ -60,7 +60,7 @@ impl WorkspaceHooks for ShellHooks {
         let Some(script) = Self::script(settings, hook) else { return Ok(()) };
         let command = command(script, hook, cx)?;
         debug!(hook = hook.as_str(), "hook begins");
-        let finished = self.scope.run(&command, RunLimit::of(settings.timeout)).await;
+        let finished = self.scope.run(&command, RunLimit::new(settings.timeout)).await;
         let finished = finished.map_err(|error| failed(hook, error))?;
         let output = finished.output.to_string();
         let told = safe(&output);

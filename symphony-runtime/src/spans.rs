@@ -25,7 +25,7 @@ struct Now {
 }
 
 impl RunSpans {
-    pub(crate) fn of(start: &Start) -> Self {
+    pub(crate) fn new(start: &Start) -> Self {
         let run = error_span!(
             parent: None,
             "run",
@@ -98,7 +98,7 @@ impl RunSpans {
         let last = now.phase.take();
         drop(now);
         drop(last);
-        let (outcome, error) = end_words(end);
+        let (outcome, error) = end_fields(end);
         run.record("outcome", outcome);
         if let Some(error) = error {
             run.record("error", &error);
@@ -124,7 +124,7 @@ fn named(phase: Phase, run: &Span) -> Span {
 }
 
 /// The worker's last word, and what went wrong.
-fn end_words(end: &RunEnd) -> (&'static str, Option<String>) {
+fn end_fields(end: &RunEnd) -> (&'static str, Option<String>) {
     match end {
         RunEnd::Succeeded => ("succeeded", None),
         RunEnd::Cancelled => ("cancelled", None),

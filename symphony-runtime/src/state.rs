@@ -60,7 +60,7 @@ impl State {
         match root.read_own(STATE_FILE) {
             Ok(None) => Ok(Ok(Self::default())),
             Ok(Some(text)) => Ok(serde_json::from_slice(&text).map_err(|error| error.to_string())),
-            Err(error) if error.is_of_a_stranger() => Ok(Err(error.to_string())),
+            Err(error) if error.is_foreign() => Ok(Err(error.to_string())),
             Err(error) => Err(error),
         }
     }
@@ -95,7 +95,7 @@ impl State {
         Decisions { paused: self.paused, stopped }
     }
 
-    fn take(&mut self, saved: Saved) {
+    fn update(&mut self, saved: Saved) {
         let Decisions { paused, stopped } = saved.decisions;
         self.paused = paused;
         if stopped.is_empty() {
@@ -124,12 +124,12 @@ impl Saver {
             let mut troubles = Troubles::default();
             while latest.changed().await.is_ok() {
                 let Some(saved) = latest.borrow_and_update().clone() else { continue };
-                state.take(saved);
+                state.update(saved);
                 let (now, root) = (state.clone(), Arc::clone(&root));
                 // The file is small, but the disk may be slow.
                 let written = tokio::task::spawn_blocking(move || now.write(&root)).await;
                 match written
-                    .map(|written| troubles.note(written.map_err(|error| error.to_string())))
+                    .map(|written| troubles.update(written.map_err(|error| error.to_string())))
                 {
                     Ok(Some(SaveNotice::Trouble(error))) => {
                         tracing::warn!(error, "the state file could not be written");
@@ -166,7 +166,7 @@ enum SaveNotice {
 
 impl Troubles {
     /// Takes in one more try, and says what is new.
-    fn note(&mut self, outcome: Result<(), String>) -> Option<SaveNotice> {
+    fn update(&mut self, outcome: Result<(), String>) -> Option<SaveNotice> {
         match outcome {
             Ok(()) => (!std::mem::take(&mut self.0).is_empty()).then_some(SaveNotice::Over),
             Err(error) => self.0.insert(error.clone()).then_some(SaveNotice::Trouble(error)),
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn rule_12_4_each_trouble_with_the_state_file_is_told_once() {
         let mut troubles = Troubles::default();
-        let mut told = |outcome: Result<(), &str>| troubles.note(outcome.map_err(Into::into));
+        let mut told = |outcome: Result<(), &str>| troubles.update(outcome.map_err(Into::into));
         let trouble = |error: &str| Some(SaveNotice::Trouble(error.into()));
         assert_eq!(told(Ok(())), None);
         assert_eq!(told(Err("full")), trouble("full"));

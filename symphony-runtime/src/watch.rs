@@ -51,24 +51,26 @@ pub(crate) struct Watch {
 impl Watch {
     /// Looks, loads and hands over until the driver is gone.
     pub(crate) async fn run(mut self) {
-        let mut eyes = match self.loader.source.clone() {
-            WorkflowSource::File(path) => Some(Eyes::new(path, &self.recheck)),
+        let mut watch = match self.loader.source.clone() {
+            WorkflowSource::File(path) => Some(FolderWatch::new(path, &self.recheck)),
             WorkflowSource::Code { .. } => None,
         };
         let mut seen: FileState = Ok(self.text.clone());
         let mut is_good = true;
         loop {
-            eyes.iter_mut().for_each(Eyes::aim);
+            watch.iter_mut().for_each(FolderWatch::rearm);
             let _ = tokio::time::timeout(RECHECK_INTERVAL, self.recheck.notified()).await;
             let held = self.check_hold().await;
-            let Some(found) = self.settled(&seen, is_good && held.is_ok()).await else { continue };
+            let Some(found) = self.debounced(&seen, is_good && held.is_ok()).await else {
+                continue;
+            };
             let outcome = self.load(&found, held).await;
             seen = found;
             is_good = outcome.is_ok();
             let sent = match outcome {
-                Ok(loaded) => self.inbox.pass(DriverMessage::Loaded(Box::new(loaded))),
+                Ok(loaded) => self.inbox.post(DriverMessage::Loaded(Box::new(loaded))),
                 Err(problems) => {
-                    self.inbox.pass(DriverMessage::Event(Event::ReloadFailed { problems }))
+                    self.inbox.post(DriverMessage::Event(Event::ReloadFailed { problems }))
                 }
             };
             if !sent {
@@ -79,14 +81,14 @@ impl Watch {
 
     /// What stands there, once it stands still; `None` if that is nothing new. What could not be
     /// used is tried again: the cause may lie elsewhere, such as in a lock.
-    async fn settled(&self, seen: &FileState, is_good: bool) -> Option<FileState> {
-        let mut found = self.look().await;
+    async fn debounced(&self, seen: &FileState, is_good: bool) -> Option<FileState> {
+        let mut found = self.read_file().await;
         loop {
             if found == *seen {
                 return (!is_good).then_some(found);
             }
             tokio::time::sleep(DEBOUNCE).await;
-            let again = self.look().await;
+            let again = self.read_file().await;
             if again == found {
                 return Some(found);
             }
@@ -94,7 +96,7 @@ impl Watch {
         }
     }
 
-    async fn look(&self) -> FileState {
+    async fn read_file(&self) -> FileState {
         let loader = Arc::clone(&self.loader);
         match tokio::task::spawn_blocking(move || loader.text()).await {
             Ok(found) => found,
@@ -137,14 +139,14 @@ impl Watch {
         if Arc::ptr_eq(&loaded.root, &self.in_force.root) {
             held.map_err(|problem| vec![problem])?;
         }
-        self.take(&loaded.root).await?;
+        self.take_root(&loaded.root).await?;
         self.in_force = Loaded { workspaces: None, ..loaded.clone() };
         self.text = text;
         Ok(loaded)
     }
 
     /// A root that was not held before is taken: then nothing of an earlier life is left there.
-    async fn take(&self, root: &Arc<Root>) -> Result<(), Vec<Problem>> {
+    async fn take_root(&self, root: &Arc<Root>) -> Result<(), Vec<Problem>> {
         if self.loader.disk.held(root.path()).is_none() {
             let adopted = self.home.adopt(self.host.as_ref(), root).await;
             adopted.map_err(|error| {
@@ -157,7 +159,7 @@ impl Watch {
 }
 
 fn root_problem(message: String) -> Problem {
-    Problem::new(ProblemKind::InvalidSetting, message).path("workspace.root")
+    Problem::new(ProblemKind::InvalidSetting, message).with_path("workspace.root")
 }
 
 fn internal(message: &str) -> Problem {
@@ -166,7 +168,7 @@ fn internal(message: &str) -> Problem {
 }
 
 /// The folders in which a change of the file shows: its own, and those of the links to it.
-struct Eyes {
+struct FolderWatch {
     path: PathBuf,
     watcher: Option<notify::RecommendedWatcher>,
     /// Each watched folder, and which one it was: a folder that was replaced is watched anew.
@@ -175,7 +177,7 @@ struct Eyes {
     names: Arc<Mutex<BTreeSet<PathBuf>>>,
 }
 
-impl Eyes {
+impl FolderWatch {
     fn new(path: PathBuf, wake: &Arc<Notify>) -> Self {
         let wake = Arc::clone(wake);
         let names = Arc::new(Mutex::new(BTreeSet::new()));
@@ -197,7 +199,7 @@ impl Eyes {
     }
 
     /// Watches what has to be watched now.
-    fn aim(&mut self) {
+    fn rearm(&mut self) {
         let Some(watcher) = &mut self.watcher else { return };
         let (wanted, mut names) = folders(&self.path);
         names.extend(wanted.keys().cloned());
@@ -269,8 +271,8 @@ mod tests {
     use super::*;
 
     /// Waits for a wake that follows an edit.
-    async fn woken(eyes: &mut Eyes, wake: &Notify, edit: impl FnOnce()) {
-        eyes.aim();
+    async fn woken(watch: &mut FolderWatch, wake: &Notify, edit: impl FnOnce()) {
+        watch.rearm();
         // What the last edit, or aiming, has left.
         while tokio::time::timeout(Duration::from_millis(50), wake.notified()).await.is_ok() {}
         edit();
@@ -287,20 +289,20 @@ mod tests {
         fs::create_dir_all(real.parent().unwrap()).unwrap();
         fs::write(&file, "1").unwrap();
         let wake = Arc::new(Notify::new());
-        let mut eyes = Eyes::new(file.clone(), &wake);
-        woken(&mut eyes, &wake, || fs::write(&file, "2").unwrap()).await;
+        let mut watch = FolderWatch::new(file.clone(), &wake);
+        woken(&mut watch, &wake, || fs::write(&file, "2").unwrap()).await;
         let new = folder.join("new");
         fs::write(&new, "3").unwrap();
-        woken(&mut eyes, &wake, || fs::rename(&new, &file).unwrap()).await;
-        woken(&mut eyes, &wake, || fs::write(&file, "4").unwrap()).await;
-        woken(&mut eyes, &wake, || fs::remove_file(&file).unwrap()).await;
+        woken(&mut watch, &wake, || fs::rename(&new, &file).unwrap()).await;
+        woken(&mut watch, &wake, || fs::write(&file, "4").unwrap()).await;
+        woken(&mut watch, &wake, || fs::remove_file(&file).unwrap()).await;
         fs::write(&real, "5").unwrap();
-        woken(&mut eyes, &wake, || symlink("../b/real.md", &file).unwrap()).await;
-        woken(&mut eyes, &wake, || fs::write(&real, "6").unwrap()).await;
+        woken(&mut watch, &wake, || symlink("../b/real.md", &file).unwrap()).await;
+        woken(&mut watch, &wake, || fs::write(&real, "6").unwrap()).await;
         // The folder itself is replaced.
-        woken(&mut eyes, &wake, || fs::rename(&folder, dir.path().join("old")).unwrap()).await;
+        woken(&mut watch, &wake, || fs::rename(&folder, dir.path().join("old")).unwrap()).await;
         fs::create_dir(&folder).unwrap();
-        woken(&mut eyes, &wake, || fs::write(&file, "7").unwrap()).await;
+        woken(&mut watch, &wake, || fs::write(&file, "7").unwrap()).await;
     }
 
     #[tokio::test]
@@ -309,8 +311,8 @@ mod tests {
         let (file, log) = (dir.path().join("WORKFLOW.md"), dir.path().join("symphony.log"));
         fs::write(&file, "1").unwrap();
         let wake = Arc::new(Notify::new());
-        let mut eyes = Eyes::new(file.clone(), &wake);
-        eyes.aim();
+        let mut watch = FolderWatch::new(file.clone(), &wake);
+        watch.rearm();
         while tokio::time::timeout(Duration::from_millis(50), wake.notified()).await.is_ok() {}
         for number in 0..100 {
             fs::write(&log, number.to_string()).unwrap();
@@ -318,13 +320,13 @@ mod tests {
         }
         let woken = tokio::time::timeout(Duration::from_millis(200), wake.notified()).await;
         assert!(woken.is_err());
-        woken_by_a_rename_to_the_file(&mut eyes, &wake, &file).await;
+        woken_by_a_rename_to_the_file(&mut watch, &wake, &file).await;
     }
 
-    async fn woken_by_a_rename_to_the_file(eyes: &mut Eyes, wake: &Notify, file: &Path) {
+    async fn woken_by_a_rename_to_the_file(watch: &mut FolderWatch, wake: &Notify, file: &Path) {
         let beside = file.with_extension("new");
         fs::write(&beside, "2").unwrap();
-        woken(eyes, wake, || fs::rename(&beside, file).unwrap()).await;
+        woken(watch, wake, || fs::rename(&beside, file).unwrap()).await;
     }
 
     #[tokio::test]
@@ -333,8 +335,8 @@ mod tests {
         let file = dir.path().join("WORKFLOW.md");
         fs::write(&file, "1").unwrap();
         let wake = Arc::new(Notify::new());
-        let mut eyes = Eyes::new(file.clone(), &wake);
-        eyes.aim();
+        let mut watch = FolderWatch::new(file.clone(), &wake);
+        watch.rearm();
         while tokio::time::timeout(Duration::from_millis(50), wake.notified()).await.is_ok() {}
         fs::read(&file).unwrap();
         let woken = tokio::time::timeout(Duration::from_millis(200), wake.notified()).await;

@@ -29,7 +29,7 @@ use crate::disk::{Disk, DiskError, Made, Opened, WorkspacePlace};
 use crate::driver::Inbox;
 use crate::home::Home;
 use crate::loader::Loaded;
-use crate::panics::{caught, isolated};
+use crate::panics::{catch_panic, isolated};
 use crate::plain::safe;
 use crate::run_hooks::{Hooks, RunHooks};
 use crate::spans::RunSpans;
@@ -53,7 +53,7 @@ pub(crate) struct Attempt {
 
 /// What the driver holds of a live run. Dropped, it ends the run at once.
 #[derive(Debug)]
-pub(crate) struct Reins {
+pub(crate) struct RunHandle {
     orders: mpsc::UnboundedSender<WorkerOrder>,
     stop: CancellationToken,
     _task: AbortOnDropHandle<()>,
@@ -66,7 +66,7 @@ enum WorkerOrder {
     Finish,
 }
 
-impl Reins {
+impl RunHandle {
     pub(crate) fn next_turn(&self, turn: u32) {
         // A run that is ending does not listen any more; its end is already on the way.
         let _ = self.orders.send(WorkerOrder::NextTurn { turn });
@@ -82,7 +82,7 @@ impl Reins {
 }
 
 /// Starts the attempt as a task that ends in exactly one [`RunNews::Ended`].
-pub(crate) fn spawn(attempt: Attempt) -> Reins {
+pub(crate) fn spawn(attempt: Attempt) -> RunHandle {
     let (orders, answers) = mpsc::unbounded_channel();
     let stop = CancellationToken::new();
     let run = attempt.start.run;
@@ -101,7 +101,7 @@ pub(crate) fn spawn(attempt: Attempt) -> Reins {
         inbox.send(Event::Run { run, news: RunNews::Ended(end) });
     };
     let task = AbortOnDropHandle::new(tokio::spawn(task));
-    Reins { orders, stop, _task: task }
+    RunHandle { orders, stop, _task: task }
 }
 
 /// A workspace with everything around it.
@@ -114,13 +114,13 @@ struct Site {
 }
 
 impl Attempt {
-    fn tell(&self, news: RunNews) {
+    fn report(&self, news: RunNews) {
         self.inbox.send(Event::Run { run: self.start.run, news });
     }
 
     fn enter(&self, phase: Phase) {
         self.spans.enter(phase);
-        self.tell(RunNews::Phase(phase));
+        self.report(RunNews::Phase(phase));
     }
 
     async fn run(
@@ -133,12 +133,12 @@ impl Attempt {
             Ok(site) => site,
             Err(error) => return RunEnd::Failed(workspace_failure(&error)),
         };
-        self.tell(RunNews::Workspace(site.record.clone()));
+        self.report(RunNews::Workspace(site.record.clone()));
         let end = match self.create(&site, stop).await {
             Err(end) => end,
             Ok(()) => {
                 let work = self.work(&site, stop, &mut orders);
-                let end = caught(work).await.unwrap_or_else(RunEnd::Failed);
+                let end = catch_panic(work).await.unwrap_or_else(RunEnd::Failed);
                 self.enter(Phase::Finishing);
                 if let Err(error) = site.hooks.run(Hook::AfterRun, &site.context).await {
                     warn!(
@@ -169,7 +169,7 @@ impl Attempt {
             path: self.loaded.root.path().join(start.key.as_str()),
         });
         let place = self.disk.place(&record)?;
-        let hooks = self.hooks.of(&start.run.to_string());
+        let hooks = self.hooks.for_run(&start.run.to_string());
         let follows = hooks.has(Hook::AfterCreate, self.loaded.settings());
         let made = if follows { Made::Half } else { Made::Whole };
         let opened = place.open(record.clone(), made).await?;
@@ -201,7 +201,7 @@ impl Attempt {
         if created.is_err() {
             self.close_hooks(site).await;
             match site.place.remove().await {
-                Ok(()) => self.tell(RunNews::WorkspaceGone),
+                Ok(()) => self.report(RunNews::WorkspaceGone),
                 Err(error) => warn!(%error, "a half-made workspace could not be removed"),
             }
         }
@@ -231,12 +231,12 @@ impl Attempt {
         let end = tokio::select! {
             biased;
             () = stop.cancelled() => RunEnd::Cancelled,
-            end = caught(self.turns(session.as_mut(), prompt, orders)) => {
+            end = catch_panic(self.turns(session.as_mut(), prompt, orders)) => {
                 end.unwrap_or_else(RunEnd::Failed)
             }
         };
         self.enter(Phase::Finishing);
-        match caught(session.close()).await {
+        match catch_panic(session.close()).await {
             Ok(Ok(())) => end,
             Ok(Err(error)) => unconfirmed(&error.to_failure(wall_now())).await,
             // Unwinding has dropped what it held, and with it the agent.
@@ -278,7 +278,7 @@ impl Attempt {
         let token = stop.clone();
         request.unwanted = Unwanted::new(move || token.clone().cancelled_owned());
         let backend: &dyn AgentBackend = self.loaded.backend.as_ref();
-        let mut open = pin!(caught(backend.open(request)));
+        let mut open = pin!(catch_panic(backend.open(request)));
         let patience = self.loaded.settings().agent.stop_grace + STOP_MARGIN;
         let opened = tokio::select! {
             biased;
@@ -336,11 +336,11 @@ impl Attempt {
         let spans = self.spans.clone();
         let last_pid = std::sync::Mutex::new(None);
         Updates::new(move |update| {
-            let tell = |news| inbox.send(Event::Run { run, news });
+            let report = |news| inbox.send(Event::Run { run, news });
             // The first sign of life before the session is open: the agent runs.
             if opening.swap(false, Ordering::Relaxed) {
                 spans.enter(Phase::InitializingSession);
-                tell(RunNews::Phase(Phase::InitializingSession));
+                report(RunNews::Phase(Phase::InitializingSession));
             }
             if let AgentUpdate::Session { session_id, .. } = &update {
                 spans.session(session_id);
@@ -348,13 +348,13 @@ impl Attempt {
             if let AgentUpdate::Session { pid: Some(pid), .. } = &update {
                 let mut last = last_pid.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 if last.replace(*pid) != Some(*pid)
-                    && let Some(process) = ProcessId::of(*pid)
+                    && let Some(process) = ProcessId::from_pid(*pid)
                     && let Err(error) = home.write_run(run, &[process])
                 {
                     warn!(%error, "the agent's process could not be recorded");
                 }
             }
-            tell(RunNews::Agent(update));
+            report(RunNews::Agent(update));
         })
     }
 
@@ -376,7 +376,7 @@ impl Attempt {
                 Err(_) => "failed",
             });
             match end {
-                Ok(TurnEnd::Completed) => self.tell(RunNews::TurnEnded),
+                Ok(TurnEnd::Completed) => self.report(RunNews::TurnEnded),
                 Ok(TurnEnd::InputRequired { question }) => {
                     return RunEnd::InputRequired { question };
                 }

@@ -39,21 +39,21 @@ pub struct Options {
 
 /// Why a dashboard is not shown any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum DashboardEnd {
     /// Somebody left it.
     Quit,
     /// The terminal is gone.
-    Gone,
+    TerminalGone,
     /// It was told to end.
-    Told,
+    Stopped,
     /// Its thread has panicked, and given the terminal back.
-    Broken,
+    Panicked,
 }
 
 /// A dashboard that is shown. Dropped, it gives the terminal back.
 #[derive(Debug)]
 pub struct Dashboard {
-    left: oneshot::Receiver<Left>,
+    end: oneshot::Receiver<DashboardEnd>,
     /// Dropped, it tells the thread to end.
     stop: Option<oneshot::Sender<()>>,
     ended: Receiver<()>,
@@ -69,26 +69,26 @@ impl Dashboard {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (keys, typed) = mpsc::channel(MAX_QUEUED_KEYS);
         let (stop, stopped) = oneshot::channel();
-        let (tell_left, left) = oneshot::channel();
+        let (tell_end, end) = oneshot::channel();
         let (tell_ended, ended) = channel();
         let mut screen = Taken::take()?;
         std::thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&keys))?;
         std::thread::Builder::new().name(THREAD_NAME.to_owned()).spawn(move || {
             let why = match screen.enter() {
                 Ok(()) => runtime.block_on(run(source, &mut screen, typed, &options, stopped)),
-                Err(_) => Left::Gone,
+                Err(_) => DashboardEnd::TerminalGone,
             };
             drop(screen);
             runtime.shutdown_background();
-            let _ = tell_left.send(why);
+            let _ = tell_end.send(why);
             drop(tell_ended);
         })?;
-        Ok(Self { left, stop: Some(stop), ended })
+        Ok(Self { end, stop: Some(stop), ended })
     }
 
     /// Waits until it is not shown any more. To be called until it has answered once.
-    pub async fn left(&mut self) -> Left {
-        (&mut self.left).await.unwrap_or(Left::Broken)
+    pub async fn ended(&mut self) -> DashboardEnd {
+        (&mut self.end).await.unwrap_or(DashboardEnd::Panicked)
     }
 }
 

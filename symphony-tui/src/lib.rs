@@ -16,7 +16,7 @@ mod terminal;
 pub mod text;
 
 pub use app::{App, AppAction, List, Owner};
-pub use dashboard::{Dashboard, Left, Options};
+pub use dashboard::{Dashboard, DashboardEnd, Options};
 pub use draw::{Palette, draw, phase, problems};
 pub use keys::{Key, KeyDecoder};
 pub use lines::LogTail;

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use symphony_api::IssueStatus;
 use symphony_core::time::Wall;
 use symphony_tui::{
-    Dashboard, Left, Link, LogTail, Options, Owner, Palette, SourceRefusal, SourceView,
+    Dashboard, DashboardEnd, Link, LogTail, Options, Owner, Palette, SourceRefusal, SourceView,
     StatusSource,
 };
 
@@ -51,7 +51,7 @@ fn in_a_terminal() {
     };
     let mut shown = Dashboard::show(Arc::new(Broken::default()), options).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    assert_eq!(runtime.block_on(shown.left()), Left::Broken);
+    assert_eq!(runtime.block_on(shown.ended()), DashboardEnd::Panicked);
     drop(shown);
     println!("the program goes on");
 }

@@ -11,7 +11,7 @@ use symphony_core::{Blocker, Issue, Label, Settings, StateSet};
 use symphony_e2e::Browser;
 use symphony_http::{Config, Server};
 use symphony_memory::{AgentScript, Gate, MemoryTracker, ScriptStep, ScriptedAgent};
-use symphony_runtime::{GivenAgent, GivenTracker, Handle, Service};
+use symphony_runtime::{FixedAgent, FixedTracker, Handle, Service};
 use tokio::task::JoinHandle;
 
 /// A title that would like to be more than text.
@@ -51,8 +51,8 @@ impl Harness {
         let (board, gate) = (MemoryTracker::new(), Gate::new());
         let service = Service::builder()
             .settings(settings(root.path().join("work")), "Please do this: {{ issue.title }}")
-            .tracker(GivenTracker::new("board", Arc::new(board.clone())))
-            .agent(GivenAgent::new("scripted", Arc::new(agent(&gate))))
+            .tracker(FixedTracker::new("board", Arc::new(board.clone())))
+            .agent(FixedAgent::new("scripted", Arc::new(agent(&gate))))
             .build()
             .await
             .unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use symphony_core::settings::ObservabilitySettings;
 use symphony_runtime::Handle;
-use symphony_tui::{Dashboard, Left, LogTail, Options, Owner, Palette, is_for_people};
+use symphony_tui::{Dashboard, DashboardEnd, LogTail, Options, Owner, Palette, is_for_people};
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::{error, info, warn};
 
@@ -20,7 +20,7 @@ pub(super) fn is_able() -> bool {
 }
 
 /// With colours, unless they are not wanted.
-pub(super) fn look() -> Palette {
+pub(super) fn palette() -> Palette {
     Palette { colours: std::env::var_os("NO_COLOR").is_none_or(|no| no.is_empty()) }
 }
 
@@ -43,7 +43,7 @@ pub(super) fn show(
     let log = std::io::stderr().is_terminal().then(|| divert(&lines));
     let options = Options {
         owner: Owner::Service,
-        look: look(),
+        look: palette(),
         refresh: settings.refresh,
         render_interval: settings.render_interval,
         lines,
@@ -60,16 +60,18 @@ pub(super) fn show(
 }
 
 /// Waits until it is left, and tells so; the service goes on. Dropped, it gives the terminal back.
-pub(super) async fn keep(shown: Option<Shown>) -> Infallible {
+pub(super) async fn until_left(shown: Option<Shown>) -> Infallible {
     if let Some(mut shown) = shown {
-        let left = shown.dashboard.left().await;
+        let left = shown.dashboard.ended().await;
         drop(shown);
         match left {
-            Left::Quit | Left::Told => {
+            DashboardEnd::Quit | DashboardEnd::Stopped => {
                 info!("the dashboard was left; the service goes on, Ctrl-C ends it");
             }
-            Left::Gone => warn!("the terminal of the dashboard is gone; the service goes on"),
-            Left::Broken => error!("the dashboard has failed; the service goes on"),
+            DashboardEnd::TerminalGone => {
+                warn!("the terminal of the dashboard is gone; the service goes on")
+            }
+            DashboardEnd::Panicked => error!("the dashboard has failed; the service goes on"),
         }
     }
     std::future::pending().await

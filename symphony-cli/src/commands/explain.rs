@@ -23,12 +23,12 @@ pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         bail!("that is no issue's identifier; give one such as MT-1, or none for all of them");
     }
     if args.offline {
-        return rehearse(args);
+        return dry_run(args);
     }
     let given = args.service.url();
     let client = remote::find(given, &args.workflow).and_then(|at| Ok(ApiClient::new(at)?));
     let why = match client {
-        Ok(client) => match super::tokio()?.block_on(ask(&client, args.issue.as_deref())) {
+        Ok(client) => match super::tokio()?.block_on(ask_service(&client, args.issue.as_deref())) {
             Ok(said) => {
                 stdout().lock().write_all(&said)?;
                 return Ok(ExitCode::SUCCESS);
@@ -42,16 +42,16 @@ pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         bail!("{why}");
     }
     eprintln!("No service was asked: {}", plain(&why, MAX_TEXT_BYTES));
-    rehearse(args)
+    dry_run(args)
 }
 
 /// Asks a service, and returns what it says as text.
-async fn ask(client: &ApiClient, issue: Option<&str>) -> Result<Vec<u8>, ApiError> {
+async fn ask_service(client: &ApiClient, issue: Option<&str>) -> Result<Vec<u8>, ApiError> {
     let mut out = Vec::new();
     let Some(issue) = issue else {
         let explained = client.explanation().await?;
         let _ = writeln!(out, "{}", plain(&explained.verdict.message, MAX_TEXT_BYTES));
-        let _ = tell_unstarted(&mut out, &explained.unstarted);
+        let _ = write_unstarted(&mut out, &explained.unstarted);
         return Ok(out);
     };
     let mut explained = client.issue_explanation(issue).await;
@@ -67,22 +67,22 @@ async fn ask(client: &ApiClient, issue: Option<&str>) -> Result<Vec<u8>, ApiErro
 }
 
 /// Reads the tracker once and tells what a service would do that was started now.
-fn rehearse(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
+fn dry_run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let inspection = inspect(&args.workflow, &adapters::registry());
     let Some(usable) = inspection.usable else {
         report::to_stderr(&args.workflow, &inspection.text, &inspection.problems);
         bail!("{} cannot be used; see above", args.workflow.display());
     };
     super::touch_activity_file(usable.settings());
-    let rehearsed = super::tokio()?.block_on(usable.dry_run());
-    let dry_run = rehearsed.map_err(|verdict| anyhow::anyhow!("{verdict}"))?;
+    let outcome = super::tokio()?.block_on(usable.dry_run());
+    let dry_run = outcome.map_err(|verdict| anyhow::anyhow!("{verdict}"))?;
     match &args.issue {
-        Some(issue) => tell_one(&dry_run, issue),
-        None => tell_all(&dry_run, &args.workflow),
+        Some(issue) => write_one(&dry_run, issue),
+        None => write_all(&dry_run, &args.workflow),
     }
 }
 
-fn tell_one(dry_run: &DryRun, issue: &str) -> anyhow::Result<ExitCode> {
+fn write_one(dry_run: &DryRun, issue: &str) -> anyhow::Result<ExitCode> {
     let mut out = stdout().lock();
     let is_it = |id: &str, identifier: &str| id == issue || identifier.eq_ignore_ascii_case(issue);
     let mut starts = dry_run.starts.iter();
@@ -104,7 +104,7 @@ fn tell_one(dry_run: &DryRun, issue: &str) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn tell_all(dry_run: &DryRun, workflow: &Path) -> anyhow::Result<ExitCode> {
+fn write_all(dry_run: &DryRun, workflow: &Path) -> anyhow::Result<ExitCode> {
     let mut out = stdout().lock();
     let bold = Style::new().bold();
     let name = plain(&workflow.display().to_string(), MAX_TEXT_BYTES);
@@ -126,11 +126,11 @@ fn tell_all(dry_run: &DryRun, workflow: &Path) -> anyhow::Result<ExitCode> {
     }
     let rest = dry_run.explanation.unstarted.iter();
     let rest: Vec<_> = rest.map(|row| UnstartedStatus::new(row, dry_run.now)).collect();
-    tell_unstarted(&mut out, &rest)?;
+    write_unstarted(&mut out, &rest)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell_unstarted(out: &mut impl std::io::Write, rows: &[UnstartedStatus]) -> std::io::Result<()> {
+fn write_unstarted(out: &mut impl std::io::Write, rows: &[UnstartedStatus]) -> std::io::Result<()> {
     if rows.is_empty() {
         return Ok(());
     }

@@ -32,7 +32,7 @@ fn tokio() -> anyhow::Result<tokio::runtime::Runtime> {
 
 /// Takes the port of the dashboard and the API, where there is to be one.
 async fn listen(settings: &Settings, port: Option<u16>) -> anyhow::Result<Option<Server>> {
-    let config = Config::of(&settings.server, port, &ProcessEnv)?;
+    let config = Config::from_settings(&settings.server, port, &ProcessEnv)?;
     Ok(match config {
         Some(config) => Some(Server::bind(&config).await?),
         None => None,

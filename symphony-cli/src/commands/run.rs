@@ -54,12 +54,12 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
         Err(error) => return Err(error.into()),
     };
     let handle = service.handle();
-    log.settings().obey(&service.settings().logging);
+    log.settings().apply(&service.settings().logging);
     tokio::spawn(log.settings().follow(handle.clone()));
     let server = super::listen(service.settings(), args.port).await?;
     let _serving = server.map(|server| super::serve(server, &handle));
     if service.settings().agent.kind == CODEX {
-        tokio::spawn(tell_login_time());
+        tokio::spawn(log_login_time());
     }
     let (interrupt, interrupts) = unbounded_channel();
     let observability = service.settings().observability.clone();
@@ -73,16 +73,16 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         // Dropping the service ends every agent at once, and so does the end of this process.
-        () = obey(signals, interrupts, &handle) => {
+        () = handle_signals(signals, interrupts, &handle) => {
             warn!("asked to stop a second time: ending at once");
             Ok(ExitCode::SUCCESS)
         }
-        never = dashboard::keep(shown) => match never {},
+        never = dashboard::until_left(shown) => match never {},
     }
 }
 
 /// What the login profile costs every agent before it runs.
-async fn tell_login_time() {
+async fn log_login_time() {
     let host: Arc<dyn Host> = Arc::new(LocalHost::new());
     let finding = login_shell(&host).await;
     let text = plain(&finding.text, 500);
@@ -94,7 +94,11 @@ async fn tell_login_time() {
 
 /// Passes signals on, and what a dashboard hears instead of one; returns when asked to stop for
 /// the second time.
-async fn obey(mut signals: Signals, mut interrupts: UnboundedReceiver<()>, handle: &Handle) {
+async fn handle_signals(
+    mut signals: Signals,
+    mut interrupts: UnboundedReceiver<()>,
+    handle: &Handle,
+) {
     let mut stopping = false;
     loop {
         let said = tokio::select! {

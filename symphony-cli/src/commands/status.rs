@@ -30,11 +30,11 @@ pub(crate) fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     }
     let status: Status = serde_json::from_slice(&body)
         .with_context(|| format!("{} answers something else than a state", client.address()))?;
-    tell(&mut out, &status, &client.address().to_string())?;
+    write_status(&mut out, &status, &client.address().to_string())?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(out: &mut impl Write, status: &Status, address: &str) -> io::Result<()> {
+fn write_status(out: &mut impl Write, status: &Status, address: &str) -> io::Result<()> {
     let (bold, bad) = (Style::new().bold(), AnsiColor::Red.on_default().bold());
     let summary = &status.summary;
     let (slots, counts) = (&summary.slots, summary.counts);
@@ -52,11 +52,11 @@ fn tell(out: &mut impl Write, status: &Status, address: &str) -> io::Result<()> 
     for problem in problems(status, summary.generated_at) {
         writeln!(out, "{bad}! {}{bad:#}", plain(&problem, MAX_TEXT_BYTES))?;
     }
-    tell_sums(out, summary)?;
-    tell_lists(out, status, summary.generated_at)
+    write_sums(out, summary)?;
+    write_lists(out, status, summary.generated_at)
 }
 
-fn tell_sums(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
+fn write_sums(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     let (totals, polling) = (&summary.codex_totals, &summary.polling);
     let tokens = &totals.tokens;
     let (total, input) = (count(tokens.total_tokens), count(tokens.input_tokens));
@@ -79,7 +79,7 @@ fn tell_sums(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     writeln!(out, "polling {mode}, {today} requests today, {projected} by its end")
 }
 
-fn tell_lists(out: &mut impl Write, status: &Status, now: Wall) -> io::Result<()> {
+fn write_lists(out: &mut impl Write, status: &Status, now: Wall) -> io::Result<()> {
     let mut list = |name: &str, columns: &[&str], rows: &[Vec<String>]| {
         if rows.is_empty() {
             return Ok(());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use symphony_api::client::ApiClient;
 use symphony_core::settings::ObservabilitySettings;
-use symphony_tui::{Dashboard, Left, LogTail, Options, Owner};
+use symphony_tui::{Dashboard, DashboardEnd, LogTail, Options, Owner};
 
 use super::dashboard;
 use super::signals::Signals;
@@ -20,12 +20,12 @@ pub(crate) fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
     }
     let client = ApiClient::new(address)?;
     let runtime = super::tokio()?;
-    let done = runtime.block_on(look(client));
+    let done = runtime.block_on(watch(client));
     runtime.shutdown_background();
     done
 }
 
-async fn look(client: ApiClient) -> anyhow::Result<ExitCode> {
+async fn watch(client: ApiClient) -> anyhow::Result<ExitCode> {
     // Who is not there now is told so, and not looked for.
     client.get(&["state"]).await.map_err(remote::with_advice)?;
     let mut signals = Signals::new()?;
@@ -34,7 +34,7 @@ async fn look(client: ApiClient) -> anyhow::Result<ExitCode> {
     let source = Arc::new(Remote::new(client, lines.clone()));
     let options = Options {
         owner: Owner::Visitor,
-        look: dashboard::look(),
+        look: dashboard::palette(),
         refresh: pace.refresh,
         render_interval: pace.render_interval,
         lines,
@@ -42,10 +42,10 @@ async fn look(client: ApiClient) -> anyhow::Result<ExitCode> {
     };
     let mut shown = Dashboard::show(source, options).context("the terminal cannot be used")?;
     tokio::select! {
-        left = shown.left() => match left {
-            Left::Quit | Left::Told => Ok(ExitCode::SUCCESS),
-            Left::Gone => bail!("the terminal is gone"),
-            Left::Broken => bail!("the dashboard has failed; `symphony status` may still work"),
+        left = shown.ended() => match left {
+            DashboardEnd::Quit | DashboardEnd::Stopped => Ok(ExitCode::SUCCESS),
+            DashboardEnd::TerminalGone => bail!("the terminal is gone"),
+            DashboardEnd::Panicked => bail!("the dashboard has failed; `symphony status` may still work"),
         },
         _ = signals.next() => Ok(ExitCode::SUCCESS),
     }

@@ -19,7 +19,7 @@ use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::unhurried::Unhurried;
+use super::non_blocking::NonBlockingWriter;
 
 /// How much of a text goes into one line.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
@@ -45,10 +45,10 @@ impl Look {
 /// Writes a line for everything that happens.
 #[derive(Debug)]
 pub(super) struct Lines {
-    pub(super) screen: Unhurried,
+    pub(super) screen: NonBlockingWriter,
     /// Whether the screen shows colours.
     pub(super) colours: bool,
-    pub(super) file: Option<Unhurried>,
+    pub(super) file: Option<NonBlockingWriter>,
     pub(super) look: Look,
 }
 
@@ -132,7 +132,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
         }
         let message = fields.take("message");
         let message = message.as_ref().and_then(Value::as_str).unwrap_or_default();
-        let told = Told { at: now(), event, message, fields: &fields };
+        let told = LogLine { at: now(), event, message, fields: &fields };
         let line = |place, colours| {
             if self.look.is_json() { told.json() } else { told.text(place, colours) }
         };
@@ -152,14 +152,14 @@ enum FieldPlace {
 }
 
 /// One event, about to be written.
-struct Told<'a> {
+struct LogLine<'a> {
     at: String,
     event: &'a Event<'a>,
     message: &'a str,
     fields: &'a LogFields,
 }
 
-impl Told<'_> {
+impl LogLine<'_> {
     /// For people: when, how bad, what, and the fields.
     fn text(&self, place: FieldPlace, colours: bool) -> String {
         let style = |style: Style| if colours { style } else { Style::new() };
@@ -249,7 +249,7 @@ mod tests {
     /// What is written to a screen with colours and to a file, without the times.
     fn written(format: LogFormat, tell: impl FnOnce(&Look)) -> [Vec<String>; 2] {
         let kept = [Kept::default(), Kept::default()];
-        let [screen, file] = kept.clone().map(|kept| Unhurried::new(kept).unwrap());
+        let [screen, file] = kept.clone().map(|kept| NonBlockingWriter::new(kept).unwrap());
         let look = Look::new(format);
         let lines = Lines {
             screen: screen.clone(),

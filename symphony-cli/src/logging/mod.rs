@@ -1,6 +1,7 @@
 //! Where log lines go: to standard error, and to files that do not grow for ever (contract 13.1).
 
 mod lines;
+mod non_blocking;
 #[cfg(feature = "otel")]
 mod otel;
 #[cfg(not(feature = "otel"))]
@@ -8,7 +9,6 @@ mod otel;
 mod otel;
 mod rotating;
 mod screen;
-mod unhurried;
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
@@ -25,9 +25,9 @@ use tracing_subscriber::{EnvFilter, Layer as _, Registry};
 
 use crate::args::LoggingArgs;
 use lines::{Lines, Look};
+use non_blocking::NonBlockingWriter;
 use rotating::{Limits, RotatingFile};
 pub(crate) use screen::{Diverted, divert};
-use unhurried::Unhurried;
 
 /// The current file in the folder for logs.
 const LOG_FILE: &str = "symphony.log";
@@ -35,7 +35,7 @@ const LOG_FILE: &str = "symphony.log";
 /// Where log lines go. Dropped when the program ends, it gives the last of them a moment.
 pub(crate) struct Log {
     tracing: Option<otel::Tracing>,
-    writers: Vec<Unhurried>,
+    writers: Vec<NonBlockingWriter>,
     settings: Arc<LogSettings>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct LogSettings {
 impl Drop for Log {
     fn drop(&mut self) {
         self.tracing = None; // it may have something to say
-        self.writers.iter().for_each(Unhurried::finish);
+        self.writers.iter().for_each(NonBlockingWriter::finish);
     }
 }
 
@@ -103,7 +103,7 @@ impl Log {
 
 impl LogSettings {
     /// Does what a workflow file says, as far as the command line says nothing.
-    pub(crate) fn obey(&self, settings: &LoggingSettings) {
+    pub(crate) fn apply(&self, settings: &LoggingSettings) {
         if !self.is_filter_given {
             match parse_filter(settings.level.as_str()) {
                 // It fails when nobody logs any more, and then nobody minds.
@@ -122,7 +122,7 @@ impl LogSettings {
         let mut changes = handle.settings_changes();
         loop {
             let settings = Arc::clone(&changes.borrow_and_update());
-            self.obey(&settings.logging);
+            self.apply(&settings.logging);
             if changes.changed().await.is_err() {
                 return;
             }
@@ -150,11 +150,14 @@ fn parse_filter(text: &str) -> Result<EnvFilter, ParseError> {
 }
 
 /// The writers so far.
-struct Writers(Vec<Unhurried>);
+struct Writers(Vec<NonBlockingWriter>);
 
 impl Writers {
-    fn add(&mut self, to: impl std::io::Write + Send + 'static) -> anyhow::Result<Unhurried> {
-        let writer = Unhurried::new(to).context("logging cannot be started")?;
+    fn add(
+        &mut self,
+        to: impl std::io::Write + Send + 'static,
+    ) -> anyhow::Result<NonBlockingWriter> {
+        let writer = NonBlockingWriter::new(to).context("logging cannot be started")?;
         self.0.push(writer.clone());
         Ok(writer)
     }
@@ -195,7 +198,7 @@ mod tests {
     #[test]
     fn rule_13_1_a_panic_is_a_line_of_the_log() {
         let (mut reader, writer) = std::io::pipe().unwrap();
-        let screen = Unhurried::new(writer).unwrap();
+        let screen = NonBlockingWriter::new(writer).unwrap();
         let look = Look::new(LogFormat::Text);
         let lines = Lines { screen: screen.clone(), colours: false, file: None, look };
         let before = std::panic::take_hook();

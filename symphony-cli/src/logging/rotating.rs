@@ -58,7 +58,7 @@ impl RotatingFile {
         Ok(Self { path: path.to_owned(), file, length, limits })
     }
 
-    fn aside(&self, number: u32) -> PathBuf {
+    fn rotated(&self, number: u32) -> PathBuf {
         let mut name = self.path.clone().into_os_string();
         name.push(format!(".{number}"));
         name.into()
@@ -67,17 +67,17 @@ impl RotatingFile {
     /// Puts the file aside. Whatever of this fails, lines go on into the file that is open.
     fn rotate(&mut self) {
         let kept = self.limits.kept.load(Ordering::Relaxed);
-        let there = (1..u32::MAX).take_while(|&number| self.aside(number).exists());
+        let there = (1..u32::MAX).take_while(|&number| self.rotated(number).exists());
         for number in there.collect::<Vec<_>>().into_iter().rev() {
             let _ = if number < kept {
-                fs::rename(self.aside(number), self.aside(number + 1))
+                fs::rename(self.rotated(number), self.rotated(number + 1))
             } else {
-                fs::remove_file(self.aside(number))
+                fs::remove_file(self.rotated(number))
             };
         }
         let is_aside = match kept {
             0 => fs::remove_file(&self.path),
-            _ => fs::rename(&self.path, self.aside(1)),
+            _ => fs::rename(&self.path, self.rotated(1)),
         };
         if is_aside.is_err() {
             let _ = self.file.set_len(0); // a bound is a bound, also where nothing can be put aside

@@ -44,7 +44,8 @@ fn of_file(workflow: &Path, token: Option<SecretString>) -> anyhow::Result<Servi
         token: settings.server.token.clone().filter(|_| token.is_none()),
         ..settings.server.clone()
     };
-    let Some(config) = Config::of(&server, None, &ProcessEnv)?.filter(|config| config.port != 0)
+    let Some(config) =
+        Config::from_settings(&server, None, &ProcessEnv)?.filter(|config| config.port != 0)
     else {
         bail!(
             "which service? {file} sets no server.port; set it and start the service anew, or \

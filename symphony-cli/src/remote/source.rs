@@ -71,7 +71,7 @@ async fn listen(client: ApiClient, shared: Arc<Shared>) {
     let mut again = RECONNECT_DELAYS.0;
     loop {
         let before = last_seen.clone();
-        let why = hear(&client, &shared, &mut last_seen).await;
+        let why = read_stream(&client, &shared, &mut last_seen).await;
         if last_seen != before {
             again = RECONNECT_DELAYS.0;
         }
@@ -82,7 +82,11 @@ async fn listen(client: ApiClient, shared: Arc<Shared>) {
 }
 
 /// Takes in one stream of events until it breaks.
-async fn hear(client: &ApiClient, shared: &Shared, last_seen: &mut Option<String>) -> ApiError {
+async fn read_stream(
+    client: &ApiClient,
+    shared: &Shared,
+    last_seen: &mut Option<String>,
+) -> ApiError {
     let mut stream = match client.events(last_seen.as_deref()).await {
         Ok(stream) => stream,
         Err(error) => return error,

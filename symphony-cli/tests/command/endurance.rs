@@ -113,7 +113,7 @@ fn bare(harness: &Harness, issues: usize) -> Duration {
                     );
                     let command = HostCommand::script(Shell::Sh, "true", folder.clone());
                     let command = command.set("HOME", &home);
-                    let finished = scope.run(&command, RunLimit::of(TEST_TIMEOUT)).await.unwrap();
+                    let finished = scope.run(&command, RunLimit::new(TEST_TIMEOUT)).await.unwrap();
                     assert!(finished.exit.is_success());
                     scope.close(Duration::ZERO).await.unwrap();
                     fs::remove_dir(folder).unwrap();

@@ -124,6 +124,6 @@ impl AgentError {
             kind => FailureKind::Agent(kind),
         };
         let wait = self.retry_at.and_then(|at| now.until(at));
-        Failure::new(kind, chain(self)).retry_after(wait)
+        Failure::new(kind, chain(self)).with_retry_after(wait)
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::line::Cost;
 use super::meter::Meter;
+use super::queue::Cost;
 use super::spender::Spender;
 use super::{DAY_BURST_DIVISOR, HOUR_BURST_DIVISOR, Limit};
 use crate::time::Mono;
@@ -52,7 +52,7 @@ impl Hold {
     }
 
     /// Whether the request passes. It still keeps to the limits of our own requests.
-    pub(super) fn lets_through(&mut self, now: Mono, spender: &Spender, cost: Cost) -> bool {
+    pub(super) fn try_pass(&mut self, now: Mono, spender: &Spender, cost: Cost) -> bool {
         let (Some(next), Spender::Read(purpose)) = (self.next_pass(spender), spender) else {
             return false;
         };

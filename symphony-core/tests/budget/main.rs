@@ -285,7 +285,7 @@ fn rule_12_6_a_refusal_is_an_error_with_its_category_and_time() {
     let now = Wall::from_unix_millis(1000);
     let kind = FailureKind::Tracker(TrackerErrorKind::RateLimited);
     let expected = Failure::new(kind, "request not made: the day's requests are used up")
-        .retry_after(Some(Duration::from_secs(9)));
+        .with_retry_after(Some(Duration::from_secs(9)));
     assert_eq!(refused.into_error(now).to_failure(now), expected);
 }
 

@@ -232,7 +232,7 @@ impl Board {
             true => TrackerErrorKind::Status,
             false => kind,
         };
-        Err(TrackerError::new(kind, message).retry_at(back))
+        Err(TrackerError::new(kind, message).with_retry_at(back))
     }
 
     fn issue(&self, all: &[Record], record: &Record) -> Result<Issue, Malformed> {

@@ -361,7 +361,7 @@ fn rule_7_4_a_wait_of_less_than_a_millisecond_does_not_loop() {
     harness.board([issue("MT-1")]);
     harness.answer_to("poll");
     let failure = Failure::new(FailureKind::Tracker(TrackerErrorKind::RateLimited), "slow down")
-        .retry_after(Some(Duration::from_micros(500)));
+        .with_retry_after(Some(Duration::from_micros(500)));
     harness.answer_fails(&failure);
     assert_eq!(harness.reads(), NONE);
 }

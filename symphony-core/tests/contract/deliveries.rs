@@ -194,7 +194,7 @@ fn rule_12_8_too_many_at_once_are_left_to_an_early_poll() {
 #[test]
 fn rule_12_8_an_early_poll_waits_as_long_as_the_tracker_wants() {
     let mut harness = Harness::new();
-    harness.answer_fails(&unreachable().retry_after(Some(Duration::from_secs(90))));
+    harness.answer_fails(&unreachable().with_retry_after(Some(Duration::from_secs(90))));
     harness.asked();
     let issues: Vec<IssueId> = (0..51).map(|n| id(&format!("MT-{n}"))).collect();
     harness.event(Event::Delivered { issues });
@@ -446,7 +446,7 @@ fn rule_12_8_a_record_that_cannot_be_read_changes_nothing() {
 fn rule_12_8_a_refused_read_waits_as_long_as_the_tracker_wants() {
     let mut harness = settled();
     harness.delivered(["MT-1"]);
-    harness.answer_fails(&unreachable().retry_after(Some(Duration::from_secs(20))));
+    harness.answer_fails(&unreachable().with_retry_after(Some(Duration::from_secs(20))));
     harness.asked();
     harness.advance(19_999);
     assert_eq!(harness.asked(), NONE);

@@ -389,7 +389,7 @@ fn rule_12_5_a_poll_asks_nothing_twice_but_the_one_check_before_a_start() {
 
 fn rate_limited(retry_after_ms: u64) -> Failure {
     let kind = FailureKind::Tracker(TrackerErrorKind::RateLimited);
-    Failure::new(kind, "slow down").retry_after(Some(Duration::from_millis(retry_after_ms)))
+    Failure::new(kind, "slow down").with_retry_after(Some(Duration::from_millis(retry_after_ms)))
 }
 
 #[test]
@@ -524,7 +524,7 @@ fn rule_12_5_no_job_travels_along_before_the_tracker_wants_it() {
     harness.advance(95_000);
     assert_eq!(harness.reads(), ["poll with MT-1"], "they travel together");
     let failure = Failure::new(FailureKind::Tracker(TrackerErrorKind::RateLimited), "no more")
-        .retry_after(Some(Duration::from_secs(105)));
+        .with_retry_after(Some(Duration::from_secs(105)));
     harness.answer_but(|answer| answer.candidates = Some(Err(failure)));
     harness.asked();
     harness.advance(95_000);
@@ -580,7 +580,7 @@ fn rule_12_5_what_the_check_shows_is_known_and_not_read_again_and_again() {
 
 fn refused_until_tomorrow() -> Failure {
     Failure::new(FailureKind::Tracker(TrackerErrorKind::RateLimited), "not now")
-        .retry_after(Some(Duration::from_secs(24 * 3600)))
+        .with_retry_after(Some(Duration::from_secs(24 * 3600)))
 }
 
 #[test]

@@ -284,7 +284,8 @@ fn rule_2_6_what_another_tracker_refused_is_asked_of_the_new_one_at_once() {
     harness.advance(10_000);
     harness.answer_to_but("read MT-1", |answer| {
         let kind = FailureKind::Tracker(TrackerErrorKind::RateLimited);
-        let failure = Failure::new(kind, "no more").retry_after(Some(Duration::from_secs(3_600)));
+        let failure =
+            Failure::new(kind, "no more").with_retry_after(Some(Duration::from_secs(3_600)));
         answer.by_id = Some(Err(failure));
     });
     assert_eq!(harness.wait_of("MT-1"), Some(3_600_000));

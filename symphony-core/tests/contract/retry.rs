@@ -20,7 +20,8 @@ fn one_turn() -> Harness {
 
 fn unreachable(retry_after_ms: Option<u64>) -> Failure {
     let kind = FailureKind::Tracker(TrackerErrorKind::Request);
-    Failure::new(kind, "connection refused").retry_after(retry_after_ms.map(Duration::from_millis))
+    Failure::new(kind, "connection refused")
+        .with_retry_after(retry_after_ms.map(Duration::from_millis))
 }
 
 /// MT-1 failed once and waits for its first retry.

@@ -233,8 +233,9 @@ fn rule_5_5_a_refused_check_is_a_matter_of_budget() {
     harness.board([issue("MT-1")]);
     harness.answer();
     let kind = FailureKind::Tracker(TrackerErrorKind::RateLimited);
-    harness
-        .answer_fails(&Failure::new(kind, "slow down").retry_after(Some(Duration::from_secs(60))));
+    harness.answer_fails(
+        &Failure::new(kind, "slow down").with_retry_after(Some(Duration::from_secs(60))),
+    );
     assert_eq!(harness.reason("MT-1"), Reason::Budget);
     harness.live(59_999);
     assert_eq!(harness.starts(), NONE);

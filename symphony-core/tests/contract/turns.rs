@@ -19,7 +19,8 @@ fn working() -> Harness {
 
 fn unreachable(retry_after_ms: Option<u64>) -> Failure {
     let kind = FailureKind::Tracker(TrackerErrorKind::Request);
-    Failure::new(kind, "connection refused").retry_after(retry_after_ms.map(Duration::from_millis))
+    Failure::new(kind, "connection refused")
+        .with_retry_after(retry_after_ms.map(Duration::from_millis))
 }
 
 // 10.1

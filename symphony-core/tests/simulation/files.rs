@@ -58,7 +58,7 @@ impl Files {
         if self.luck.strikes(Fault::ReloadBad, 250) {
             let message = self.luck.rng.pick(&["must be positive", "is no number"]);
             let problem = Problem::new(ProblemKind::InvalidSetting, message);
-            self.edited = Some(Edited::Bad(vec![problem.path("agent.max_turns")]));
+            self.edited = Some(Edited::Bad(vec![problem.with_path("agent.max_turns")]));
             return;
         }
         let mut config = self.config.clone();

@@ -41,7 +41,7 @@ impl Limit {
         let span = Duration::from_millis(luck.rng.pick(&[20_000, 300_000, 3_600_000, 200_000_000]));
         let failure = Failure::new(FailureKind::Agent(self.kind), "no more for now");
         if self.says_when {
-            return (Vec::new(), failure.retry_after(Some(span)));
+            return (Vec::new(), failure.with_retry_after(Some(span)));
         }
         let mut news = Vec::new();
         if luck.strikes(Fault::WindowExhausted, 600) {

@@ -280,7 +280,7 @@ fn failure(kind: TrackerErrorKind, message: &str) -> Failure {
 fn refused(by: &str, wait: Option<Duration>) -> Failure {
     // A wait of nothing counts as none: the model need not know.
     let wait = wait.filter(|wait| !wait.is_zero());
-    failure(TrackerErrorKind::RateLimited, by).retry_after(wait)
+    failure(TrackerErrorKind::RateLimited, by).with_retry_after(wait)
 }
 
 /// The tracker's own limit: so many requests an hour, refilled evenly.

@@ -12,7 +12,7 @@ use symphony_host::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 async fn run(scope: &ProcessScope, command: &HostCommand) -> Finished {
-    scope.run(command, RunLimit::of(LONG)).await.unwrap()
+    scope.run(command, RunLimit::new(LONG)).await.unwrap()
 }
 
 async fn output(command: &HostCommand) -> String {
@@ -102,7 +102,7 @@ async fn rule_9_5_a_background_writer_does_not_die_of_a_closed_pipe() {
 #[tokio::test]
 async fn rule_9_5_a_timeout_tells_what_was_printed() {
     let trial = Trial::new();
-    let limit = RunLimit::of(Duration::from_secs(1));
+    let limit = RunLimit::new(Duration::from_secs(1));
     let command = trial.script("echo before; exec sleep $T");
     match scope(helped()).run(&command, limit).await {
         Err(RunError::TimedOut { after, output }) => {

@@ -43,7 +43,7 @@ fn agent_reads() {
     );
     let command = trial.script(&look).remove("TRIAL_SECRET");
     Runtime::new().unwrap().block_on(async {
-        let finished = scope(helped()).run(&command, RunLimit::of(LONG)).await.unwrap();
+        let finished = scope(helped()).run(&command, RunLimit::new(LONG)).await.unwrap();
         println!("{}\nservice soft {soft:?}", finished.output);
     });
 }

@@ -59,7 +59,7 @@ async fn dropped_future(host: Arc<dyn Host>, shape: Shape) {
     let scope = scope(host);
     let command = trial.command(shape);
     tokio::select! {
-        result = scope.run(&command, RunLimit::of(LONG)) => panic!("{result:?}"),
+        result = scope.run(&command, RunLimit::new(LONG)) => panic!("{result:?}"),
         () = trial.until_ready() => {}
     }
     trial.until_gone().await;
@@ -120,7 +120,7 @@ async fn timeout(host: Arc<dyn Host>, shape: Shape) {
     // Long enough for the shape to be there, however busy the machine is.
     for millis in [300, 1_000, 5_000, 20_000] {
         let trial = Trial::new();
-        let limit = RunLimit::of(Duration::from_millis(millis));
+        let limit = RunLimit::new(Duration::from_millis(millis));
         let result = scope(Arc::clone(&host)).run(&trial.command(shape), limit).await;
         assert!(matches!(result, Err(RunError::TimedOut { .. })), "{result:?}");
         trial.assert_gone();
@@ -134,7 +134,7 @@ async fn timeout(host: Arc<dyn Host>, shape: Shape) {
 async fn failed(host: Arc<dyn Host>, shape: Shape) {
     let trial = Trial::new();
     let scope = scope(host);
-    let finished = scope.run(&trial.hook(shape, 3), RunLimit::of(LONG)).await.unwrap();
+    let finished = scope.run(&trial.hook(shape, 3), RunLimit::new(LONG)).await.unwrap();
     assert_eq!(finished.exit, Exit::Code(3));
     trial.assert_gone();
 }
@@ -142,7 +142,7 @@ async fn failed(host: Arc<dyn Host>, shape: Shape) {
 async fn lingering(host: Arc<dyn Host>, shape: Shape) {
     let trial = Trial::new();
     let scope = scope(host);
-    let finished = scope.run(&trial.hook(shape, 0), RunLimit::of(LONG)).await.unwrap();
+    let finished = scope.run(&trial.hook(shape, 0), RunLimit::new(LONG)).await.unwrap();
     assert_eq!(finished.exit, Exit::Code(0));
     assert!(!trial.is_gone(), "it should live until the run ends");
     scope.close(GRACE).await.unwrap();

@@ -104,12 +104,12 @@ fn rule_14_3_a_record_alone_ends_no_process() {
     let mut person = person(&trial);
     let records = killed(&trial, Shape::Setsid.script());
     // Forged, or of a service with another name.
-    let forged = records.iter().copied().chain(ProcessId::of(person.id())).collect();
+    let forged = records.iter().copied().chain(ProcessId::from_pid(person.id())).collect();
     assert_eq!(sweep("somebody else", forged), 0);
     assert!(!trial.is_gone());
     assert_eq!(person.try_wait().unwrap(), None);
     // What is ours is still found, and nobody who was recorded besides.
-    let forged = ProcessId::of(person.id()).into_iter().collect();
+    let forged = ProcessId::from_pid(person.id()).into_iter().collect();
     assert!(sweep(trial.token(), forged) > 0);
     trial.assert_gone();
     assert_eq!(person.try_wait().unwrap(), None);
@@ -121,7 +121,7 @@ fn rule_14_3_a_record_alone_ends_no_process() {
 fn rule_14_3_a_number_that_was_used_again_is_not_touched() {
     let trial = Trial::new();
     let mut person = person(&trial);
-    let id = ProcessId::of(person.id()).unwrap().to_string();
+    let id = ProcessId::from_pid(person.id()).unwrap().to_string();
     let (pid, rest) = id.split_once(':').unwrap();
     let (start, boot) = rest.split_once(':').unwrap();
     let earlier = format!("{pid}:{}:{boot}", start.parse::<u64>().unwrap() - 1);
@@ -150,7 +150,7 @@ fn rule_14_3_a_service_that_was_started_from_its_own_run_does_not_end_itself() {
 #[ignore = "not a test: a service that carries its own mark"]
 fn sweeper() {
     let Ok(service) = std::env::var("TRIAL_TOKEN") else { return };
-    assert_eq!(sweep(&service, ProcessId::of(std::process::id()).into_iter().collect()), 0);
+    assert_eq!(sweep(&service, ProcessId::from_pid(std::process::id()).into_iter().collect()), 0);
 }
 
 fn send(pid: u32, signal: Signal) {

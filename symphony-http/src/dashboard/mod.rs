@@ -27,7 +27,7 @@ use crate::routes::HttpState;
 use crate::serialized::to_string;
 
 pub(crate) use chart::RunsChart;
-use pieces::{PageClock, Pieces, grouped, name_of, path_of, words};
+use pieces::{PageClock, Pieces, grouped, name_of, path_of, phase_label};
 
 /// The dashboard's routes.
 pub(crate) fn routes() -> Router<Arc<HttpState>> {
@@ -90,7 +90,7 @@ async fn overview(
     let q = search.map(|Query(search)| search.q).unwrap_or_default();
     let snapshot = match app.handle.snapshot() {
         Ok(snapshot) => snapshot,
-        Err(error) => return trouble(&error.into()),
+        Err(error) => return error_page(&error.into()),
     };
     let clock = PageClock { now: wall_now(), live: false };
     let pieces = Pieces::render(&snapshot, &app.chart, clock, q.trim());
@@ -110,7 +110,7 @@ async fn issue(State(app): State<Arc<HttpState>>, named: Result<Named, Error>) -
             let path = path_of(&issue.issue_identifier);
             page(StatusCode::OK, &IssuePage { issue: &issue, name, path, clock, version: VERSION })
         }
-        Err(error) => trouble(&error),
+        Err(error) => error_page(&error),
     }
 }
 
@@ -134,7 +134,7 @@ fn page(status: StatusCode, page: &impl Template) -> Response {
     }
 }
 
-fn trouble(error: &Error) -> Response {
+fn error_page(error: &Error) -> Response {
     page(error.status, &Trouble { message: &error.message, version: VERSION })
 }
 

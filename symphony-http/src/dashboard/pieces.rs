@@ -68,7 +68,7 @@ pub(super) fn grouped(number: &u64) -> String {
 }
 
 /// A phase, in words.
-pub(super) const fn words(phase: &Phase) -> &'static str {
+pub(super) const fn phase_label(phase: &Phase) -> &'static str {
     match phase {
         Phase::PreparingWorkspace => "preparing the workspace",
         Phase::BuildingPrompt => "building the prompt",
@@ -191,7 +191,7 @@ impl Pieces {
             let issue = &row.issue;
             matches(q, &[issue.identifier.as_str(), &issue.title, issue.state.as_str()])
         });
-        let (running, running_more) = shown(running.map(RunningStatus::from));
+        let (running, running_more) = first_rows(running.map(RunningStatus::from));
         let mut waiting: Vec<_> = snapshot
             .waiting
             .iter()
@@ -203,12 +203,12 @@ impl Pieces {
         waiting.sort_by_key(|row| row.until);
         let why = obstacle(snapshot);
         let waiting = waiting.into_iter().map(|row| RetryStatus::new(row, snapshot.now, why));
-        let (waiting, waiting_more) = shown(waiting);
+        let (waiting, waiting_more) = first_rows(waiting);
         let blocked = snapshot.blocked.iter().filter(|row| {
             let issue = &row.issue;
             matches(q, &[issue.identifier.as_str(), &issue.title, issue.state.as_str()])
         });
-        let (blocked, blocked_more) = shown(blocked.map(BlockedStatus::from));
+        let (blocked, blocked_more) = first_rows(blocked.map(BlockedStatus::from));
         let candidates = summary.candidates.first.iter();
         let candidates =
             candidates.filter(|row| matches(q, &[&row.issue_identifier, &row.message]));
@@ -247,7 +247,7 @@ impl Pieces {
 }
 
 /// The first rows, and how many there are besides.
-fn shown<T>(mut rows: impl Iterator<Item = T>) -> (Vec<T>, usize) {
+fn first_rows<T>(mut rows: impl Iterator<Item = T>) -> (Vec<T>, usize) {
     let first: Vec<T> = rows.by_ref().take(MAX_ROWS).collect();
     (first, rows.count())
 }

@@ -9,7 +9,7 @@ use symphony_core::tracker::Tracker;
 use symphony_core::{Blocker, Identifier, Issue, Settings, StateSet};
 use symphony_http::{Config, Server};
 use symphony_memory::{AgentScript, MemoryTracker, ScriptedAgent};
-use symphony_runtime::{GivenAgent, GivenTracker, Handle, Service};
+use symphony_runtime::{FixedAgent, FixedTracker, Handle, Service};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::task::JoinHandle;
@@ -95,8 +95,8 @@ impl Harness {
         settings.agent.max_retry_backoff = Duration::from_secs(3_600);
         let service = Service::builder()
             .settings(settings, "Please do this: {{ issue.title }}")
-            .tracker(GivenTracker::new("board", tracker(board.clone())))
-            .agent(GivenAgent::new("scripted", Arc::new(agent)))
+            .tracker(FixedTracker::new("board", tracker(board.clone())))
+            .agent(FixedAgent::new("scripted", Arc::new(agent)))
             .build()
             .await
             .unwrap();

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use symphony_core::Settings;
 use symphony_core::settings::Provider;
-use symphony_core::tracker::{Built, Tracker, TrackerContext, TrackerError, TrackerFactory};
+use symphony_core::tracker::{BuiltTracker, Tracker, TrackerContext, TrackerError, TrackerFactory};
 use symphony_linear::{Bounds, Bytes, HeaderMap, LinearFactory, NoReply, Reply, Transport};
 use symphony_linear_fake::{Answered, Fake, KEY};
 
@@ -66,7 +66,7 @@ pub(crate) fn try_build(
     factory: &LinearFactory,
     settings: &Settings,
     env: &[(&str, &str)],
-) -> Result<Built, TrackerError> {
+) -> Result<BuiltTracker, TrackerError> {
     let env: BTreeMap<String, String> =
         env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     factory.build(&TrackerContext::new(&settings.tracker, &settings.polling.budget, &env))

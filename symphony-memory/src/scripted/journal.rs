@@ -86,7 +86,7 @@ impl Journal {
 
     /// What the sessions of one issue did.
     #[must_use]
-    pub fn of(&self, identifier: &str) -> Vec<Did> {
+    pub fn for_issue(&self, identifier: &str) -> Vec<Did> {
         let of_issue = |entry: &&JournalEntry| entry.issue.as_str() == identifier;
         self.entries.iter().filter(of_issue).map(|entry| entry.did.clone()).collect()
     }
@@ -139,7 +139,7 @@ impl Journal {
         self.entries = Vec::new();
     }
 
-    pub(crate) fn note(&mut self, entry: JournalEntry) {
+    pub(crate) fn record(&mut self, entry: JournalEntry) {
         if !self.forgets {
             self.entries.push(entry);
         }

@@ -18,8 +18,8 @@ pub(super) struct Scribe {
 }
 
 impl Scribe {
-    pub(super) fn note(&self, did: Did) {
-        self.agent.shared.journal.send_modify(|journal| journal.note(self.entry(did)));
+    pub(super) fn record(&self, did: Did) {
+        self.agent.shared.journal.send_modify(|journal| journal.record(self.entry(did)));
     }
 
     fn entry(&self, did: Did) -> JournalEntry {
@@ -46,14 +46,14 @@ impl ScriptedLife {
         scribe.agent.shared.journal.send_modify(|journal| {
             journal.begin(&workspace);
             let resume = request.resume.clone();
-            journal.note(scribe.entry(Did::Begin { workspace: workspace.clone(), resume }));
+            journal.record(scribe.entry(Did::Begin { workspace: workspace.clone(), resume }));
         });
         Self { scribe, workspace, stage: LifeStage::Opening }
     }
 
     pub(super) fn opened(&mut self) {
         self.stage = LifeStage::Open;
-        self.scribe.note(Did::Open);
+        self.scribe.record(Did::Open);
     }
 
     /// The agent is gone.
@@ -61,14 +61,14 @@ impl ScriptedLife {
         self.stage = LifeStage::Over;
         self.scribe.agent.shared.journal.send_modify(|journal| {
             journal.end(&self.workspace);
-            journal.note(self.scribe.entry(did));
+            journal.record(self.scribe.entry(did));
         });
     }
 
     /// The session is over, but the agent is not gone.
     pub(super) fn outlive(&mut self, did: Did) {
         self.stage = LifeStage::Over;
-        self.scribe.note(did);
+        self.scribe.record(did);
     }
 }
 
@@ -98,7 +98,7 @@ impl OpenTurn {
 
     pub(super) fn end(mut self, did: Did) {
         self.over = true;
-        self.scribe.note(did);
+        self.scribe.record(did);
     }
 }
 
@@ -106,7 +106,7 @@ impl Drop for OpenTurn {
     fn drop(&mut self) {
         self.live.store(false, Ordering::SeqCst);
         if !self.over {
-            self.scribe.note(Did::DropTurn);
+            self.scribe.record(Did::DropTurn);
         }
     }
 }

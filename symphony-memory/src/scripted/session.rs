@@ -106,14 +106,14 @@ impl ScriptedSession {
     }
 
     fn event(&self, name: &str, summary: &str) {
-        self.said(Direction::In, || json!({"event": name, "summary": summary}));
+        self.record(Direction::In, || json!({"event": name, "summary": summary}));
         let at = self.life.scribe.agent.shared.clock.now();
         let event = AgentEvent { name: name.to_owned(), summary: summary.to_owned(), at };
         self.request.updates.send(AgentUpdate::Event(Arc::new(event)));
     }
 
     /// Writes down what was said, where that is kept.
-    fn said(&self, direction: Direction, what: impl FnOnce() -> Value) {
+    fn record(&self, direction: Direction, what: impl FnOnce() -> Value) {
         if self.request.transcript.is_kept() {
             self.request.transcript.line(direction, what().to_string().as_bytes());
         }
@@ -146,7 +146,7 @@ impl ScriptedSession {
         let outcome = if result.success { "done" } else { "refused" };
         self.event("notification", &format!("{tool}: {outcome}"));
         let arguments = arguments.clone();
-        self.life.scribe.note(Did::Call { tool: tool.to_owned(), arguments, result });
+        self.life.scribe.record(Did::Call { tool: tool.to_owned(), arguments, result });
     }
 
     fn write(&self, path: &Path, text: &str, placing: Placing) -> Result<(), AgentError> {
@@ -158,13 +158,13 @@ impl ScriptedSession {
                 ..AgentError::new(AgentErrorKind::InvalidWorkspace, message)
             }
         })?;
-        self.life.scribe.note(Did::Write(path.to_owned()));
+        self.life.scribe.record(Did::Write(path.to_owned()));
         Ok(())
     }
 
     fn begin_turn(&self, turn: &Turn) {
-        self.said(Direction::Out, || json!({"turn": turn.number, "prompt": turn.prompt}));
-        self.life.scribe.note(Did::Turn { number: turn.number, prompt: turn.prompt.clone() });
+        self.record(Direction::Out, || json!({"turn": turn.number, "prompt": turn.prompt}));
+        self.life.scribe.record(Did::Turn { number: turn.number, prompt: turn.prompt.clone() });
         let session_id: Arc<str> = format!("{}-{}", self.thread, turn.number).into();
         let thread = self.thread.clone();
         self.request.updates.send(AgentUpdate::Session { thread, session_id, pid: None });

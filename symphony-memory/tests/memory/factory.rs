@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use symphony_core::settings::Provider;
 use symphony_core::tracker::{
-    Built, TrackerContext, TrackerError, TrackerErrorKind, TrackerExt, TrackerFactory,
+    BuiltTracker, TrackerContext, TrackerError, TrackerErrorKind, TrackerExt, TrackerFactory,
     TrackerProfile,
 };
 use symphony_core::{Scope, Settings, StateSet};
@@ -23,7 +23,7 @@ fn build_in(
     provider: &Value,
     env: &[(&str, &str)],
     folder: Option<&Path>,
-) -> Result<Built, TrackerError> {
+) -> Result<BuiltTracker, TrackerError> {
     let profile = factory.profile();
     let (active, terminal) = (profile.active_states.clone(), profile.terminal_states.clone());
     let mut settings = Settings::new("memory", active, terminal, "/work".into());
@@ -37,7 +37,7 @@ fn build_in(
     factory.build(&cx)
 }
 
-fn build(factory: &MemoryFactory, provider: &Value) -> Result<Built, TrackerError> {
+fn build(factory: &MemoryFactory, provider: &Value) -> Result<BuiltTracker, TrackerError> {
     build_in(factory, provider, &[], None)
 }
 
@@ -45,7 +45,7 @@ fn one(title: &str) -> Value {
     json!({ "issues": [{ "identifier": "MT-1", "title": title, "state": "Todo" }] })
 }
 
-async fn titles(built: &Built) -> Vec<(String, String)> {
+async fn titles(built: &BuiltTracker) -> Vec<(String, String)> {
     let todo = StateSet::new(["Todo", "Done"]);
     let issues = built.tracker.fetch_issues_by_states(&todo).await.unwrap();
     issues.into_iter().map(|issue| (issue.title, issue.state.to_string())).collect()

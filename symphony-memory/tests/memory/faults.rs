@@ -33,7 +33,7 @@ async fn rule_11_2_a_fault_of_a_whole_poll_is_in_every_part_that_was_asked_for()
     let polled = board.poll(&poll(Some(&["Todo"]), &[])).await;
     assert!(polled.candidates.unwrap().is_err());
     assert!(polled.by_id.is_ok(), "nothing was asked for by id");
-    board.faults().lift();
+    board.faults().clear();
     let polled = board.poll(&poll(Some(&["Todo"]), &["1"])).await;
     assert!(polled.candidates.unwrap().is_ok());
     assert!(polled.by_id.is_ok());
@@ -78,7 +78,7 @@ async fn a_read_that_hangs_may_be_dropped() {
     let reading = timeout(year, board.fetch_issues_by_ids(&ids(&["1"]))).await;
     assert!(reading.is_err());
     assert_eq!(board.faults().hanging(), 0);
-    board.faults().lift();
+    board.faults().clear();
     assert!(board.fetch_issues_by_ids(&ids(&["1"])).await.is_ok());
 }
 

@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 use symphony_core::settings::Provider;
-use symphony_core::tracker::{Built, TrackerContext, TrackerExt, TrackerFactory};
+use symphony_core::tracker::{BuiltTracker, TrackerContext, TrackerExt, TrackerFactory};
 use symphony_core::{Settings, StateKind, StateSet};
 use symphony_memory::MemoryFactory;
 use tempfile::TempDir;
@@ -19,7 +19,7 @@ fn blocks(name: &str) -> Vec<&'static str> {
     after.map(|rest| rest.split("```").next().unwrap_or_default()).collect()
 }
 
-fn build(workflow: &str, folder: &TempDir) -> Built {
+fn build(workflow: &str, folder: &TempDir) -> BuiltTracker {
     let factory = MemoryFactory::new();
     let front: Value = serde_yaml::from_str(workflow).unwrap();
     assert_eq!(front["tracker"]["kind"], factory.kind());

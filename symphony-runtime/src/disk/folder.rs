@@ -38,7 +38,7 @@ pub(super) fn move_to(
             }
             other => other,
         };
-        return gone(moved).map(|()| new);
+        return ignore_missing(moved).map(|()| new);
     }
 }
 
@@ -92,7 +92,7 @@ struct Stuck {
 fn empty(trash: &OwnedFd, name: &str) -> Result<(), Stuck> {
     let stuck = |why| Stuck { name: name.into(), owner: owner(trash, name), why };
     if file_type(trash, name) != Some(FileType::Directory) {
-        return gone(rustix::fs::unlinkat(trash, name, AtFlags::empty())).map_err(stuck);
+        return ignore_missing(rustix::fs::unlinkat(trash, name, AtFlags::empty())).map_err(stuck);
     }
     make_ours(trash, name).map_err(stuck)?;
     let folder = match open_folder(trash, name) {
@@ -124,10 +124,11 @@ fn remove_entry(folder: &OwnedFd, entry: &CStr, trash: &OwnedFd, label: &str) ->
         // empty can be removed, but not moved.
         Err(Errno::ISDIR | Errno::PERM) => {
             move_to(folder, entry, trash, label).map(drop).or_else(|error| {
-                gone(rustix::fs::unlinkat(folder, entry, AtFlags::REMOVEDIR)).map_err(|_| error)
+                ignore_missing(rustix::fs::unlinkat(folder, entry, AtFlags::REMOVEDIR))
+                    .map_err(|_| error)
             })
         }
-        other => gone(other),
+        other => ignore_missing(other),
     }
 }
 
@@ -142,7 +143,7 @@ fn entries(folder: &OwnedFd) -> Result<Vec<CString>, Errno> {
     Ok(entries)
 }
 
-fn gone(result: Result<(), Errno>) -> Result<(), Errno> {
+fn ignore_missing(result: Result<(), Errno>) -> Result<(), Errno> {
     match result {
         Err(Errno::NOENT) => Ok(()),
         other => other,

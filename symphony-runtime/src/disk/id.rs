@@ -56,7 +56,7 @@ impl ServiceId {
     }
 
     /// Writes it where that is not what the file says.
-    pub(super) fn keep(&self, own: &OwnedFd) -> Result<(), Errno> {
+    pub(super) fn store(&self, own: &OwnedFd) -> Result<(), Errno> {
         let text = serde_json::to_vec(self).map_err(|_| Errno::INVAL)?;
         if file::read(own, ID_FILE).is_ok_and(|known| known == text) {
             return Ok(());

@@ -65,7 +65,7 @@ impl fmt::Display for LockHolder {
 
 impl LockHolder {
     /// What the kernel and the file say together. Anybody can write the file, or remove it.
-    fn of(locked: impl AsFd, own: &OwnedFd) -> Self {
+    fn read(locked: impl AsFd, own: &OwnedFd) -> Self {
         let written = file::read(own, LOCK_FILE).unwrap_or_default();
         let written: Self = serde_json::from_slice(&written).unwrap_or_default();
         match kernel_holder(locked) {
@@ -76,8 +76,8 @@ impl LockHolder {
 
     /// Whether it is known by name and no longer there; or it is this process, in which an earlier
     /// service may have ended whose last tasks are being dropped.
-    fn may_let_go(&self) -> bool {
-        let is_gone = |pid| !ProcessId::of(pid).is_some_and(ProcessId::is_alive);
+    fn may_release(&self) -> bool {
+        let is_gone = |pid| !ProcessId::from_pid(pid).is_some_and(ProcessId::is_alive);
         self.pid.is_some_and(|pid| pid == std::process::id() || is_gone(pid))
     }
 }
@@ -144,8 +144,8 @@ fn acquire(handle: &OwnedFd, own: &OwnedFd, root: &Path) -> Result<(), DiskError
         if error != Errno::WOULDBLOCK {
             return Err(DiskError::io("cannot lock", root)(error));
         }
-        let holder = LockHolder::of(handle, own);
-        if looks == LOCK_RETRIES || !holder.may_let_go() {
+        let holder = LockHolder::read(handle, own);
+        if looks == LOCK_RETRIES || !holder.may_release() {
             return Err(DiskError::Locked { path: root.to_owned(), holder });
         }
         looks += 1;

@@ -138,7 +138,7 @@ impl DiskError {
     }
 
     /// Whether a file of ours is not the trouble, but something else in its place.
-    pub(crate) const fn is_of_a_stranger(&self) -> bool {
+    pub(crate) const fn is_foreign(&self) -> bool {
         use Errno as E;
         matches!(self, Self::Io { source: E::ACCESS | E::PERM | E::ISDIR | E::LOOP | E::NXIO, .. })
     }

@@ -109,7 +109,7 @@ impl Root {
     /// Writes down what the service is called, so that the next life knows.
     pub(crate) fn keep_service(&self) -> Result<(), DiskError> {
         self.restore_modes();
-        self.service.keep(&self.own).map_err(DiskError::io("cannot write", self.own_path("id")))
+        self.service.store(&self.own).map_err(DiskError::io("cannot write", self.own_path("id")))
     }
 
     pub(crate) fn path(&self) -> &Path {

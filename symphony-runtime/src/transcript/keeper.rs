@@ -60,7 +60,7 @@ struct KeptFile {
 
 impl Index {
     /// The runs of an issue, oldest first.
-    pub(super) fn of(&self, key: &WorkspaceKey) -> Vec<(RunId, PathBuf)> {
+    pub(super) fn runs_of(&self, key: &WorkspaceKey) -> Vec<(RunId, PathBuf)> {
         let runs = self.0.iter().filter(|(_, entry)| entry.key == *key);
         runs.map(|(run, entry)| (*run, entry.path.clone())).collect()
     }
@@ -87,7 +87,7 @@ impl Index {
     }
 
     /// The oldest run that has ended, if there is too much.
-    fn superfluous(&self, most_bytes: u64) -> Option<RunId> {
+    fn oldest_over_limit(&self, most_bytes: u64) -> Option<RunId> {
         let ended = || self.0.iter().filter_map(|(run, entry)| Some((*run, entry.bytes?)));
         let bytes: u64 = ended().map(|(_, bytes)| bytes).sum();
         let is_too_much = self.0.len() > MAX_RUNS || bytes > most_bytes;
@@ -139,14 +139,14 @@ impl Keeper {
                 TryRecvError::Disconnected => Err(error),
             });
             match message {
-                Ok(message) => self.take(message),
+                Ok(message) => self.on_message(message),
                 Err(_) => break,
             }
         }
         self.flush();
     }
 
-    fn take(&mut self, message: KeeperMessage) {
+    fn on_message(&mut self, message: KeeperMessage) {
         match message {
             KeeperMessage::Begin { run, key, longest, secrets, gauge } => {
                 self.make_room(longest);
@@ -173,7 +173,7 @@ impl Keeper {
             KeeperMessage::End { run: id } => {
                 self.unkept.remove(&id);
                 if let Some(mut run) = self.runs.remove(&id) {
-                    run.tell_of_lost(run.gauge.lost.swap(0, Ordering::Relaxed));
+                    run.write_lost(run.gauge.lost.swap(0, Ordering::Relaxed));
                     run.write();
                     if let Some(entry) = lock(&self.index).0.get_mut(&id) {
                         entry.bytes = Some(length(&run.path) + length(&earlier(&run.path)));
@@ -198,7 +198,7 @@ impl Keeper {
         // Not while the index is locked: a disk may hang, and others read it.
         let next = || {
             let mut index = lock(&self.index);
-            let run = index.superfluous(longest.saturating_mul(MAX_TOTAL_FACTOR))?;
+            let run = index.oldest_over_limit(longest.saturating_mul(MAX_TOTAL_FACTOR))?;
             index.0.remove(&run)
         };
         while let Some(entry) = next() {
@@ -252,19 +252,19 @@ impl Run {
 
     fn line(&mut self, said: &SaidLine) {
         self.gauge.empty(said.text.len() + LINE_OVERHEAD_BYTES);
-        self.tell_of_lost(said.lost);
+        self.write_lost(said.lost);
         let line = written(said, &self.secrets);
         if self.push(&line) {
             self.lines += 1;
         } else {
-            self.gauge.lose(1);
+            self.gauge.count_lost(1);
         }
     }
 
     /// Says how many lines are missing here.
-    fn tell_of_lost(&mut self, lost: u64) {
+    fn write_lost(&mut self, lost: u64) {
         if lost > 0 && !self.push(&note(wall_now(), &format!("{lost} lines were lost here"))) {
-            self.gauge.lose(lost);
+            self.gauge.count_lost(lost);
         }
     }
 
@@ -310,7 +310,7 @@ impl Run {
             Err(error) => {
                 self.length = self.file.metadata().map_or(self.length, |data| data.len());
                 self.is_torn = self.length > 0;
-                self.gauge.lose(lines);
+                self.gauge.count_lost(lines);
                 self.fail(&error);
                 false
             }

@@ -41,10 +41,10 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Keeps what is said, or nothing: cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Transcripts(Option<Arc<Kept>>);
+pub(crate) struct Transcripts(Option<Arc<KeeperHandle>>);
 
 #[derive(Debug)]
-struct Kept {
+struct KeeperHandle {
     keeper: Sender<KeeperMessage>,
     index: Arc<Mutex<Index>>,
     waiting: Arc<AtomicUsize>,
@@ -63,7 +63,7 @@ impl Transcripts {
             warn!(%error, "what is said with agents is not kept");
             return Self::default();
         }
-        Self(Some(Arc::new(Kept { keeper, index, waiting: Arc::default() })))
+        Self(Some(Arc::new(KeeperHandle { keeper, index, waiting: Arc::default() })))
     }
 
     /// Begins the transcript of a run, of which no more than this is kept.
@@ -89,11 +89,11 @@ impl Transcripts {
     }
 
     /// The files with what was said about an issue, newest first.
-    pub(crate) fn of(&self, identifier: &Identifier) -> Logs {
+    pub(crate) fn logs_of(&self, identifier: &Identifier) -> Logs {
         let key = WorkspaceKey::derive(identifier.as_str());
         let (Some(kept), Ok(key)) = (&self.0, key) else { return Logs::default() };
         let index = lock(&kept.index);
-        let files = index.of(&key).into_iter().rev();
+        let files = index.runs_of(&key).into_iter().rev();
         files.map(|(run, path)| (run, path.display().to_string())).collect()
     }
 
@@ -134,7 +134,7 @@ impl Gauge {
         self.all_waiting.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    fn lose(&self, lines: u64) {
+    fn count_lost(&self, lines: u64) {
         self.lost.fetch_add(lines, Ordering::Relaxed);
     }
 }
@@ -150,7 +150,7 @@ impl Session {
     fn line(&self, direction: Direction, line: &[u8]) {
         let text = &line[..line.len().min(MAX_LINE_BYTES + REDACTION_MARGIN_BYTES)];
         if !self.gauge.has_room(text.len() + LINE_OVERHEAD_BYTES) {
-            self.gauge.lose(1);
+            self.gauge.count_lost(1);
             return;
         }
         self.gauge.fill(text.len() + LINE_OVERHEAD_BYTES);

@@ -53,7 +53,7 @@ async fn rule_10_6_a_retried_question_is_told_that_it_was_not_answered() {
         _ => None,
     };
     let told: Vec<String> =
-        harness.agent.journal().of("MT-1").into_iter().filter_map(told).collect();
+        harness.agent.journal().for_issue("MT-1").into_iter().filter_map(told).collect();
     let [first, prompt, second, again] = &told[..] else { panic!("{told:?}") };
     assert_eq!([first.as_str(), second], ["resumed false", "resumed true"]);
     assert_eq!(prompt, "Do A title.");

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use symphony_core::Issue;
 use symphony_core::agent::AgentErrorKind;
-use symphony_core::tracker::{Built, TrackerContext, TrackerError, TrackerFactory, TrackerProfile};
+use symphony_core::tracker::{
+    BuiltTracker, TrackerContext, TrackerError, TrackerFactory, TrackerProfile,
+};
 use symphony_host::ProcessId;
 use symphony_memory::{AgentScript, MemoryFactory};
 use symphony_runtime::{Ended, Registry};
@@ -142,9 +144,9 @@ impl TrackerFactory for WithSecrets {
         self.0.profile()
     }
 
-    fn build(&self, cx: &TrackerContext<'_>) -> Result<Built, TrackerError> {
+    fn build(&self, cx: &TrackerContext<'_>) -> Result<BuiltTracker, TrackerError> {
         let secret_names = vec!["CARGO_PKG_NAME".to_owned(), "CARGO_PKG_VERSION".to_owned()];
-        Ok(Built { secret_names, ..self.0.build(cx)? })
+        Ok(BuiltTracker { secret_names, ..self.0.build(cx)? })
     }
 }
 
@@ -192,7 +194,7 @@ async fn rule_9_5_hooks_see_the_issue_as_data_and_no_secrets() {
 }
 
 fn process(file: &Path) -> Option<ProcessId> {
-    ProcessId::of(lines(file).first()?.parse().ok()?)
+    ProcessId::from_pid(lines(file).first()?.parse().ok()?)
 }
 
 #[tokio::test]

@@ -92,7 +92,7 @@ async fn rule_15_2_issue_text_is_data_in_the_prompt() {
     harness.board.add(Issue::new("1", "MT-1", title, "Todo").unwrap());
     let live = harness.start().await;
     within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
-    let turn = harness.agent.journal().of("MT-1").into_iter().find_map(|did| match did {
+    let turn = harness.agent.journal().for_issue("MT-1").into_iter().find_map(|did| match did {
         symphony_memory::Did::Turn { prompt, .. } => Some(prompt),
         _ => None,
     });

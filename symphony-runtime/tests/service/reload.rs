@@ -135,7 +135,7 @@ async fn rule_2_7_a_run_keeps_its_prompt_and_its_turns() {
     let told: Vec<String> = harness
         .agent
         .journal()
-        .of("MT-1")
+        .for_issue("MT-1")
         .into_iter()
         .filter_map(|did| match did {
             Did::Turn { prompt, .. } => Some(prompt),

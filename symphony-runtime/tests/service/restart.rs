@@ -194,7 +194,7 @@ impl WithProcess {
     }
 
     fn process(&self) -> ProcessId {
-        ProcessId::of(self.child.lock().unwrap().as_ref().unwrap().id()).unwrap()
+        ProcessId::from_pid(self.child.lock().unwrap().as_ref().unwrap().id()).unwrap()
     }
 }
 
@@ -249,7 +249,7 @@ async fn rule_14_3_what_an_older_version_left_is_ended_by_its_older_name_once() 
     let own = harness.root().join("~symphony");
     fs::create_dir_all(own.join("runs")).unwrap();
     fs::write(own.join("state.json"), "{\"boot\": 3}").unwrap();
-    let process = ProcessId::of(std::process::id()).unwrap();
+    let process = ProcessId::from_pid(std::process::id()).unwrap();
     fs::write(own.join("runs/3.1"), format!("{process}\n")).unwrap();
     let swept = async || {
         let host = TestHost::new();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use symphony_core::{Settings, StateSet};
 use symphony_memory::{AgentScript, Did, MemoryFactory, ScriptedFactory};
-use symphony_runtime::{Ended, Service, Unavailable};
+use symphony_runtime::{Ended, Service, ServiceStopped};
 
 use crate::harness::{Harness, Live, TestHost, names, within};
 
@@ -22,7 +22,7 @@ async fn rule_10_1_an_issue_is_worked_on_turn_by_turn_until_it_is_done() {
     let turns: Vec<(u32, String)> = harness
         .agent
         .journal()
-        .of("MT-1")
+        .for_issue("MT-1")
         .into_iter()
         .filter_map(|did| match did {
             Did::Turn { number, prompt } => Some((number, prompt)),
@@ -61,9 +61,9 @@ async fn rule_13_2_an_embedder_needs_ten_lines_and_its_handle_says_when_the_serv
     assert_eq!(running.await.unwrap(), Ended::Drained);
 
     // A handle outlives its service, and says so.
-    assert_eq!(handle.snapshot().unwrap_err(), Unavailable);
-    assert_eq!(handle.poll_now(), Err(Unavailable));
-    assert_eq!(handle.explain().await.unwrap_err(), Unavailable);
+    assert_eq!(handle.snapshot().unwrap_err(), ServiceStopped);
+    assert_eq!(handle.poll_now(), Err(ServiceStopped));
+    assert_eq!(handle.explain().await.unwrap_err(), ServiceStopped);
     assert!(handle.subscribe().is_err());
     assert!(handle.last_snapshot().shutting_down);
 }

@@ -12,7 +12,7 @@ use symphony_core::env::Env;
 use symphony_core::hooks::{Hook, HookContext, HookError, WorkspaceHooks};
 use symphony_core::orchestrator::Happened;
 use symphony_core::tracker::{
-    AgentTools, Built, Poll, Polled, Tracker, TrackerContext, TrackerError, TrackerFactory,
+    AgentTools, BuiltTracker, Poll, Polled, Tracker, TrackerContext, TrackerError, TrackerFactory,
     TrackerProfile,
 };
 use symphony_memory::{AgentScript, Gate, MemoryFactory, MemoryFault, Requests, ScriptedAgent};
@@ -99,10 +99,10 @@ impl TrackerFactory for MoodyFactory {
         self.0.profile()
     }
 
-    fn build(&self, cx: &TrackerContext<'_>) -> Result<Built, TrackerError> {
+    fn build(&self, cx: &TrackerContext<'_>) -> Result<BuiltTracker, TrackerError> {
         assert_ne!(cx.tracker.timeout.as_millis(), 666, "the factory is broken");
         let built = self.0.build(cx)?;
-        Ok(Built { tracker: Arc::new(Moody(built.tracker, Arc::clone(&self.1))), ..built })
+        Ok(BuiltTracker { tracker: Arc::new(Moody(built.tracker, Arc::clone(&self.1))), ..built })
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Chart {
 
 impl Chart {
     /// So many tokens in all, at this time.
-    pub(crate) fn look(&mut self, at: Wall, total: u64) {
+    pub(crate) fn add(&mut self, at: Wall, total: u64) {
         let bar = at.as_unix_millis().div_euclid(BAR_MS);
         let Some((newest, before)) = self.now else {
             self.now = Some((bar, total));
@@ -65,16 +65,16 @@ mod tests {
     fn the_chart_counts_what_was_used_since_the_last_look() {
         let mut chart = Chart::default();
         assert_eq!((chart.bars().len(), chart.minute()), (0, 0));
-        chart.look(at(100), 5_000);
-        chart.look(at(105), 5_010);
-        chart.look(at(131), 5_100);
+        chart.add(at(100), 5_000);
+        chart.add(at(105), 5_010);
+        chart.add(at(131), 5_100);
         assert_eq!(chart.bars().collect::<Vec<_>>(), [10, 0, 0, 90]);
         assert_eq!(chart.minute(), 100);
-        chart.look(at(140), 7);
+        chart.add(at(140), 7);
         assert_eq!(chart.bars().last(), Some(7), "a new life of the service");
-        chart.look(at(1_000_000), 7);
+        chart.add(at(1_000_000), 7);
         assert_eq!((chart.bars().len(), chart.minute()), (MAX_BARS, 0));
-        chart.look(at(0), 9);
+        chart.add(at(0), 9);
         assert_eq!(chart.minute(), 2, "a clock that went back");
     }
 }

@@ -88,9 +88,9 @@ pub enum AppAction {
     /// Draw everything anew.
     Redraw,
     /// Tell the service.
-    Tell(SourceCommand),
+    Send(SourceCommand),
     /// Ask for everything that is known of an issue.
-    Look(String),
+    Fetch(String),
 }
 
 impl App {
@@ -114,11 +114,11 @@ impl App {
     }
 
     /// Takes in what is known now.
-    pub fn see(&mut self, seen: SourceView) {
+    pub fn update(&mut self, seen: SourceView) {
         self.clock = seen.clock;
         self.link = seen.link;
         if let Some(status) = seen.status {
-            self.chart.look(seen.clock, status.summary.codex_totals.tokens.total_tokens);
+            self.chart.add(seen.clock, status.summary.codex_totals.tokens.total_tokens);
             self.status = Some(status);
         }
     }
@@ -134,7 +134,7 @@ impl App {
     }
 
     /// Takes in what a command came to.
-    pub fn told(&mut self, command: &SourceCommand, outcome: &Result<(), SourceRefusal>) {
+    pub fn on_outcome(&mut self, command: &SourceCommand, outcome: &Result<(), SourceRefusal>) {
         let text = match outcome {
             Ok(()) => format!("{command}: asked for"),
             Err(why) => format!("{command}: {why}"),
@@ -153,7 +153,7 @@ impl App {
 
     /// The issue that is looked at.
     #[must_use]
-    pub fn looked_at(&self) -> Option<&str> {
+    pub fn open_issue(&self) -> Option<&str> {
         match &self.view {
             AppView::Issue(view) => Some(&view.identifier),
             AppView::Lists | AppView::Help => None,
@@ -190,7 +190,7 @@ impl App {
                 None
             }
             Asking::Really(command) => {
-                matches!(key, Key::Char('y' | 'Y')).then_some(AppAction::Tell(command))
+                matches!(key, Key::Char('y' | 'Y')).then_some(AppAction::Send(command))
             }
         }
     }
@@ -206,13 +206,13 @@ impl App {
             }
             Key::Char('p') => {
                 let paused = self.status.as_ref().is_some_and(|status| status.summary.paused);
-                return Some(AppAction::Tell(if paused {
+                return Some(AppAction::Send(if paused {
                     SourceCommand::Resume
                 } else {
                     SourceCommand::Pause
                 }));
             }
-            Key::Char('r') => return Some(AppAction::Tell(SourceCommand::PollNow)),
+            Key::Char('r') => return Some(AppAction::Send(SourceCommand::PollNow)),
             Key::Char('s') => return self.stop(),
             Key::Char('t') => return self.retry(),
             _ => match &mut self.view {
@@ -228,19 +228,19 @@ impl App {
         match key {
             Key::Tab | Key::Right => self.list = self.list.next(),
             Key::BackTab | Key::Left => self.list = self.list.previous(),
-            Key::Up | Key::Char('k') => self.go(|at, _| at.saturating_sub(1)),
-            Key::Down | Key::Char('j') => self.go(|at, _| at + 1),
-            Key::PageUp => self.go(|at, page| at.saturating_sub(page)),
-            Key::PageDown => self.go(|at, page| at + page),
-            Key::Home | Key::Char('g') => self.go(|_, _| 0),
-            Key::End | Key::Char('G') => self.go(|_, _| usize::MAX),
+            Key::Up | Key::Char('k') => self.move_choice(|at, _| at.saturating_sub(1)),
+            Key::Down | Key::Char('j') => self.move_choice(|at, _| at + 1),
+            Key::PageUp => self.move_choice(|at, page| at.saturating_sub(page)),
+            Key::PageDown => self.move_choice(|at, page| at + page),
+            Key::Home | Key::Char('g') => self.move_choice(|_, _| 0),
+            Key::End | Key::Char('G') => self.move_choice(|_, _| usize::MAX),
             Key::Char('/') => self.asking = Asking::Filter,
             Key::Escape | Key::Clear => self.filter.clear(),
             Key::Enter => {
                 let identifier = self.chosen()?;
                 let view = IssueView { identifier: identifier.clone(), status: None, scroll: 0 };
                 self.view = AppView::Issue(Box::new(view));
-                return Some(AppAction::Look(identifier));
+                return Some(AppAction::Fetch(identifier));
             }
             _ => {}
         }
@@ -283,7 +283,7 @@ impl App {
     }
 
     /// Moves the choice in the list that is looked at: from its place, with the length of a page.
-    fn go(&mut self, to: impl Fn(usize, usize) -> usize) {
+    fn move_choice(&mut self, to: impl Fn(usize, usize) -> usize) {
         let list = self.list;
         let (rows, at) = self.rows(list);
         let Some(status) = self.status.clone() else { return };
@@ -320,7 +320,8 @@ impl App {
             IssueStage::Running | IssueStage::Retrying | IssueStage::Checking => {
                 self.asking = Asking::Really(SourceCommand::Stop(identifier));
             }
-            _ => self.say(&identifier, "neither runs nor waits, so there is nothing to stop"),
+            _ => self
+                .show_message(&identifier, "neither runs nor waits, so there is nothing to stop"),
         }
         None
     }
@@ -329,14 +330,16 @@ impl App {
         let identifier = self.chosen()?;
         match self.stage()? {
             IssueStage::Retrying | IssueStage::Blocked => {
-                return Some(AppAction::Tell(SourceCommand::Retry(identifier)));
+                return Some(AppAction::Send(SourceCommand::Retry(identifier)));
             }
-            _ => self.say(&identifier, "neither waits nor is blocked: nothing to try again"),
+            _ => {
+                self.show_message(&identifier, "neither waits nor is blocked: nothing to try again")
+            }
         }
         None
     }
 
-    fn say(&mut self, identifier: &str, what: &str) {
+    fn show_message(&mut self, identifier: &str, what: &str) {
         self.told = Some((format!("{} {what}", plain(identifier, 60)), self.clock));
     }
 }

@@ -77,7 +77,7 @@ pub(super) struct Rows([(Vec<usize>, usize); 4]);
 
 impl Rows {
     /// Found once per picture: lists may be long.
-    pub(super) fn of(app: &App) -> Self {
+    pub(super) fn new(app: &App) -> Self {
         Self(List::ALL.map(|list| app.rows(list)))
     }
 

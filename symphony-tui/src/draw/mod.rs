@@ -66,7 +66,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, log: &[String], look: Palette)
         AppView::Help => help::draw(frame, app.owner, rest),
         AppView::Issue(_) => issue::draw(frame, app, rest, look),
         AppView::Lists if rest.width >= WIDE_COLUMNS => {
-            let rows = Rows::of(app);
+            let rows = Rows::new(app);
             let mut side = rest;
             side.x += rest.width - SIDE_COLUMNS;
             side.width = SIDE_COLUMNS;
@@ -75,7 +75,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, log: &[String], look: Palette)
             all_lists(frame, app, &rows, rest, look);
         }
         AppView::Lists => {
-            let rows = Rows::of(app);
+            let rows = Rows::new(app);
             // At least as much is left for the lists.
             let mut summary = summary::lines(app, look);
             summary.truncate(usize::from(rest.height / 2));

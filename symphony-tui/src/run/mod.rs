@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until};
 
 use crate::app::{App, AppAction};
-use crate::dashboard::{Left, Options};
+use crate::dashboard::{DashboardEnd, Options};
 use crate::keys::Key;
 use crate::source::{SourceCommand, SourceRefusal, StatusSource};
 use crate::terminal::TerminalScreen;
@@ -38,12 +38,13 @@ pub(crate) async fn run(
     mut keys: Receiver<Key>,
     options: &Options,
     mut stop: oneshot::Receiver<()>,
-) -> Left {
+) -> DashboardEnd {
     let (answers, mut answered) = unbounded_channel();
-    let mut requester = SourceRequester { source: Arc::clone(&source), answers, is_looking: false };
+    let mut requester =
+        SourceRequester { source: Arc::clone(&source), answers, is_fetching: false };
     let mut resized = signal(SignalKind::window_change()).ok();
     let mut app = App::new(options.owner);
-    let mut seen = see(&mut app, source.as_ref());
+    let mut seen = refresh(&mut app, source.as_ref());
     // There is news that was not read; something is other than it was drawn.
     let (mut stale, mut dirty) = (false, true);
     let mut next_read = Instant::now() + options.refresh;
@@ -53,8 +54,8 @@ pub(crate) async fn run(
         if stale && now >= next_read {
             stale = false;
             next_read = now + options.refresh;
-            seen = see(&mut app, source.as_ref());
-            requester.look_again(&app);
+            seen = refresh(&mut app, source.as_ref());
+            requester.refetch(&app);
             dirty = true;
         }
         if dirty && now >= next_draw {
@@ -63,13 +64,13 @@ pub(crate) async fn run(
             app.tick(seen.0 + seen.1.elapsed());
             let log = options.lines.last(LOG_LINES);
             if screen.draw(&mut app, &log, options.look).is_err() {
-                return Left::Gone;
+                return DashboardEnd::TerminalGone;
             }
         }
         tokio::select! {
-            _ = &mut stop => return Left::Told,
+            _ = &mut stop => return DashboardEnd::Stopped,
             key = keys.recv() => {
-                let Some(key) = key else { return Left::Gone };
+                let Some(key) = key else { return DashboardEnd::TerminalGone };
                 dirty = true;
                 if let Some(action) = app.key(key)
                     && let Some(left) = requester.perform(action, screen, options)
@@ -81,11 +82,11 @@ pub(crate) async fn run(
                 dirty = true;
                 match answer {
                     SourceAnswer::Told(command, outcome) => {
-                        app.told(&command, &outcome);
+                        app.on_outcome(&command, &outcome);
                         next_read = Instant::now(); // whoever asks wants to see it
                     }
                     SourceAnswer::Issue(identifier, status) => {
-                        requester.is_looking = false;
+                        requester.is_fetching = false;
                         app.issue(&identifier, *status);
                     }
                 }
@@ -95,7 +96,7 @@ pub(crate) async fn run(
             () = sleep_until(next_read), if stale => {}
             () = sleep_until(next_draw), if dirty => {}
             () = sleep_until(now + TICK) => {
-                requester.look_again(&app);
+                requester.refetch(&app);
                 dirty = true;
             }
         }
@@ -103,10 +104,10 @@ pub(crate) async fn run(
 }
 
 /// Takes in what is known, and remembers what time it was, there and here.
-fn see(app: &mut App, source: &dyn StatusSource) -> (Wall, Instant) {
+fn refresh(app: &mut App, source: &dyn StatusSource) -> (Wall, Instant) {
     let seen = source.latest();
     let clock = seen.clock;
-    app.see(seen);
+    app.update(seen);
     (clock, Instant::now())
 }
 
@@ -115,7 +116,7 @@ struct SourceRequester {
     source: Arc<dyn StatusSource>,
     answers: UnboundedSender<SourceAnswer>,
     /// Whether an issue is being asked for.
-    is_looking: bool,
+    is_fetching: bool,
 }
 
 impl SourceRequester {
@@ -125,21 +126,23 @@ impl SourceRequester {
         action: AppAction,
         screen: &mut dyn TerminalScreen,
         options: &Options,
-    ) -> Option<Left> {
+    ) -> Option<DashboardEnd> {
         match action {
-            AppAction::Leave => return Some(Left::Quit),
+            AppAction::Leave => return Some(DashboardEnd::Quit),
             AppAction::Interrupt => match &options.interrupts {
                 Some(interrupts) => drop(interrupts.send(())),
-                None => return Some(Left::Quit),
+                None => return Some(DashboardEnd::Quit),
             },
-            AppAction::Redraw => return screen.forget().is_err().then_some(Left::Gone),
-            AppAction::Tell(command) => self.tell(command),
-            AppAction::Look(identifier) => self.look(identifier),
+            AppAction::Redraw => {
+                return screen.forget().is_err().then_some(DashboardEnd::TerminalGone);
+            }
+            AppAction::Send(command) => self.send(command),
+            AppAction::Fetch(identifier) => self.fetch(identifier),
         }
         None
     }
 
-    fn tell(&self, command: SourceCommand) {
+    fn send(&self, command: SourceCommand) {
         let (source, answers) = (Arc::clone(&self.source), self.answers.clone());
         tokio::spawn(async move {
             let outcome = source.command(&command).await;
@@ -147,8 +150,8 @@ impl SourceRequester {
         });
     }
 
-    fn look(&mut self, identifier: String) {
-        self.is_looking = true;
+    fn fetch(&mut self, identifier: String) {
+        self.is_fetching = true;
         let (source, answers) = (Arc::clone(&self.source), self.answers.clone());
         tokio::spawn(async move {
             let status = Box::new(source.issue(&identifier).await);
@@ -157,9 +160,9 @@ impl SourceRequester {
     }
 
     /// The issue that is looked at may have changed too.
-    fn look_again(&mut self, app: &App) {
-        if let Some(identifier) = app.looked_at().filter(|_| !self.is_looking) {
-            self.look(identifier.to_owned());
+    fn refetch(&mut self, app: &App) {
+        if let Some(identifier) = app.open_issue().filter(|_| !self.is_fetching) {
+            self.fetch(identifier.to_owned());
         }
     }
 }

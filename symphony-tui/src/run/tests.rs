@@ -93,7 +93,7 @@ async fn press(
     screen: &mut Counted,
     source: Fake,
     options: Options,
-) -> (Left, Arc<Fake>) {
+) -> (DashboardEnd, Arc<Fake>) {
     let source = Arc::new(source);
     let (typist, typed) = mpsc::channel(10);
     let (stop, stopped) = oneshot::channel();
@@ -108,7 +108,7 @@ async fn press(
     };
     tokio::select! {
         left = run(source.clone(), screen, typed, &options, stopped) => (left, source),
-        () = typing => (Left::Told, source.clone()),
+        () = typing => (DashboardEnd::Stopped, source.clone()),
     }
 }
 
@@ -117,7 +117,7 @@ async fn rule_13_4_however_often_it_changes_it_is_read_and_drawn_at_its_own_pace
     let mut screen = Counted::new(usize::MAX);
     let restless = Fake { restless: true, ..Fake::default() };
     let (left, source) = press(&[], &mut screen, restless, options()).await;
-    assert_eq!(left, Left::Told);
+    assert_eq!(left, DashboardEnd::Stopped);
     assert_eq!((source.reads.load(Ordering::SeqCst), screen.drawn), (10, 10));
     let mut screen = Counted::new(usize::MAX);
     let (_, source) = press(&[], &mut screen, Fake::default(), options()).await;
@@ -138,7 +138,7 @@ async fn rule_4_7_keys_reach_the_service() {
     let mut screen = Counted::new(usize::MAX);
     let keys = [Key::Char('p'), Key::Char('r'), Key::Redraw, Key::Char('q')];
     let (left, source) = press(&keys, &mut screen, Fake::default(), options()).await;
-    assert_eq!(left, Left::Quit);
+    assert_eq!(left, DashboardEnd::Quit);
     assert_eq!(*source.commands(), [SourceCommand::Pause, SourceCommand::PollNow]);
     assert_eq!(screen.forgotten, 1);
 }
@@ -149,21 +149,24 @@ async fn rule_14_2_ctrl_c_goes_to_the_service_where_it_is_here_and_leaves_where_
     let mut screen = Counted::new(usize::MAX);
     let with = Options { interrupts: Some(interrupts), ..options() };
     let keys = [Key::Interrupt, Key::Interrupt];
-    assert_eq!(press(&keys, &mut screen, Fake::default(), with).await.0, Left::Told);
+    assert_eq!(press(&keys, &mut screen, Fake::default(), with).await.0, DashboardEnd::Stopped);
     assert_eq!(heard.recv().await, Some(()));
     assert_eq!(heard.recv().await, Some(()));
-    assert_eq!(press(&keys, &mut screen, Fake::default(), options()).await.0, Left::Quit);
+    assert_eq!(press(&keys, &mut screen, Fake::default(), options()).await.0, DashboardEnd::Quit);
 }
 
 #[tokio::test(start_paused = true)]
 async fn rule_13_4_a_terminal_that_is_gone_is_left() {
     let mut screen = Counted::new(2);
     let (left, _) = press(&[], &mut screen, Fake::default(), options()).await;
-    assert_eq!((left, screen.drawn), (Left::Gone, 3));
+    assert_eq!((left, screen.drawn), (DashboardEnd::TerminalGone, 3));
     let (typist, typed) = mpsc::channel(1);
     drop(typist); // there is no more to read
     let (_stop, stopped) = oneshot::channel();
     let mut screen = Counted::new(usize::MAX);
     let source = Arc::new(Fake::default());
-    assert_eq!(run(source, &mut screen, typed, &options(), stopped).await, Left::Gone);
+    assert_eq!(
+        run(source, &mut screen, typed, &options(), stopped).await,
+        DashboardEnd::TerminalGone
+    );
 }

@@ -100,11 +100,11 @@ proptest! {
         let mut app = App::new(Owner::Visitor);
         let look = Palette { colours: true };
         for (state, clock) in states {
-            app.see(SourceView { status: Some(std::sync::Arc::new(state)), link: link.clone(), clock });
+            app.update(SourceView { status: Some(std::sync::Arc::new(state)), link: link.clone(), clock });
             picture(&mut app, &log, size, look);
             for key in &keys {
                 app.key(*key);
-                if let Some(name) = app.looked_at().map(str::to_owned) {
+                if let Some(name) = app.open_issue().map(str::to_owned) {
                     app.issue(&name, Ok(issue()));
                 }
             }

@@ -232,9 +232,9 @@ pub(crate) fn app(name: &str) -> App {
         let mut before = status.clone();
         before.summary.codex_totals.tokens.total_tokens = total - total / 100 * left;
         let clock = Wall::parse(NOW).unwrap() - std::time::Duration::from_secs(ago);
-        app.see(SourceView { clock, ..seen(before) });
+        app.update(SourceView { clock, ..seen(before) });
     }
-    app.see(seen(status));
+    app.update(seen(status));
     app
 }
 

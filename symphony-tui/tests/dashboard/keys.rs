@@ -50,13 +50,13 @@ fn rule_13_4_the_choice_follows_its_issue() {
     keys(&mut app, "jj");
     let mut later = status("busy");
     later.running.remove(0);
-    app.see(seen(later.clone()));
+    app.update(seen(later.clone()));
     assert_eq!(chosen(&mut app), "MT-3", "it moved up, and is still the one");
     later.running.remove(1);
-    app.see(seen(later.clone()));
+    app.update(seen(later.clone()));
     assert_eq!(chosen(&mut app), "MT-4", "it is gone: the one in its place");
     later.running.clear();
-    app.see(seen(later));
+    app.update(seen(later));
     assert_eq!(keys(&mut app, "s"), None);
     assert_eq!(app.key(Key::Enter), None, "there is nothing to look at");
 }
@@ -64,17 +64,17 @@ fn rule_13_4_the_choice_follows_its_issue() {
 #[test]
 fn rule_4_7_keys_pause_resume_poll_and_retry() {
     let mut app = app("busy");
-    assert_eq!(keys(&mut app, "p"), Some(AppAction::Tell(SourceCommand::Pause)));
-    assert_eq!(keys(&mut app, "r"), Some(AppAction::Tell(SourceCommand::PollNow)));
+    assert_eq!(keys(&mut app, "p"), Some(AppAction::Send(SourceCommand::Pause)));
+    assert_eq!(keys(&mut app, "r"), Some(AppAction::Send(SourceCommand::PollNow)));
     let mut paused = status("busy");
     paused.summary.paused = true;
-    app.see(seen(paused));
-    assert_eq!(keys(&mut app, "p"), Some(AppAction::Tell(SourceCommand::Resume)));
+    app.update(seen(paused));
+    assert_eq!(keys(&mut app, "p"), Some(AppAction::Send(SourceCommand::Resume)));
     assert_eq!(keys(&mut app, "t"), None, "what runs is not tried again");
     assert!(shown(&mut app).contains("MT-1 neither waits nor is blocked"));
     app.key(Key::Tab);
-    assert_eq!(keys(&mut app, "t"), Some(AppAction::Tell(SourceCommand::Retry("MT-5".to_owned()))));
-    app.told(&SourceCommand::PollNow, &Err(SourceRefusal::new("nobody\u{1b}[2J answers")));
+    assert_eq!(keys(&mut app, "t"), Some(AppAction::Send(SourceCommand::Retry("MT-5".to_owned()))));
+    app.on_outcome(&SourceCommand::PollNow, &Err(SourceRefusal::new("nobody\u{1b}[2J answers")));
     assert!(shown(&mut app).contains("poll now: nobody\\u{1b}[2J answers"));
 }
 
@@ -86,7 +86,7 @@ fn rule_4_7_a_stop_is_asked_about() {
     assert_eq!(keys(&mut app, "n"), None);
     assert!(!shown(&mut app).contains("stop MT-2?"));
     assert_eq!(keys(&mut app, "y"), None, "the question is over");
-    assert_eq!(keys(&mut app, "sy"), Some(AppAction::Tell(SourceCommand::Stop("MT-2".to_owned()))));
+    assert_eq!(keys(&mut app, "sy"), Some(AppAction::Send(SourceCommand::Stop("MT-2".to_owned()))));
     app.key(Key::BackTab);
     assert_eq!(keys(&mut app, "s"), None);
     assert!(shown(&mut app).contains("there is nothing to stop"), "a candidate does not run");
@@ -99,25 +99,25 @@ fn rule_4_7_a_stop_is_for_the_issue_that_was_asked_about() {
     keys(&mut app, "s");
     let mut later = status("busy");
     later.running.remove(0);
-    app.see(seen(later));
-    assert_eq!(keys(&mut app, "y"), Some(AppAction::Tell(SourceCommand::Stop("MT-1".to_owned()))));
+    app.update(seen(later));
+    assert_eq!(keys(&mut app, "y"), Some(AppAction::Send(SourceCommand::Stop("MT-1".to_owned()))));
 }
 
 #[test]
 fn rule_13_4_details_and_back() {
     let mut app = app("busy");
-    assert_eq!(app.key(Key::Enter), Some(AppAction::Look("MT-1".to_owned())));
-    assert_eq!(app.looked_at(), Some("MT-1"));
+    assert_eq!(app.key(Key::Enter), Some(AppAction::Fetch("MT-1".to_owned())));
+    assert_eq!(app.open_issue(), Some("MT-1"));
     assert!(shown(&mut app).contains("being asked for"));
     app.issue("MT-2", Err(SourceRefusal::new("an answer to an older question")));
     assert!(shown(&mut app).contains("being asked for"));
     app.issue("MT-1", Ok(issue()));
     assert!(shown(&mut app).contains("turn 3 of at most 20"));
-    assert_eq!(keys(&mut app, "sy"), Some(AppAction::Tell(SourceCommand::Stop("MT-1".to_owned()))));
+    assert_eq!(keys(&mut app, "sy"), Some(AppAction::Send(SourceCommand::Stop("MT-1".to_owned()))));
     app.issue("MT-1", Err(SourceRefusal::new("no issue MT-1 is known")));
     assert!(shown(&mut app).contains("no issue MT-1 is known"));
     app.key(Key::Escape);
-    assert_eq!(app.looked_at(), None);
+    assert_eq!(app.open_issue(), None);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn rule_13_4_a_filter_is_typed_kept_and_left() {
     app.key(Key::Enter);
     let kept = shown(&mut app);
     assert!(kept.contains("only: paint") && kept.contains("Running 4, 1 shown"), "{kept}");
-    assert_eq!(app.key(Key::Enter), Some(AppAction::Look("MT-2".to_owned())));
+    assert_eq!(app.key(Key::Enter), Some(AppAction::Fetch("MT-2".to_owned())));
     app.key(Key::Escape);
     app.key(Key::Escape);
     assert!(!shown(&mut app).contains("only:"));
@@ -184,7 +184,7 @@ fn rule_13_4_before_the_first_answer_keys_do_no_harm() {
     }
     assert!(shown(&mut app).contains("waiting for the first answer"));
     let clock = seen(status("empty")).clock;
-    app.see(symphony_tui::SourceView {
+    app.update(symphony_tui::SourceView {
         status: None,
         link: Link::Lost("refused".to_owned()),
         clock,

@@ -121,7 +121,7 @@ fn rule_13_4_a_service_that_cannot_be_reached() {
     compare("lost", || {
         let mut app = app("busy");
         let why = "http://127.0.0.1:4000 does not answer: connection refused".to_owned();
-        app.see(symphony_tui::SourceView {
+        app.update(symphony_tui::SourceView {
             link: Link::Lost(why),
             ..fixtures::seen(fixtures::status("busy"))
         });

@@ -108,7 +108,7 @@ impl Duplicates {
             {
                 path.push(key);
                 let problem = Problem::new(ProblemKind::WorkflowParseError, repeated(&places));
-                self.problems.push(problem.path(dotted(path)).at(Some(second)));
+                self.problems.push(problem.with_path(dotted(path)).with_position(Some(second)));
                 path.pop();
             }
         }

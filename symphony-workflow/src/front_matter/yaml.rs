@@ -42,7 +42,7 @@ pub(super) fn load(yaml: &str) -> Result<Node, Problem> {
 }
 
 fn refuse<T>(message: &str, at: Position) -> Result<T, Problem> {
-    Err(Problem::new(ProblemKind::WorkflowParseError, message).at(Some(at)))
+    Err(Problem::new(ProblemKind::WorkflowParseError, message).with_position(Some(at)))
 }
 
 /// Builds a [`Node`].

@@ -144,7 +144,7 @@ impl EngineTrial {
             None => Self::Renders(draft),
             Some(broken) => {
                 let problem = source.render_problem(broken, ProblemKind::TemplateWarning);
-                draft.warnings.push(problem.help("it fails for an issue without this"));
+                draft.warnings.push(problem.with_help("it fails for an issue without this"));
                 Self::RendersFull(draft)
             }
         }

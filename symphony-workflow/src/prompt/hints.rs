@@ -13,10 +13,10 @@ pub(super) fn other_language(body: &str) -> Option<Fault> {
         let inside = body[from..].trim_start_matches(['-', ' ', '{']);
         let word = inside.split(|c: char| !c.is_ascii_alphanumeric()).next();
         let fault = match (inside.chars().next(), word) {
-            _ if inside.starts_with("/*") => go(at),
+            _ if inside.starts_with("/*") => go_template(at),
             (Some('#' | '/' | '^' | '>' | '&'), _) | (_, Some("else")) => handlebars(inside, at),
-            (Some('.' | '$'), _) => go(at),
-            (_, Some("if" | "range" | "end" | "with" | "template" | "define")) => go(at),
+            (Some('.' | '$'), _) => go_template(at),
+            (_, Some("if" | "range" | "end" | "with" | "template" | "define")) => go_template(at),
             _ => continue,
         };
         return Some(fault);
@@ -30,11 +30,11 @@ fn handlebars(inside: &str, at: usize) -> Fault {
     } else {
         "write a condition as `{% if issue.description %}` and `{% endif %}`"
     };
-    Fault::new(at, "this is a mark of Handlebars, not of Tera or Liquid").help(help)
+    Fault::new(at, "this is a mark of Handlebars, not of Tera or Liquid").with_help(help)
 }
 
-fn go(at: usize) -> Fault {
-    Fault::new(at, "this is a mark of Go templates, not of Tera or Liquid").help(
+fn go_template(at: usize) -> Fault {
+    Fault::new(at, "this is a mark of Go templates, not of Tera or Liquid").with_help(
         "write a variable as `{{ issue.title }}` and a condition as `{% if attempt %}` and \
          `{% endif %}`",
     )

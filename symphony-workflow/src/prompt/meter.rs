@@ -45,7 +45,7 @@ impl StepMeter {
     }
 
     /// Text or a list of this size was made.
-    pub(super) fn made(&self, bytes: usize) -> Result<(), StepsSpent> {
+    pub(super) fn charge_bytes(&self, bytes: usize) -> Result<(), StepsSpent> {
         self.spend(weight(bytes))
     }
 
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn small_text_costs_nothing() {
         let meter = StepMeter::new(0);
-        assert!((0..100_000).all(|_| meter.made(1000).is_ok()));
-        assert_eq!((0..).take_while(|_| meter.made(MAX_TEXT_BYTES).is_ok()).count(), 156);
+        assert!((0..100_000).all(|_| meter.charge_bytes(1000).is_ok()));
+        assert_eq!((0..).take_while(|_| meter.charge_bytes(MAX_TEXT_BYTES).is_ok()).count(), 156);
     }
 }

@@ -170,9 +170,9 @@ impl Scope {
         let fault = Fault::new(at, format!("there is no variable `{name}`"));
         let field = find(ISSUE, name).is_some();
         match nearest(name, known.iter().copied()) {
-            _ if field => fault.help(format!("did you mean `issue.{name}`?")),
-            Some(near) => fault.help(format!("did you mean `{near}`?")),
-            None => fault.help(format!("a prompt has {}", list(&known))),
+            _ if field => fault.with_help(format!("did you mean `issue.{name}`?")),
+            Some(near) => fault.with_help(format!("did you mean `{near}`?")),
+            None => fault.with_help(format!("a prompt has {}", list(&known))),
         }
     }
 
@@ -191,7 +191,7 @@ impl Scope {
                 let fault = Fault::new(at, format!("`{path}` is {what} and has no `{field}`"));
                 return match (self.engine, field) {
                     (PromptEngine::Tera, "size") => {
-                        fault.help(format!("Tera counts with a filter: `{path} | length`"))
+                        fault.with_help(format!("Tera counts with a filter: `{path} | length`"))
                     }
                     _ => fault,
                 };
@@ -200,8 +200,8 @@ impl Scope {
         let names = || known.iter().map(|(name, _)| *name);
         let fault = Fault::new(at, format!("`{path}` has no field `{field}`"));
         match nearest(field, names()) {
-            Some(near) => fault.help(format!("did you mean `{path}.{near}`?")),
-            None => fault.help(format!("it has {}", list(&names().collect::<Vec<_>>()))),
+            Some(near) => fault.with_help(format!("did you mean `{path}.{near}`?")),
+            None => fault.with_help(format!("it has {}", list(&names().collect::<Vec<_>>()))),
         }
     }
 }

@@ -26,7 +26,8 @@ impl Source {
     }
 
     pub(super) fn problem(&self, fault: Fault, kind: ProblemKind) -> Problem {
-        let problem = Problem::new(kind, fault.message).at(Some(self.position(fault.at)));
+        let problem =
+            Problem::new(kind, fault.message).with_position(Some(self.position(fault.at)));
         Problem { help: fault.help, ..problem }
     }
 
@@ -44,7 +45,7 @@ impl Source {
             Some(name) => format!("`{name}`: {}", error.message),
             None => error.message,
         };
-        Problem::new(kind, message).at(error.at)
+        Problem::new(kind, message).with_position(error.at)
     }
 }
 

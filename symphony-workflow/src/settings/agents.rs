@@ -127,7 +127,7 @@ fn check(r: &mut Reader<'_>, profile: &AgentProfile, settings: &AgentSettings) {
         let mut problem = Problem::new(ProblemKind::InvalidSetting, found.message);
         problem.help = found.help;
         let at = r.place(&path);
-        r.note(problem.path(path).at(at));
+        r.note(problem.with_path(path).with_position(at));
     }
 }
 

@@ -122,8 +122,8 @@ impl Mention {
              add `agent.kind: {default}` if that is meant"
         );
         let help = format!("write `kind: {default}` below `agent:`");
-        let problem = Problem::new(ProblemKind::AnotherAgent, message).help(help);
-        problem.path(self.path.as_str()).at(self.at)
+        let problem = Problem::new(ProblemKind::AnotherAgent, message).with_help(help);
+        problem.with_path(self.path.as_str()).with_position(self.at)
     }
 }
 

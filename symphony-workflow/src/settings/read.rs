@@ -92,8 +92,8 @@ impl<'a> Reader<'a> {
             }
             Err(message) => {
                 let mut problem = Problem::new(ProblemKind::InvalidSetting, message)
-                    .path(path)
-                    .at(Some(entry.at));
+                    .with_path(path)
+                    .with_position(Some(entry.at));
                 problem.help = shape.help(&entry.value).map(str::to_owned);
                 self.note(problem);
                 None
@@ -128,13 +128,13 @@ impl<'a> Reader<'a> {
     /// Keeps an error.
     pub(super) fn refuse(&mut self, path: &str, at: Option<Position>, message: impl Into<String>) {
         let problem = Problem::new(ProblemKind::InvalidSetting, message);
-        self.note(problem.path(path).at(at));
+        self.note(problem.with_path(path).with_position(at));
     }
 
     /// Keeps a warning about a value that is not used.
     pub(super) fn ignore(&mut self, path: &str, at: Option<Position>, message: impl Into<String>) {
         let problem = Problem::new(ProblemKind::IgnoredSetting, message);
-        self.note(problem.path(path).at(at));
+        self.note(problem.with_path(path).with_position(at));
     }
 
     /// Keeps a problem.
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
     }
 
     #[cfg(test)]
-    pub(super) const fn asked(&self) -> &std::collections::BTreeSet<&'static str> {
+    pub(super) const fn read_keys(&self) -> &std::collections::BTreeSet<&'static str> {
         &self.asked
     }
 }

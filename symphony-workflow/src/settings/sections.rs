@@ -91,7 +91,7 @@ fn unsupported_kind(r: &mut Reader<'_>, kind: Option<&str>, cx: &WorkflowContext
         (Some(entry), Some(_)) => format!("{known}, got {}", shown(&entry.value)),
     };
     let problem = Problem::new(ProblemKind::UnsupportedTrackerKind, message);
-    r.note(problem.path(path).at(r.place(path)));
+    r.note(problem.with_path(path).with_position(r.place(path)));
 }
 
 pub(super) fn listed<'k>(known: impl Iterator<Item = &'k &'k str>, what: &str) -> String {
@@ -269,6 +269,6 @@ mod tests {
         let mut reader = Reader::new(&map, KeyTable::default());
         settings(&mut reader, &cx);
         let known: BTreeSet<&str> = KEYS.iter().map(|key| key.path).collect();
-        assert_eq!(*reader.asked(), known);
+        assert_eq!(*reader.read_keys(), known);
     }
 }

@@ -50,7 +50,7 @@ impl Unknown<'_> {
             } else if self.table.find(&path).is_none() && !self.is_older_place(section, &entry.key)
             {
                 let table = self.table;
-                self.add(section, entry, |key| meant(table, section, key));
+                self.add(section, entry, |key| likely_path(table, section, key));
             }
         }
     }
@@ -60,7 +60,7 @@ impl Unknown<'_> {
             if !self.provider_keys.contains(&entry.key.as_str()) {
                 let known = self.provider_keys;
                 self.add("tracker.provider", entry, |key| {
-                    let meant = alike(key, known.iter().copied())?;
+                    let meant = most_similar(key, known.iter().copied())?;
                     Some(format!("tracker.provider.{meant}"))
                 });
             }
@@ -83,13 +83,13 @@ impl Unknown<'_> {
             None => (entry.key.as_str(), false),
         };
         let mut warning = Problem::new(ProblemKind::UnknownKey, "is unknown and ignored")
-            .path(joined(section, &dotted(&[key])))
-            .at(Some(entry.at));
+            .with_path(joined(section, &dotted(&[key])))
+            .with_position(Some(entry.at));
         let comparable = key.chars().count() <= MAX_COMPARED_BYTES;
         if has_more {
-            warning = warning.help("put a space after the colon");
+            warning = warning.with_help("put a space after the colon");
         } else if let Some(meant) = comparable.then(|| meant(key)).flatten() {
-            warning = warning.help(format!("did you mean `{meant}`?"));
+            warning = warning.with_help(format!("did you mean `{meant}`?"));
         }
         self.warnings.push(warning);
     }
@@ -101,7 +101,7 @@ fn joined(section: &str, key: &str) -> String {
 
 /// The path that was probably meant: the same key in other letters, the same key of another
 /// section, or one much like it.
-fn meant(table: &KeyTable<'_>, section: &str, key: &str) -> Option<String> {
+fn likely_path(table: &KeyTable<'_>, section: &str, key: &str) -> Option<String> {
     let siblings = || table.members(section).map(keys::leaf);
     let here = |leaf: &str| joined(section, leaf);
     let same = snake_case(key);
@@ -115,10 +115,10 @@ fn meant(table: &KeyTable<'_>, section: &str, key: &str) -> Option<String> {
     if let Some(path) = of_all.or(elsewhere.first().filter(|_| elsewhere.len() == 1)) {
         return Some((*path).to_owned());
     }
-    alike(key, siblings()).map(here)
+    most_similar(key, siblings()).map(here)
 }
 
-fn alike(key: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+fn most_similar(key: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     let key = snake_case(key);
     known
         .map(|leaf| (strsim::normalized_damerau_levenshtein(&key, leaf), leaf))
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn what_was_meant_is_found_by_spelling_by_section_and_by_likeness() {
         let table = KeyTable::default();
-        let meant = |section, key| meant(&table, section, key).unwrap_or_default();
+        let meant = |section, key| likely_path(&table, section, key).unwrap_or_default();
         assert_eq!(meant("agent", "maxTurns"), "agent.max_turns");
         assert_eq!(meant("agent", "Max-Turns"), "agent.max_turns");
         assert_eq!(meant("agent", "max_turn"), "agent.max_turns");

@@ -77,7 +77,7 @@ fn rule_2_2_invalid_yaml_is_a_parse_error_with_line_and_column() {
         ProblemKind::WorkflowParseError,
         "while parsing a block mapping, did not find expected key",
     );
-    assert_eq!(found, [expected.at(Some(Position { line: 4, column: 5 }))]);
+    assert_eq!(found, [expected.with_position(Some(Position { line: 4, column: 5 }))]);
     assert_eq!(found[0].kind.as_str(), "workflow_parse_error");
 }
 
@@ -113,7 +113,8 @@ fn rule_2_2_an_unsupported_tracker_kind_lists_the_registered_ones() {
         ProblemKind::UnsupportedTrackerKind,
         "must be a registered tracker (linear, memory), got \"jira\"",
     );
-    let expected = expected.path("tracker.kind").at(Some(Position { line: 3, column: 3 }));
+    let expected =
+        expected.with_path("tracker.kind").with_position(Some(Position { line: 3, column: 3 }));
     assert_eq!(found, [expected]);
     let none = Files::bare().refused("---\ntracker: {kind: jira}\nagent: {kind: codex}\n---\n");
     assert_eq!(
@@ -159,7 +160,9 @@ fn rule_2_2_problems_of_settings_and_prompt_are_reported_together() {
 fn rule_2_2_a_settings_error_names_its_path_line_and_column() {
     let found = problems(Files::new().read("---\ntracker: {kind: memory,  timeout_ms: -1}\n---\n"));
     let expected = Problem::new(ProblemKind::InvalidSetting, "must be a positive integer, got -1");
-    let expected = expected.path("tracker.timeout_ms").at(Some(Position { line: 2, column: 26 }));
+    let expected = expected
+        .with_path("tracker.timeout_ms")
+        .with_position(Some(Position { line: 2, column: 26 }));
     assert_eq!(found, [expected]);
 }
 
@@ -170,11 +173,11 @@ fn rule_2_3_unknown_keys_are_ignored_and_listed_with_what_was_meant() {
     );
     let unknown = |path: &str, line, column, meant: &str| {
         let problem = Problem::new(ProblemKind::UnknownKey, "is unknown and ignored")
-            .path(path)
-            .at(Some(Position { line, column }));
+            .with_path(path)
+            .with_position(Some(Position { line, column }));
         match meant {
             "" => problem,
-            meant => problem.help(format!("did you mean `{meant}`?")),
+            meant => problem.with_help(format!("did you mean `{meant}`?")),
         }
     };
     assert_eq!(

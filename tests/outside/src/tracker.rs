@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use symphony_core::settings::env_reference;
 use symphony_core::tracker::{
-    Built, ById, ReadIssues, TrackerContext, TrackerError, TrackerErrorKind, TrackerFactory,
+    BuiltTracker, ById, ReadIssues, TrackerContext, TrackerError, TrackerErrorKind, TrackerFactory,
     TrackerProfile, TwoReads, Unreadable,
 };
 use symphony_core::{Issue, IssueId, Label, Scope, StateSet};
@@ -139,7 +139,7 @@ impl TrackerFactory for PaperFactory {
         &self.profile
     }
 
-    fn build(&self, cx: &TrackerContext<'_>) -> Result<Built, TrackerError> {
+    fn build(&self, cx: &TrackerContext<'_>) -> Result<BuiltTracker, TrackerError> {
         let config = |message: &str| TrackerError::new(TrackerErrorKind::InvalidConfig, message);
         let board = cx.tracker.provider.raw().get("board");
         let board = board.and_then(|value| value.as_str());
@@ -151,7 +151,7 @@ impl TrackerFactory for PaperFactory {
                 .var(name)
                 .ok_or_else(|| config(&format!("tracker.provider.board: {name} is not set")))?,
         };
-        Ok(Built {
+        Ok(BuiltTracker {
             tracker: Arc::new(TwoReads(PaperTracker::new(Paper::new(&text)))),
             scope: Scope::from("paper"),
             secret_names: Vec::new(),

@@ -12,8 +12,12 @@ use symphony_core::snapshot::Mode;
 const HOURS_OF_WORK: u64 = 8;
 
 /// The forecast as a table.
-pub(super) fn tell(out: &mut impl Write, polling: &PollingSettings, agents: u32) -> io::Result<()> {
-    let workload = Workload::of(agents);
+pub(super) fn write_forecast(
+    out: &mut impl Write,
+    polling: &PollingSettings,
+    agents: u32,
+) -> io::Result<()> {
+    let workload = Workload::with_agents(agents);
     writeln!(out, "\nRequests to the tracker, if a poll is one request:\n")?;
     writeln!(out, "  {:<34} {:>7} {:>7} {:>9}", "", "polls/h", "reads/h", "all/h")?;
     let mut row = |name: &str, mode, workload| {
@@ -22,12 +26,12 @@ pub(super) fn tell(out: &mut impl Write, polling: &PollingSettings, agents: u32)
         writeln!(out, "  {name:<34} {polls:>7} {reads:>7} {all:>9}")
     };
     row(&format!("active, {agents} agents at work"), Mode::Active, workload)?;
-    row("active, nobody at work", Mode::Active, Workload::of(0))?;
+    row("active, nobody at work", Mode::Active, Workload::with_agents(0))?;
     if polling.activity.is_some() {
-        row("idle", Mode::Idle, Workload::of(0))?;
+        row("idle", Mode::Idle, Workload::with_agents(0))?;
     }
     if polling.activity.is_some() || polling.quiet_hours.is_some() {
-        row("dormant, quiet hours", Mode::Dormant, Workload::of(0))?;
+        row("dormant, quiet hours", Mode::Dormant, Workload::with_agents(0))?;
     }
     let (usual, most) = (daily(polling, workload, HOURS_OF_WORK), daily(polling, workload, 24));
     writeln!(
@@ -44,12 +48,12 @@ pub(super) fn tell(out: &mut impl Write, polling: &PollingSettings, agents: u32)
 }
 
 /// Whether it may cost that much: by the settings, and by what the tracker says.
-pub(super) fn judge(
+pub(super) fn findings(
     polling: &PollingSettings,
     agents: u32,
     known: Option<&BudgetView>,
 ) -> Vec<Finding> {
-    let workload = Workload::of(agents);
+    let workload = Workload::with_agents(agents);
     let hour = hourly(polling, Mode::Active, workload).total();
     let day = daily(polling, workload, 24);
     let theirs = known.and_then(|view| view.requests_limit);
@@ -91,14 +95,14 @@ mod tests {
 
     fn verdicts(polling: &PollingSettings, theirs: Option<u64>) -> Vec<Verdict> {
         let view = BudgetView { requests_limit: theirs, ..BudgetView::default() };
-        judge(polling, 10, Some(&view)).into_iter().map(|finding| finding.verdict).collect()
+        findings(polling, 10, Some(&view)).into_iter().map(|finding| finding.verdict).collect()
     }
 
     #[test]
     fn rule_12_7_a_quota_that_would_be_exceeded_is_told_before() {
         let mut polling = PollingSettings::default();
         // 120 polls, 60 reads after turns, 30 before starts.
-        assert_eq!(hourly(&polling, Mode::Active, Workload::of(10)).total(), 210);
+        assert_eq!(hourly(&polling, Mode::Active, Workload::with_agents(10)).total(), 210);
         assert_eq!(verdicts(&polling, None), [Verdict::Fine], "no limit");
         assert_eq!(verdicts(&polling, Some(2_500)), [Verdict::Fine]);
         assert_eq!(verdicts(&polling, Some(240)), [Verdict::Doubtful], "little is left");

@@ -28,11 +28,11 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let name = plain(&args.workflow.display().to_string(), MAX_VALUE_BYTES);
     match &inspection.usable {
         Some(usable) => {
-            writeln!(out, "{name} can be used{}", and(warnings, "warning"))?;
-            tell(&mut out, usable)?;
+            writeln!(out, "{name} can be used{}", count_suffix(warnings, "warning"))?;
+            write_summary(&mut out, usable)?;
             out.flush()?; // what follows takes a moment
-            let findings = if args.offline { Vec::new() } else { ask(usable)? };
-            findings.iter().try_for_each(|finding| tell_finding(&mut out, finding))?;
+            let findings = if args.offline { Vec::new() } else { examine(usable)? };
+            findings.iter().try_for_each(|finding| write_finding(&mut out, finding))?;
             if let Some(agents) = args.budget {
                 forecast(&mut out, usable, agents, args.offline)?;
             }
@@ -54,14 +54,14 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Asks the tracker and the agent.
-fn ask(usable: &Usable) -> anyhow::Result<Vec<Finding>> {
+fn examine(usable: &Usable) -> anyhow::Result<Vec<Finding>> {
     symphony_host::harden().context("this process cannot be closed to its agents")?;
     super::touch_activity_file(usable.settings());
     Ok(super::tokio()?.block_on(usable.examine()))
 }
 
 /// What the file means, in a few lines. It may be a stranger's file.
-fn tell(out: &mut impl std::io::Write, usable: &Usable) -> std::io::Result<()> {
+fn write_summary(out: &mut impl std::io::Write, usable: &Usable) -> std::io::Result<()> {
     let settings = usable.settings();
     let names = |states: &symphony_core::StateSet| {
         let names: Vec<&str> = states.names().iter().map(|state| state.as_str()).collect();
@@ -91,13 +91,13 @@ fn forecast(
         true => None,
         false => super::tokio()?.block_on(usable.budget()),
     };
-    budget::tell(out, &settings.polling, agents)?;
-    let findings = budget::judge(&settings.polling, agents, known.as_ref());
-    Ok(findings.iter().try_for_each(|finding| tell_finding(out, finding))?)
+    budget::write_forecast(out, &settings.polling, agents)?;
+    let findings = budget::findings(&settings.polling, agents, known.as_ref());
+    Ok(findings.iter().try_for_each(|finding| write_finding(out, finding))?)
 }
 
 /// What was found outside the file.
-fn tell_finding(out: &mut impl std::io::Write, finding: &Finding) -> std::io::Result<()> {
+fn write_finding(out: &mut impl std::io::Write, finding: &Finding) -> std::io::Result<()> {
     let (style, word) = match finding.verdict {
         Verdict::Fine => (Style::new(), ""),
         Verdict::Doubtful => (AnsiColor::Yellow.on_default().bold(), "warning: "),
@@ -112,6 +112,6 @@ fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-fn and(number: usize, what: &str) -> String {
+fn count_suffix(number: usize, what: &str) -> String {
     if number == 0 { String::new() } else { format!(", with {}", count(number, what)) }
 }

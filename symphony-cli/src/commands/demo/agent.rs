@@ -99,7 +99,7 @@ impl Agent {
                     let item = json!({"type": "agentMessage", "id": "said", "text": text});
                     let turn = self.turn.to_string();
                     let said = json!({"threadId": THREAD_ID, "turnId": turn, "item": item});
-                    tell("item/completed", &said)?;
+                    notify("item/completed", &said)?;
                 }
                 Does::Write(line) => writeln!(report()?, "{line}")?,
                 Does::Think(time) => thread::sleep(time.saturating_mul(self.slower)),
@@ -109,7 +109,7 @@ impl Agent {
         }
         let status = if error.is_some() { "failed" } else { "completed" };
         let turn = json!({"id": self.turn.to_string(), "status": status, "error": error});
-        tell("turn/completed", &json!({"threadId": THREAD_ID, "turn": turn}))
+        notify("turn/completed", &json!({"threadId": THREAD_ID, "turn": turn}))
     }
 
     /// What this turn is to do.
@@ -182,7 +182,7 @@ impl Agent {
         let usage = json!({"total": total, "last": total});
         let turn = self.turn.to_string();
         let params = json!({"threadId": THREAD_ID, "turnId": turn, "tokenUsage": usage});
-        tell("thread/tokenUsage/updated", &params)
+        notify("thread/tokenUsage/updated", &params)
     }
 }
 
@@ -191,7 +191,7 @@ fn report() -> anyhow::Result<std::fs::File> {
     file.context("the report cannot be written")
 }
 
-fn tell(method: &str, params: &Value) -> anyhow::Result<()> {
+fn notify(method: &str, params: &Value) -> anyhow::Result<()> {
     send(&json!({"method": method, "params": params}))
 }
 

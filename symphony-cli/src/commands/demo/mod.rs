@@ -36,7 +36,7 @@ pub(crate) fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     // Before there is anything that a signal could leave behind.
     let signals = runtime.block_on(async { Signals::new() })?;
     let folder = tempfile::Builder::new().prefix("symphony-demo-").tempdir()?;
-    let done = runtime.block_on(play(folder.path(), args.port, signals));
+    let done = runtime.block_on(run_demo(folder.path(), args.port, signals));
     drop(runtime);
     if args.keep {
         anstream::println!("Kept in {}", folder.keep().display());
@@ -46,7 +46,11 @@ pub(crate) fn demo(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     done
 }
 
-async fn play(folder: &Path, port: Option<u16>, mut signals: Signals) -> anyhow::Result<ExitCode> {
+async fn run_demo(
+    folder: &Path,
+    port: Option<u16>,
+    mut signals: Signals,
+) -> anyhow::Result<ExitCode> {
     let workflow = folder.join("WORKFLOW.md");
     let slower = if port.is_some() { BROWSER_SLOWDOWN } else { 1 };
     std::fs::write(&workflow, text(slower)?)?;
@@ -58,7 +62,7 @@ async fn play(folder: &Path, port: Option<u16>, mut signals: Signals) -> anyhow:
     let handle = service.handle();
     let server = super::listen(service.settings(), port).await?;
     let mut view = DemoView::new(board.issues());
-    view.introduce(service.settings());
+    view.show_intro(service.settings());
     let _serving = server.map(|server| {
         view.point_at(server.address());
         super::serve(server, &handle)
@@ -70,7 +74,7 @@ async fn play(folder: &Path, port: Option<u16>, mut signals: Signals) -> anyhow:
             let limit = DEMO_TIMEOUT.saturating_mul(slower);
             let watched = tokio::time::timeout(limit, watch(&handle, &board, &mut view)).await;
             if port.is_some() && watched.is_ok() {
-                view.linger();
+                view.show_waiting();
                 std::future::pending::<()>().await;
             }
             watched.is_ok()
@@ -92,7 +96,7 @@ async fn play(folder: &Path, port: Option<u16>, mut signals: Signals) -> anyhow:
     };
     let finished = folder.join("finished");
     let saved = std::fs::read_dir(&finished).map_or(0, Iterator::count);
-    view.sum_up(&handle.last_snapshot(), &board.issues(), saved);
+    view.show_summary(&handle.last_snapshot(), &board.issues(), saved);
     if !all_done {
         bail!("not everything was done within {} s", DEMO_TIMEOUT.as_secs());
     }
@@ -118,7 +122,7 @@ async fn watch(handle: &Handle, board: &MemoryTracker, view: &mut DemoView) {
     loop {
         tokio::select! {
             item = notices.next() => match item {
-                Some(NoticeItem::Notice(notice)) => view.tell(&notice, handle),
+                Some(NoticeItem::Notice(notice)) => view.show_notice(&notice, handle),
                 Some(NoticeItem::Missed(_)) => {}
                 None => return,
             },

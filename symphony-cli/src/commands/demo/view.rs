@@ -44,7 +44,7 @@ impl DemoView {
         }
     }
 
-    pub(super) fn introduce(&self, settings: &Settings) {
+    pub(super) fn show_intro(&self, settings: &Settings) {
         let (issues, agents) = (self.titles.len(), settings.agent.max_concurrent_agents);
         println!(
             "{BOLD}Symphony demo{BOLD:#}: {issues} issues, at most {agents} agents at a time."
@@ -60,7 +60,7 @@ impl DemoView {
     }
 
     /// Nothing is left to do, and people may still look.
-    pub(super) fn linger(&self) {
+    pub(super) fn show_waiting(&self) {
         println!("\nEverything is done. The dashboard stays until Ctrl-C.");
     }
 
@@ -71,17 +71,17 @@ impl DemoView {
     }
 
     /// Something happened.
-    pub(super) fn tell(&mut self, notice: &Notice, handle: &Handle) {
+    pub(super) fn show_notice(&mut self, notice: &Notice, handle: &Handle) {
         let who = notice.issue.as_ref().map(|issue| issue.identifier.clone());
         if let (Some(who), Some(run)) = (&who, notice.run) {
-            self.quote(who, run, handle);
+            self.show_messages(who, run, handle);
         }
-        let Some(what) = self.words(notice) else { return };
+        let Some(what) = self.describe(notice) else { return };
         self.line(who.as_ref(), style(notice), &plain(&what, 200));
     }
 
     /// A notice as a line of the demo; a start names the issue, which is not known by heart.
-    fn words(&mut self, notice: &Notice) -> Option<String> {
+    fn describe(&mut self, notice: &Notice) -> Option<String> {
         let text = NoticeText::from(&notice.what);
         match &notice.what {
             Happened::Started { attempt, .. } => {
@@ -107,7 +107,7 @@ impl DemoView {
     /// Things are like this now.
     pub(super) fn show(&mut self, snapshot: &Snapshot, handle: &Handle) {
         for row in &snapshot.running {
-            self.quote(&row.issue.identifier, row.run, handle);
+            self.show_messages(&row.issue.identifier, row.run, handle);
         }
         for row in &snapshot.candidates.first {
             let worth_telling = matches!(row.reason, Reason::BlockedBy(_) | Reason::NoSlot);
@@ -120,7 +120,7 @@ impl DemoView {
     }
 
     /// What an agent has said since it was last looked at.
-    fn quote(&mut self, who: &Identifier, run: RunId, handle: &Handle) {
+    fn show_messages(&mut self, who: &Identifier, run: RunId, handle: &Handle) {
         let events = handle.events(run);
         let shown = self.shown.insert(run, events.len()).unwrap_or_default();
         for event in events.iter().skip(shown).filter(|event| event.name == MESSAGE_EVENT) {
@@ -130,7 +130,7 @@ impl DemoView {
     }
 
     /// All there is to say at the end.
-    pub(super) fn sum_up(&self, last: &Snapshot, issues: &[Issue], saved: usize) {
+    pub(super) fn show_summary(&self, last: &Snapshot, issues: &[Issue], saved: usize) {
         println!("\n{BOLD}{:<8} {:<22} {:<6} {}{BOLD:#}", "issue", "title", "state", "runs");
         for issue in issues {
             let runs = self.runs.get(&issue.identifier).copied().unwrap_or_default();

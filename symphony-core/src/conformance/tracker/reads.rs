@@ -1,7 +1,7 @@
 //! A list alone, and ids alone (contract 11.1).
 
 use super::{Fault, Seed, TrackerFixture, Trial, failed, ids, sorted};
-use crate::conformance::{Verdict, abandon, broken, ensure, ensure_eq, together};
+use crate::conformance::{Verdict, abandon, broken, ensure, ensure_eq, join_all};
 use crate::issue::{Issue, IssueId};
 use crate::settings::StateSet;
 use crate::tracker::{TrackerError, TrackerExt};
@@ -127,7 +127,7 @@ pub fn rule_11_1_calls_side_by_side_do_not_mix<F: TrackerFixture>(fixture: &F) -
         let answer = tracker.fetch_issues_by_ids(std::slice::from_ref(id)).await;
         answer.map(|by_id| by_id.found)
     };
-    let answers: Vec<Result<Vec<Issue>, TrackerError>> = fixture.block_on(together(vec![
+    let answers: Vec<Result<Vec<Issue>, TrackerError>> = fixture.block_on(join_all(vec![
         Box::pin(list(&states[0])),
         Box::pin(read(&wanted[1])),
         Box::pin(list(&states[1])),

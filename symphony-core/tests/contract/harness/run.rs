@@ -121,7 +121,7 @@ impl<'a> Run<'a> {
 
     pub(crate) fn fails_as(self, kind: AgentErrorKind, retry_after_ms: Option<u64>) {
         let failure = Failure::new(FailureKind::Agent(kind), "it broke")
-            .retry_after(retry_after_ms.map(Duration::from_millis));
+            .with_retry_after(retry_after_ms.map(Duration::from_millis));
         self.ends(RunEnd::Failed(failure));
     }
 

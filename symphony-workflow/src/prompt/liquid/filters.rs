@@ -6,7 +6,7 @@ use std::fmt::{self, Write as _};
 use std::ops::RangeInclusive;
 
 use crate::prompt::liquid::numbers::{
-    Number, floor_div, floor_mod, int, not_zero, number, reckon, size, whole,
+    Number, arithmetic, floor_div, floor_mod, int, not_zero, number, size, whole,
 };
 use crate::prompt::liquid::value::Value;
 use crate::prompt::marks::Fault;
@@ -135,19 +135,19 @@ static FILTERS: &[Filter] = filters! {
         Number::Int(int) => int.checked_abs().map(Value::Int).ok_or_else(too_large),
         Number::Float(float) => Ok(Value::Float(float.abs())),
     };
-    "plus", 1..=1, |value, args| reckon(value, &args[0], i64::checked_add, |a, b| a + b);
-    "minus", 1..=1, |value, args| reckon(value, &args[0], i64::checked_sub, |a, b| a - b);
-    "times", 1..=1, |value, args| reckon(value, &args[0], i64::checked_mul, |a, b| a * b);
+    "plus", 1..=1, |value, args| arithmetic(value, &args[0], i64::checked_add, |a, b| a + b);
+    "minus", 1..=1, |value, args| arithmetic(value, &args[0], i64::checked_sub, |a, b| a - b);
+    "times", 1..=1, |value, args| arithmetic(value, &args[0], i64::checked_mul, |a, b| a * b);
     "divided_by", 1..=1, |value, args| {
         not_zero(&args[0])?;
-        reckon(value, &args[0], floor_div, |a, b| a / b)
+        arithmetic(value, &args[0], floor_div, |a, b| a / b)
     };
     "modulo", 1..=1, |value, args| {
         not_zero(&args[0])?;
-        reckon(value, &args[0], floor_mod, |a, b| a - b * (a / b).floor())
+        arithmetic(value, &args[0], floor_mod, |a, b| a - b * (a / b).floor())
     };
-    "at_least", 1..=1, |value, args| reckon(value, &args[0], |a, b| Some(a.max(b)), f64::max);
-    "at_most", 1..=1, |value, args| reckon(value, &args[0], |a, b| Some(a.min(b)), f64::min);
+    "at_least", 1..=1, |value, args| arithmetic(value, &args[0], |a, b| Some(a.max(b)), f64::max);
+    "at_most", 1..=1, |value, args| arithmetic(value, &args[0], |a, b| Some(a.min(b)), f64::min);
     "ceil", 0..=0, |value, _| whole(value, f64::ceil);
     "floor", 0..=0, |value, _| whole(value, f64::floor);
     "round", 0..=1, |value, args| match args.first().map(int).transpose()? {

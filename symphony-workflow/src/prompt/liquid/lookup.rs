@@ -181,11 +181,11 @@ impl ValueReader {
         let message = format!("`{name}` is a variable of other implementations: here it is null");
         let fault = Fault::new(path.at, message);
         if how == Use::Used && !self.tested.contains(&name) {
-            self.found.faults.push(fault.help(format!(
+            self.found.faults.push(fault.with_help(format!(
                 "it may be tested, and used between `{{% if {name} %}}` and `{{% endif %}}`"
             )));
         } else if self.found.warnings.iter().all(|known| known.message != fault.message) {
-            self.found.warnings.push(fault.help("what depends on it is never shown"));
+            self.found.warnings.push(fault.with_help("what depends on it is never shown"));
         }
     }
 }

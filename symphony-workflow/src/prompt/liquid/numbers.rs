@@ -47,7 +47,7 @@ pub(super) fn size(value: &Value) -> Result<usize, String> {
     Ok(usize::try_from(int(value)?.max(0)).unwrap_or(usize::MAX))
 }
 
-pub(super) fn reckon(
+pub(super) fn arithmetic(
     a: &Value,
     b: &Value,
     ints: fn(i64, i64) -> Option<i64>,

@@ -239,15 +239,15 @@ fn unknown_tag(name: &str, at: usize) -> Fault {
             Fault::new(at, format!("`{name}` is not available: a prompt is one file"))
         }
         "else" | "elsif" | "when" => Fault::new(at, format!("this `{name}` belongs to no block")),
-        "elif" => Fault::new(at, "Liquid has no tag `elif`").help("did you mean `elsif`?"),
-        "set" => Fault::new(at, "Liquid has no tag `set`").help("did you mean `assign`?"),
+        "elif" => Fault::new(at, "Liquid has no tag `elif`").with_help("did you mean `elsif`?"),
+        "set" => Fault::new(at, "Liquid has no tag `set`").with_help("did you mean `assign`?"),
         _ if name.starts_with("end") => {
             Fault::new(at, format!("this `{name}` closes nothing that is open"))
         }
         _ => {
             let fault = Fault::new(at, format!("Liquid has no tag `{name}`"));
             match nearest(name, TAGS.into_iter()) {
-                Some(near) => fault.help(format!("did you mean `{near}`?")),
+                Some(near) => fault.with_help(format!("did you mean `{near}`?")),
                 None => fault,
             }
         }

@@ -100,7 +100,7 @@ impl<'a> Renderer<'a> {
             Node::Capture { name, body, at } => {
                 let mut captured = String::new();
                 let flow = self.nodes(body, &mut captured)?;
-                self.meter.made(captured.len()).map_err(Failed::spent(*at))?;
+                self.meter.charge_bytes(captured.len()).map_err(Failed::spent(*at))?;
                 self.variables.insert(name.clone(), Value::text(captured));
                 return Ok(flow);
             }
@@ -200,7 +200,7 @@ impl<'a> Renderer<'a> {
                 name: Some(call.filter.name.to_owned()),
                 message,
             })?;
-            self.meter.made(value.bytes()).map_err(Failed::spent(call.at))?;
+            self.meter.charge_bytes(value.bytes()).map_err(Failed::spent(call.at))?;
         }
         Ok(value)
     }

@@ -80,7 +80,7 @@ impl<'a, 'w> WordReader<'a, 'w> {
         let fault = self.fault("expected the end of the mark");
         let jinja = self.peek().is_some_and(|word| word.token.is("("));
         Err(if jinja {
-            fault.help("in Liquid, arguments follow a colon: `join: \", \"`")
+            fault.with_help("in Liquid, arguments follow a colon: `join: \", \"`")
         } else {
             fault
         })
@@ -215,7 +215,7 @@ fn unknown_filter(name: &str, at: usize) -> Fault {
         _ => nearest(name, filter_names()),
     };
     match meant {
-        Some(near) => fault.help(format!("did you mean `{near}`?")),
+        Some(near) => fault.with_help(format!("did you mean `{near}`?")),
         None => fault,
     }
 }

@@ -119,7 +119,7 @@ fn check_tag(tag: &str, mark: &TemplateMark<'_>) -> Result<(), Fault> {
     match tag {
         "set" | "set_global" if !mark.words.get(2).is_some_and(|word| word.token.is("=")) => {
             Err(Fault::new(at, format!("`{tag}` needs a value: `{tag} x = 1`"))
-                .help("text between `set` and `endset` is not available in prompts"))
+                .with_help("text between `set` and `endset` is not available in prompts"))
         }
         tag if TAGS.contains(&tag) => Ok(()),
         "include" | "extends" | "import" => {
@@ -128,15 +128,17 @@ fn check_tag(tag: &str, mark: &TemplateMark<'_>) -> Result<(), Fault> {
         "block" | "component" | "macro" | "filter" | "endset" => {
             Err(Fault::new(at, format!("`{tag}` is not available in prompts")))
         }
-        "elsif" => Err(Fault::new(at, "Tera has no tag `elsif`").help("did you mean `elif`?")),
-        "assign" => Err(Fault::new(at, "Tera has no tag `assign`").help("did you mean `set`?")),
+        "elsif" => Err(Fault::new(at, "Tera has no tag `elsif`").with_help("did you mean `elif`?")),
+        "assign" => {
+            Err(Fault::new(at, "Tera has no tag `assign`").with_help("did you mean `set`?"))
+        }
         "unless" => {
-            Err(Fault::new(at, "Tera has no tag `unless`").help("write `{% if not ... %}`"))
+            Err(Fault::new(at, "Tera has no tag `unless`").with_help("write `{% if not ... %}`"))
         }
         _ => {
             let fault = Fault::new(at, format!("Tera has no tag `{tag}`"));
             Err(match nearest(tag, TAGS.into_iter()) {
-                Some(near) => fault.help(format!("did you mean `{near}`?")),
+                Some(near) => fault.with_help(format!("did you mean `{near}`?")),
                 None => fault,
             })
         }
@@ -246,7 +248,7 @@ impl Inspector<'_> {
             match word.token {
                 Token::Name("for") if !after_dot(&mark.words, index) => {
                     let message = "a list made by `for` is not available in prompts";
-                    self.fault(Fault::new(at, message).help("use `{% for %}`"));
+                    self.fault(Fault::new(at, message).with_help("use `{% for %}`"));
                 }
                 Token::Sign("...") => {
                     self.fault(Fault::new(at, "`...` is not available in prompts"));
@@ -380,7 +382,7 @@ fn unknown_filter(name: &str, at: usize) -> Fault {
         _ => nearest(name, FILTERS.into_iter()),
     };
     match meant {
-        Some(near) => fault.help(format!("did you mean `{near}`?")),
+        Some(near) => fault.with_help(format!("did you mean `{near}`?")),
         None => fault,
     }
 }

@@ -90,7 +90,7 @@ fn measure(tera: &mut Tera, meter: &Arc<StepMeter>) {
     tera.register_function(SIZE_FUNCTION, move |kwargs: Kwargs, _: &State<'_>| {
         let value = kwargs.must_get::<Value>("value")?;
         let bytes = bytes(&value).ok_or_else(|| Error::message("this value is too large"))?;
-        own.made(bytes).map(|()| false).map_err(spent)
+        own.charge_bytes(bytes).map(|()| false).map_err(spent)
     });
 }
 
@@ -207,7 +207,7 @@ fn syntax(body: &str, report: &ReportError) -> Fault {
     let fault = Fault::new(at, clip(message));
     let unnamed = message.contains("expected identifier") && body[..at].trim_end().ends_with('(');
     if unnamed || message.starts_with("Found `:`") {
-        return fault.help("Tera's arguments have names: `join(sep=\", \")`");
+        return fault.with_help("Tera's arguments have names: `join(sep=\", \")`");
     }
     fault
 }

@@ -16,7 +16,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Lines on their way to a writer with a thread of its own.
 #[derive(Clone, Debug)]
-pub(super) struct Unhurried(Arc<Queue>);
+pub(super) struct NonBlockingWriter(Arc<Queue>);
 
 #[derive(Debug, Default)]
 struct Queue {
@@ -33,12 +33,14 @@ struct Waiting {
     writing: bool,
 }
 
-impl Unhurried {
+impl NonBlockingWriter {
     /// Lines go to this writer, whose errors mean nothing.
     pub(super) fn new(writer: impl Write + Send + 'static) -> io::Result<Self> {
         let queue = Arc::new(Queue::default());
         let lines = Arc::clone(&queue);
-        std::thread::Builder::new().name("log".to_owned()).spawn(move || lines.pass_on(writer))?;
+        std::thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || lines.write_lines(writer))?;
         Ok(Self(queue))
     }
 
@@ -54,7 +56,7 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pass_on(&self, mut writer: impl Write) {
+    fn write_lines(&self, mut writer: impl Write) {
         loop {
             let mut waiting = self
                 .changed
@@ -75,7 +77,7 @@ impl Queue {
     }
 }
 
-impl Write for &Unhurried {
+impl Write for &NonBlockingWriter {
     /// Takes a whole line, or loses it.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let mut waiting = self.0.lock();
@@ -128,7 +130,7 @@ mod tests {
                 Ok(())
             }
         }
-        let log = Unhurried::new(Broken).unwrap();
+        let log = NonBlockingWriter::new(Broken).unwrap();
         for _ in 0..3 {
             (&log).write_all(&vec![b'x'; MAX_QUEUED_BYTES]).unwrap();
         }
@@ -139,7 +141,7 @@ mod tests {
     #[test]
     fn rule_13_1_a_blocked_writer_drops_lines_and_blocks_no_caller() {
         let ((go, gate), (out, written)) = (channel(), channel());
-        let log = Unhurried::new(Slow(gate, out)).unwrap();
+        let log = NonBlockingWriter::new(Slow(gate, out)).unwrap();
         (&log).write_all(b"first").unwrap();
         for _ in 0..3 {
             (&log).write_all(&vec![b'x'; MAX_QUEUED_BYTES / 2]).unwrap();

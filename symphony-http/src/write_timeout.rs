@@ -13,7 +13,7 @@ use tokio::time::{Instant, Sleep};
 
 /// A connection with a bound on how long a write may stand still.
 #[derive(Debug)]
-pub(crate) struct Patient {
+pub(crate) struct WriteTimeout {
     stream: TcpStream,
     patience: Duration,
     /// Runs out while a write waits.
@@ -21,7 +21,7 @@ pub(crate) struct Patient {
     waiting: bool,
 }
 
-impl Patient {
+impl WriteTimeout {
     pub(crate) fn new(stream: TcpStream, patience: Duration) -> Self {
         let limit = Box::pin(tokio::time::sleep(patience));
         Self { stream, patience, limit, waiting: false }
@@ -45,7 +45,7 @@ impl Patient {
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for WriteTimeout {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -55,7 +55,7 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for WriteTimeout {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -5,19 +5,19 @@ use std::sync::Arc;
 use symphony_core::agent::{AgentBackend, AgentError, AgentFactory};
 use symphony_core::env::Env;
 use symphony_core::tracker::{
-    Built, Tracker, TrackerContext, TrackerError, TrackerFactory, TrackerProfile,
+    BuiltTracker, Tracker, TrackerContext, TrackerError, TrackerFactory, TrackerProfile,
 };
 use symphony_core::{Scope, Settings};
 
 /// A tracker that is there already, under the name that `tracker.kind` uses.
 #[derive(Debug)]
-pub struct GivenTracker {
+pub struct FixedTracker {
     kind: String,
     profile: TrackerProfile,
     tracker: Arc<dyn Tracker>,
 }
 
-impl GivenTracker {
+impl FixedTracker {
     /// This tracker, which leaves its states to the settings.
     #[must_use]
     pub fn new(kind: &str, tracker: Arc<dyn Tracker>) -> Self {
@@ -32,7 +32,7 @@ impl GivenTracker {
     }
 }
 
-impl TrackerFactory for GivenTracker {
+impl TrackerFactory for FixedTracker {
     fn kind(&self) -> &str {
         &self.kind
     }
@@ -41,21 +41,25 @@ impl TrackerFactory for GivenTracker {
         &self.profile
     }
 
-    fn build(&self, _: &TrackerContext<'_>) -> Result<Built, TrackerError> {
+    fn build(&self, _: &TrackerContext<'_>) -> Result<BuiltTracker, TrackerError> {
         let tracker = Arc::clone(&self.tracker);
         // One instance sees one scope, and its kind is its name.
-        Ok(Built { tracker, scope: Scope::from(self.kind.as_str()), secret_names: Vec::new() })
+        Ok(BuiltTracker {
+            tracker,
+            scope: Scope::from(self.kind.as_str()),
+            secret_names: Vec::new(),
+        })
     }
 }
 
 /// An agent backend that is there already, under the name that `agent.kind` uses.
 #[derive(Debug)]
-pub struct GivenAgent {
+pub struct FixedAgent {
     kind: String,
     backend: Arc<dyn AgentBackend>,
 }
 
-impl GivenAgent {
+impl FixedAgent {
     /// This backend.
     #[must_use]
     pub fn new(kind: &str, backend: Arc<dyn AgentBackend>) -> Self {
@@ -63,7 +67,7 @@ impl GivenAgent {
     }
 }
 
-impl AgentFactory for GivenAgent {
+impl AgentFactory for FixedAgent {
     fn kind(&self) -> &str {
         &self.kind
     }

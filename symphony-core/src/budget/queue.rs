@@ -17,11 +17,11 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    pub(super) const fn of(points: u64) -> Self {
+    pub(super) const fn new(points: u64) -> Self {
         Self { requests: 1, points }
     }
 
-    const fn and(self, other: Self) -> Self {
+    const fn plus(self, other: Self) -> Self {
         Self {
             requests: self.requests.saturating_add(other.requests),
             points: self.points.saturating_add(other.points),
@@ -45,7 +45,7 @@ impl Wait {
 }
 
 /// Where in the line somebody stands.
-pub(super) struct Place {
+pub(super) struct QueuePosition {
     /// What those before it take: it is left for them.
     pub(super) ahead: Cost,
     /// Whether it is the first of its rank: only that one's patience can end.
@@ -54,22 +54,22 @@ pub(super) struct Place {
     pub(super) patience: Duration,
 }
 
-impl Place {
+impl QueuePosition {
     /// Whether the rank's floor no longer holds for it.
-    pub(super) fn entitled(&self) -> bool {
+    pub(super) fn is_entitled(&self) -> bool {
         self.first && self.patience.is_zero()
     }
 }
 
 /// All who wait, each spender once, so that many calls of one agent are one place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct WaitQueue {
     waiting: BTreeMap<Spender, Wait>,
     /// When each rank last got something.
     served: BTreeMap<Rank, Mono>,
 }
 
-impl Line {
+impl WaitQueue {
     /// How many are expected back.
     pub(super) fn len(&self, now: Mono, step: Duration) -> usize {
         let waiting = self.waiting.values();
@@ -83,18 +83,19 @@ impl Line {
 
     /// The order is that of the ends of patience: one order over all ranks, so nobody waits for
     /// each other, and later comers cannot push in for ever.
-    pub(super) fn place(&self, spender: &Spender, now: Mono, step: Duration) -> Place {
+    pub(super) fn position(&self, spender: &Spender, now: Mono, step: Duration) -> QueuePosition {
         let since = self.waiting.get(spender).map_or(now, |wait| wait.since);
         let own = self.turn(spender, since, step);
-        let mut place = Place { ahead: Cost::default(), first: true, patience: now.until(own.0) };
+        let mut position =
+            QueuePosition { ahead: Cost::default(), first: true, patience: now.until(own.0) };
         for (other, wait) in &self.waiting {
             let turn = self.turn(other, wait.since, step);
             if other != spender && turn < own {
-                place.first &= other.rank() != spender.rank();
-                place.ahead = place.ahead.and(wait.cost);
+                position.first &= other.rank() != spender.rank();
+                position.ahead = position.ahead.plus(wait.cost);
             }
         }
-        place
+        position
     }
 
     /// A refused spender keeps the place it has, or takes the last one.
@@ -105,9 +106,9 @@ impl Line {
     }
 
     /// Who found enough for all before it has not taken its rank's turn.
-    pub(super) fn serve(&mut self, spender: &Spender, now: Mono, place: &Place) {
+    pub(super) fn serve(&mut self, spender: &Spender, now: Mono, position: &QueuePosition) {
         self.waiting.remove(spender);
-        if place.first {
+        if position.first {
             self.served.insert(spender.rank(), now);
         }
     }
