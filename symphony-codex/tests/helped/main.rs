@@ -5,11 +5,10 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "these are tests")]
 
 #[macro_use]
-#[path = "process/cases.rs"]
+#[path = "../process/cases.rs"]
 mod cases;
-#[path = "helped/secrets.rs"]
 mod secrets;
-#[path = "process/trial.rs"]
+#[path = "../process/trial.rs"]
 mod trial;
 
 use std::sync::Arc;
