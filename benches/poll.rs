@@ -29,8 +29,8 @@ impl BareScan {
     /// Where the ten best are in the list. The order is asked before the state: it is cheaper.
     pub(crate) fn poll(&mut self, list: Vec<Issue>) -> Vec<usize> {
         self.kept = list;
-        // Some allocators merge what was freed when they are next asked for a large piece: whoever
-        // lets the list go pays for that.
+        // Some allocators merge freed memory when they are next asked for a large piece: the code that
+        // drops the list pays for that.
         drop(std::hint::black_box(Vec::<u8>::with_capacity(8 << 10)));
         let mut best: BinaryHeap<(i64, Option<Wall>, &str, usize)> = BinaryHeap::new();
         for (place, issue) in self.kept.iter().enumerate() {

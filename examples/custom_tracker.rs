@@ -108,7 +108,7 @@ impl TodoFile {
         })
     }
 
-    /// Moves an issue, and replaces the file as a whole: who reads it never sees half of it.
+    /// Moves an issue, and replaces the file atomically: a reader never sees half of it.
     fn move_to(&self, identifier: &str, state: &StateName) -> Result<(), TrackerError> {
         let _writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = String::new();
@@ -175,7 +175,7 @@ impl ReadIssues for TodoTracker {
                 Ok(issue) if states.contains(&issue.state) => found.push(issue),
                 Ok(_) => {}
                 // The others are worked on all the same.
-                Err(error) => tracing::warn!(missing = ?error.missing, "a line is no issue"),
+                Err(error) => tracing::warn!(missing = ?error.missing, "a line is not an issue"),
             }
         }
         Ok(found)

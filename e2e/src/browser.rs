@@ -60,7 +60,7 @@ impl Browser {
                 break;
             }
         }
-        // What it says afterwards is nobody's business, but must be taken.
+        // Later output is not needed, but must be drained.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         let port = port.unwrap();
         let profile = tempfile::Builder::new().prefix("browser-").tempdir().unwrap();

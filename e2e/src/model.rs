@@ -53,7 +53,7 @@ struct Mind {
 }
 
 impl Model {
-    /// Does one after the other, whoever asks; afterwards it refuses.
+    /// Does one after the other, whatever session asks; afterwards it refuses.
     ///
     /// # Panics
     /// There is no loopback.
@@ -85,7 +85,7 @@ impl Model {
         Self { port, asked, answered, _serving: serving }
     }
 
-    /// Makes a folder with the settings of a Codex that asks this model and nobody else.
+    /// Makes a folder with the settings of a Codex that asks this model alone.
     ///
     /// # Panics
     /// The folder cannot be written.

@@ -177,7 +177,7 @@ pub(crate) struct PromptArgs {
     pub(crate) turn: u32,
 }
 
-/// Which service is asked. The token is no argument: other users could see it.
+/// Which service is asked. The token is not an argument: other users could see it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = TOKEN_HELP)]
 pub(crate) struct ServiceArgs {

@@ -32,7 +32,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => commands::explain::explain(&args),
     };
     done.unwrap_or_else(|error| {
-        // Who reads no further, as `head` does, has what it wanted.
+        // A reader that closes the pipe, as `head` does, has what it wanted.
         let closed = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::BrokenPipe;
         if error.downcast_ref().is_some_and(closed) {
             return ExitCode::SUCCESS;

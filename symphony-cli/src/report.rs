@@ -83,7 +83,7 @@ fn shown(text: &str, at: Position, kind: ProblemKind) -> Option<(usize, (String,
     Some((
         number,
         match kind {
-            // A prompt is no setting: what it says of tokens is to be read.
+            // A prompt is not a setting: what it says of tokens is to be read.
             _ if is_template => (line.to_owned(), marked),
             ProblemKind::UnknownKey | ProblemKind::AnotherAgent => {
                 masked(&text[..start], line, marked, Hide::AndTheMarked)

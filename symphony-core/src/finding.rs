@@ -1,7 +1,7 @@
 //! What an adapter finds when it looks at the world it is to work with, for a person who wants to
 //! know before anything is started.
 
-/// One thing that was found. The text may be a stranger's: whoever prints it makes it plain.
+/// One thing that was found. The text may be untrusted: the code that prints it sanitizes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {

@@ -268,7 +268,7 @@ pub struct Issue {
     /// Where people look at it.
     #[serde(default)]
     pub url: Option<String>,
-    /// Who it is assigned to.
+    /// The user it is assigned to.
     #[serde(default)]
     pub assignee_id: Option<String>,
     /// Non-secret ids that the tracker's own tools need; never read by the core.

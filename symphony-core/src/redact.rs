@@ -15,8 +15,7 @@ const REPLACEMENT: &str = "[redacted]";
 /// A shorter value is not looked for: it would be found everywhere.
 const MIN_SECRET_CHARS: usize = 8;
 
-/// What members of JSON objects are called whose text is nobody's business: in lower case, without
-/// what joins words.
+/// The names of JSON members whose text is secret: in lower case, without what joins words.
 const SECRET_NAMES: [&str; 15] = [
     "accesstoken",
     "apikey",

@@ -402,7 +402,7 @@ impl Reason {
 }
 
 impl fmt::Display for Reason {
-    /// For people. Times are left to whoever knows what time it is.
+    /// For people. Times are left to the caller, which has a clock.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WaitingUntil(_) => f.write_str("waits for its next attempt"),
@@ -484,7 +484,7 @@ impl Verdict {
 }
 
 impl fmt::Display for Verdict {
-    /// For people. Times are left to whoever knows what time it is.
+    /// For people. Times are left to the caller, which has a clock.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ShuttingDown => f.write_str("the service ends"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Who said a line.
+/// The side that wrote a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -13,7 +13,7 @@ pub enum Direction {
     In,
     /// We, to the agent.
     Out,
-    /// The agent, to whom it may concern.
+    /// The agent, on standard error.
     Stderr,
 }
 
@@ -29,8 +29,8 @@ impl Direction {
     }
 }
 
-/// Takes the raw lines of one session, without their ends: cheap to clone, never waits. Where
-/// nobody keeps them, a line costs a look.
+/// Takes the raw lines of one session, without their ends: cheap to clone, never waits. When
+/// disabled, recording a line is one branch.
 #[derive(Clone, Default)]
 pub struct Transcript(Option<Arc<Sink>>);
 
@@ -43,13 +43,13 @@ impl Transcript {
         Self(Some(Arc::new(sink)))
     }
 
-    /// Nobody keeps the lines.
+    /// Keeps no lines.
     #[must_use]
     pub const fn none() -> Self {
         Self(None)
     }
 
-    /// Whether anybody keeps the lines: whoever has none at hand need not make one.
+    /// Whether lines are kept: where they are not, the caller need not make one.
     #[must_use]
     pub const fn is_kept(&self) -> bool {
         self.0.is_some()

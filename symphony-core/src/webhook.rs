@@ -8,13 +8,13 @@ use crate::time::Wall;
 
 /// Reads the deliveries of one tracker.
 ///
-/// Whoever serves HTTP knows no tracker: it passes on what came in, and this says whether the
+/// The HTTP server knows no tracker: it passes on what came in, and this says whether the
 /// tracker sent it and which issues it is about.
 pub trait Webhook: fmt::Debug + Send + Sync {
     /// Checks a delivery and names the issues that it is about: none where it is about something
-    /// else. Whether it has been here before is not asked; whoever calls remembers that.
+    /// else. Repeated deliveries are not detected here; the caller remembers their ids.
     ///
-    /// It must be cheap, because anybody can send anything. Nothing of the body is believed beyond
+    /// It must be cheap, because any client can send anything. Nothing of the body is believed beyond
     /// the ids: the issues are read.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl<'a> Delivery<'a> {
 }
 
 impl fmt::Debug for Delivery<'_> {
-    /// Its size only: signatures and issues are nobody's business.
+    /// Shows its size only: signatures and issues are not for logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Delivery").field("bytes", &self.body.len()).finish_non_exhaustive()
     }
@@ -71,10 +71,10 @@ impl fmt::Debug for Delivery<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
-    /// The tracker did not send it, or somebody changed it on the way.
+    /// The tracker did not send it, or it was changed on the way.
     #[error("the signature is missing or wrong")]
     Signature,
-    /// It is too old, or from the future: somebody may be sending it again.
+    /// It is too old, or from the future: it may be a replay.
     #[error("the delivery is not from now; are both clocks right?")]
     Time,
     /// It is the tracker's, and says something that has no meaning here.

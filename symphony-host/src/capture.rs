@@ -76,7 +76,7 @@ impl Capture {
         Captured { tail: self.tail.iter().copied().collect(), total: self.total }
     }
 
-    /// Reads on, slowly, until nobody writes any more.
+    /// Drains the output, slowly, until every writer has closed it.
     pub(crate) async fn discard(mut self) {
         while self.output.is_some() {
             if self.read().await == self.chunk.len() {

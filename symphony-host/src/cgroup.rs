@@ -1,7 +1,7 @@
 //! A control group (cgroup v2) for each command, where the service may make one: an extra.
 //!
 //! The kernel ends a whole group in one step, however fast it forks. So where a helper is lost,
-//! nobody can get away from the hunt. Most places do not let a service make groups, and nothing
+//! no process can escape the kill. Most places do not let a service make groups, and nothing
 //! depends on it. On systems without control groups there is never a place for one.
 
 use std::fs::{self, OpenOptions};
@@ -34,7 +34,7 @@ impl ControlGroup {
         &self.folder
     }
 
-    /// Kills everybody in it. Whoever left it is known by the tag.
+    /// Kills every process in it. A process that left it is known by its tag.
     pub(crate) fn kill(&self) {
         let _ = write(&self.folder.join("cgroup.kill"), "1");
     }
@@ -62,7 +62,7 @@ pub(crate) fn is_possible() -> bool {
     place().is_some()
 }
 
-/// Ends who is left in the groups of an earlier life. Groups that are empty by now go, too.
+/// Ends the processes left in the groups of an earlier life, and removes groups that are empty.
 pub(crate) fn end_leftovers(service: Tag) {
     let entries = place().and_then(|place| fs::read_dir(place).ok()).into_iter().flatten();
     for entry in entries.flatten() {

@@ -18,7 +18,7 @@ pub struct Guarantees {
     /// And the kernel does that in one step: each command has a control group (cgroup v2) of its
     /// own. An extra that few places allow.
     pub control_groups: bool,
-    /// Commands get no descriptor of the service, whoever opened it.
+    /// Commands get no descriptor of the service, whatever code opened it.
     pub descriptors_closed: bool,
 }
 

@@ -1,9 +1,8 @@
 //! The helper: a small process above each command that outlives neither its service nor its tree.
 //!
-//! It is a subreaper: whoever loses its parent below it becomes its child. So the tree is gone
-//! exactly when the helper has no child left, which `wait` tells without a race; and then it ends.
-//! It has one thread and collects nobody between listing its children and killing them, so a number
-//! it kills cannot have changed hands.
+//! It is a subreaper: an orphan below it becomes its child. So the tree is gone exactly when the
+//! helper has no child left, which `wait` tells without a race; and then it ends. It has one thread
+//! and reaps no child between listing and killing, so a PID cannot have been reused.
 
 use std::env;
 use std::ffi::{CStr, OsString};
@@ -38,7 +37,7 @@ const HANDLED_SIGNALS: [i32; 7] = {
     [SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]
 };
 
-/// Between two looks while killing: at first, and when nobody dies.
+/// Between two scans while killing: at first, and when no process dies.
 const MIN_KILL_PAUSE: Duration = Duration::from_millis(1);
 const MAX_KILL_PAUSE: Duration = Duration::from_secs(1);
 
@@ -125,7 +124,7 @@ fn serve(args: impl Iterator<Item = OsString>) -> io::Result<()> {
         Ok(leader) => {
             tell(Report::Started(process::row(leader).map(|row| row.id())));
             let mut helper = Helper { service, wakeup, leader, running: true };
-            // An error is no reason to leave anything behind.
+            // After an error, too, nothing may be left behind.
             helper.follow_orders().or_else(|_| helper.kill())
         }
         Err(report) => {
@@ -264,7 +263,7 @@ impl Helper {
         Ok(Next::Look)
     }
 
-    /// Collects who has ended, and says whether nobody is left.
+    /// Reaps children that have ended, and says whether none is left.
     fn collect(&mut self) -> io::Result<bool> {
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
@@ -286,8 +285,8 @@ impl Helper {
         }
     }
 
-    /// SIGTERM for everyone, once: first the group as a whole, then who has left it. A stopped
-    /// process hears it when it is woken.
+    /// Sends SIGTERM to every process, once: first to the group as a whole, then to those that have
+    /// left it. A stopped process handles it when it is woken.
     fn ask_to_end(&self) {
         if self.running {
             let _ = rustix::process::kill_process_group(self.leader, Signal::TERM);

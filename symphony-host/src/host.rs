@@ -31,7 +31,7 @@ pub trait Host: fmt::Debug + Send + Sync {
 
     /// Ends what an earlier life of the service left running: what carries the service's tag, and what
     /// was recorded, if the number still means the same process and that carries the tag or the mark.
-    /// Never by folder, and never by a record alone, which anybody of the same user can write.
+    /// Never by folder, and never by a record alone, which any process of the same user can write.
     /// To be called before the first start.
     ///
     /// # Errors

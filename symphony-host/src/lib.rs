@@ -1,9 +1,9 @@
 //! Where Symphony's commands run: hooks, agents, and everything they start.
 //!
 //! An agent's tree does not stay in one place. It makes groups and sessions, daemons that change
-//! their parent, and servers with an empty environment. Whoever kills "the child", its group or
-//! what carries a mark leaves some of it running, and it goes on writing into a workspace that
-//! belongs to the next run. Here a run is a [`ProcessScope`], and when it is closed nothing of it is left.
+//! their parent, and servers with an empty environment. Killing "the child", its group or what
+//! carries a mark leaves some of it running, and it goes on writing into a workspace that belongs
+//! to the next run. Here a run is a [`ProcessScope`], and when it is closed nothing of it is left.
 //!
 //! - [`Host`] is the place, [`LocalHost`] this machine. [`HostCommand`] says what to run: a program or a
 //!   script, its folder, and changes to the environment.

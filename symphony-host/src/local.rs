@@ -59,7 +59,7 @@ impl LocalHost {
         Self { helper: None, groups: false }
     }
 
-    /// Makes no control groups, also where it could: for places where somebody else rules them.
+    /// Makes no control groups, also where it could: for places where another manager owns them.
     #[must_use]
     pub const fn without_control_groups(mut self) -> Self {
         self.groups = false;
@@ -144,7 +144,7 @@ impl Host for LocalHost {
 
     async fn end_leftovers(&self, earlier: &EarlierLife) -> Result<Vec<Survivor>, SweepError> {
         let trace = Trace::service(&earlier.service);
-        // Anybody of our user can write a record: alone it proves nothing.
+        // Any process of our user can write a record: alone it proves nothing.
         let records: Vec<_> =
             earlier.records.iter().copied().filter(|&process| trace.is_named_by(process)).collect();
         let targets = Targets::new(trace, records);
@@ -205,7 +205,8 @@ fn start_helper(
     Ok((process.spawn()?, socket))
 }
 
-/// Starts the command itself, and tags it. Who it has started before that is not found if it hides.
+/// Starts the command itself, and tags it. A child that it starts before that is not found if it
+/// hides.
 fn directly(
     command: &HostCommand,
     mark: &Mark,

@@ -1,8 +1,8 @@
-//! What tells our processes from everybody else's: a variable in the environment, and a limit.
+//! What tells our processes from others: a variable in the environment, and a resource limit.
 //!
 //! A daemon can empty its environment, leave its group and its session, and change its parent. It
 //! keeps its resource limits. Linux does not use one of them (file locks, since 2.4.25), so its value
-//! is free to carry a number: every process below a command inherits it, nobody can raise it again.
+//! is free to carry a number: every process below a command inherits it, and none can raise it again.
 
 use std::ffi::OsString;
 use std::fs;
@@ -85,7 +85,7 @@ impl Tag {
         (level > 0).then_some(level << LEVEL | self.0)
     }
 
-    /// What a limit says; `None` for one that is no tag.
+    /// Decodes a limit; `None` for one that is not a tag.
     fn read(limit: u64) -> Option<Self> {
         (1..126).contains(&(limit >> LEVEL)).then_some(Self(limit & ((1 << LEVEL) - 1)))
     }
@@ -185,8 +185,8 @@ impl Trace {
         Self::Service { tag: Tag::of_service(&mark.service), prefix: mark.to_string() }
     }
 
-    /// Whether a process that somebody has recorded is one of these: it carries the tag, or the
-    /// variable if it has shed the tag.
+    /// Whether a recorded process is one of these: it carries the tag, or the variable if it has shed
+    /// the tag.
     #[cfg(target_os = "linux")]
     pub(crate) fn is_named_by(&self, process: ProcessId) -> bool {
         let says =

@@ -61,7 +61,7 @@ impl ProcessId {
         Pid::from_raw(i32::try_from(self.pid).ok()?)
     }
 
-    /// Sends a signal to this process and to no other; gone already is no error.
+    /// Sends a signal to this process and to no other; a process that is gone is not an error.
     pub(crate) fn signal(self, signal: Signal) -> io::Result<()> {
         let Some(pid) = self.raw() else { return Ok(()) };
         let sent = match handle(pid) {
@@ -193,8 +193,8 @@ pub(crate) fn row(pid: Pid) -> Option<Row> {
     is_there.then_some(row)
 }
 
-/// The numbers of all processes that can be seen, the newest first as long as numbers grow: who
-/// forks without pause has the best chance to be still there when it is looked at.
+/// The numbers of all visible processes, the newest first as long as numbers grow: a process that
+/// forks without pause is most likely still there when it is looked at.
 pub(crate) fn numbers() -> io::Result<Vec<Pid>> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir("/proc")? {
@@ -210,7 +210,7 @@ pub(crate) fn table() -> io::Result<Vec<Row>> {
     Ok(numbers()?.into_iter().filter_map(row).collect())
 }
 
-/// Who may have been started last: the last number given away, and some before it.
+/// The processes that may have been started last: the last PID that was assigned, and some before it.
 pub(crate) fn newest() -> Vec<Pid> {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let last = load.split_ascii_whitespace().last().and_then(|last| last.parse().ok()).unwrap_or(0);
@@ -228,7 +228,7 @@ fn is_process(pid: Pid) -> bool {
 /// `roots` and everything below them, in the order of the table.
 pub(crate) fn with_descendants(table: Vec<Row>, roots: &BTreeSet<i32>) -> Vec<Row> {
     let mut family = roots.clone();
-    // A child may stand before its parent once numbers have wrapped around: look until nobody joins.
+    // A child may stand before its parent once PIDs have wrapped around: repeat until none is added.
     loop {
         let before = family.len();
         let children: Vec<i32> =

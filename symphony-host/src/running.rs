@@ -72,7 +72,7 @@ impl RunningCommand {
     /// Ends it: closes stdin, asks with SIGTERM, kills what is left after the grace. Returns when
     /// the whole tree is gone.
     ///
-    /// Whoever took [`Self::stdin`] should have dropped it.
+    /// A caller that took [`Self::stdin`] should have dropped it.
     ///
     /// # Errors
     /// Something cannot be ended. It goes on being tried.
@@ -128,7 +128,7 @@ pub enum Exit {
     Code(i32),
     /// By a signal.
     Signal(i32),
-    /// Nobody saw it: its supervisor was killed.
+    /// It was not observed: its supervisor was killed.
     Lost,
 }
 
@@ -206,7 +206,7 @@ pub fn supervision() -> (Control, mpsc::UnboundedReceiver<StopOrder>, watch::Sen
 
 impl Control {
     pub(crate) fn order(&self, order: StopOrder) {
-        // Whoever does not listen any more has ended the tree.
+        // A supervisor that does not listen any more has ended the tree.
         let _ = self.orders.send(order);
     }
 
@@ -246,7 +246,7 @@ pub struct Survivors {
 impl fmt::Display for Survivors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.processes.is_empty() {
-            return f.write_str("nobody supervises it any more");
+            return f.write_str("it is not supervised any more");
         }
         f.write_str("could not be ended:")?;
         self.processes.iter().try_for_each(|left| write!(f, " {} ({})", left.pid, left.name))

@@ -129,7 +129,7 @@ impl ProcessScope {
     /// otherwise its tree is gone when this returns.
     ///
     /// # Errors
-    /// It could not be started, or did not end in time. A code other than zero is no error here.
+    /// It could not be started, or did not end in time. A code other than zero is not an error here.
     pub async fn run(&self, command: &HostCommand, limit: RunLimit) -> Result<Finished, RunError> {
         let mut running = self.start(&command.clone().merge_output()).await?;
         let mut capture = Capture::new(running.stdout.take());
@@ -137,7 +137,7 @@ impl ProcessScope {
             Ok(exit) if exit.is_success() => {
                 let output = capture.drain().await;
                 running.detach();
-                // Whoever still writes must not be ended by a closed pipe.
+                // A background writer must not be ended by a closed pipe.
                 tokio::spawn(capture.discard());
                 Ok(Finished { exit, output })
             }

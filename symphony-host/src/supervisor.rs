@@ -53,7 +53,7 @@ pub(crate) async fn helped(
     let (reader, mut writer) = socket.into_split();
     let mut reports = BufReader::new(reader).lines();
     let (mut reporting, mut listening) = (true, true);
-    // What does not even say that it has started is no helper.
+    // A process that does not report its start is not a helper.
     let mut starting = earlier(None, START_TIMEOUT);
     let mut patience = None;
     let status = loop {
@@ -111,7 +111,7 @@ fn on_report(line: &str, tree: &mut ProcessTree, told: &StateSender) {
     });
 }
 
-/// Supervises a command without a helper: nobody does it when this process is gone.
+/// Supervises a command without a helper: when this process is gone, nothing does.
 pub(crate) async fn direct(
     mut child: Child,
     mut targets: Targets,

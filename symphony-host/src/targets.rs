@@ -11,10 +11,10 @@ use crate::mark::Trace;
 use crate::process::{self, ProcessId, Row};
 use crate::running::Survivor;
 
-/// Scans in a row that must find nobody, for sure.
+/// Scans in a row that must certainly find no process.
 const EMPTY_SCANS: u32 = 2;
-/// A look during which somebody ended proves little: it may have been the parent of a new one.
-/// On a busy machine somebody ends all the time, so this long without a find must do.
+/// A scan during which a process ended proves little: it may have been the parent of a new one.
+/// On a busy machine processes end all the time, so this long without a find must do.
 const CHURN_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// What one look showed.
@@ -23,21 +23,21 @@ pub(crate) struct TargetScan {
     pub(crate) rows: Vec<Row>,
     /// Those that have ended and wait to be collected.
     dead: BTreeSet<ProcessId>,
-    /// Nobody vanished while being looked at.
+    /// No process vanished during the scan.
     is_whole: bool,
 }
 
 /// What several scans have shown.
 #[derive(Debug, Default)]
 struct ScanHistory {
-    /// How many in a row have found nobody, for sure.
+    /// How many in a row have certainly found no process.
     empty: u32,
     dead: BTreeSet<ProcessId>,
 }
 
 impl ScanHistory {
-    /// Takes in one more look. Whoever vanished or ended since the last one may have had a child that
-    /// was not seen.
+    /// Adds a scan. A process that vanished or ended since the last one may have had a child that was
+    /// not seen.
     fn add(&mut self, found: &TargetScan) {
         let is_sure = found.is_whole && found.dead.is_subset(&self.dead);
         self.dead.extend(&found.dead);
@@ -101,7 +101,7 @@ impl Targets {
         Ok(TargetScan { rows, dead: dead.iter().map(Row::id).collect(), is_whole })
     }
 
-    /// SIGTERM for everyone; a stopped process hears it when it is woken.
+    /// Sends SIGTERM to every process; a stopped one handles it when it is woken.
     pub(crate) fn ask_to_end(&self) {
         for row in self.find().unwrap_or_default().rows {
             let _ = row.id().signal(Signal::TERM);
@@ -111,7 +111,7 @@ impl Targets {
         }
     }
 
-    /// Whether there is certainly nobody. Only when the command itself has been waited for.
+    /// Whether certainly no process is left. Only when the command itself has been waited for.
     pub(crate) fn is_gone(&self) -> bool {
         self.collect();
         let mut scans = ScanHistory::default();
@@ -122,7 +122,7 @@ impl Targets {
         scans.are_empty()
     }
 
-    /// Kills until nobody is found, or until the time is up; tells who is left.
+    /// Kills until no process is found, or until the time is up; returns those that are left.
     pub(crate) fn kill_all(&self, limit: Duration) -> io::Result<Vec<Row>> {
         let until = Instant::now() + limit;
         let (mut scans, mut since) = (ScanHistory::default(), Instant::now());
@@ -147,7 +147,7 @@ impl Targets {
         // A helper ends its own tree better than we can: it goes last.
         let only_helpers = found.rows.iter().all(is_helper);
         for row in found.rows.iter().filter(|row| only_helpers || !is_helper(row)) {
-            // Who may not be signalled is found again, and named when time is up.
+            // A process that may not be signalled is found again, and named when time is up.
             let _ = row.id().signal(Signal::KILL);
             if !cfg!(target_os = "linux") {
                 let _ = rustix::process::kill_process_group(row.pid, Signal::KILL);
@@ -156,7 +156,7 @@ impl Targets {
         Ok(found)
     }
 
-    /// Kills those among the newest processes: whoever forks all the time to get away is there.
+    /// Kills those among the newest processes: a process that forks all the time to escape is there.
     fn kill_newest(&self) -> bool {
         let mut any = false;
         let own = own_line();

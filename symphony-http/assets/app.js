@@ -162,7 +162,7 @@ function linked(isUp) {
 
 let heard = null;
 
-// A browser has few connections to one server: a page that nobody sees gives its own back.
+// A browser has few connections to one server: a hidden page closes its own.
 function listen(url) {
   if (document.hidden || (heard && heard.readyState !== EventSource.CLOSED)) return;
   const events = new EventSource(url);

@@ -1,4 +1,4 @@
-//! Where the server listens, and for whom.
+//! The address that the server listens on, and the token that it asks for.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use symphony_core::env::Env;
 use symphony_core::settings::{ServerSettings, env_reference};
 
-/// Where the server listens, and for whom.
+/// The address that the server listens on, and the token that it asks for.
 #[derive(Clone)]
 pub struct Config {
     /// The address: an IP address, or `localhost`.
@@ -45,7 +45,7 @@ pub enum ConfigError {
     #[error("server.token: the variable {0} is not set; set it, or remove the setting")]
     TokenUnset(String),
     /// The address is none.
-    #[error("server.host: {0:?} is no IP address; give one, such as 127.0.0.1 or 0.0.0.0")]
+    #[error("server.host: {0:?} is not an IP address; give one, such as 127.0.0.1 or 0.0.0.0")]
     BadHost(String),
     /// Others can reach it, and nothing keeps them out.
     #[error(
@@ -53,7 +53,7 @@ pub enum ConfigError {
          set server.token to $SYMPHONY_TOKEN and that variable to a long random text"
     )]
     NeedsToken(IpAddr),
-    /// The token is too short to keep anybody out.
+    /// The token is too short to be safe.
     #[error("server.token: too short; it needs at least 16 characters")]
     ShortToken,
 }

@@ -1,4 +1,4 @@
-//! Who is answered at all (contract 13.3).
+//! Which requests are answered at all (contract 13.3).
 //!
 //! A page of another site can make a browser send requests here, by a name that it points at this
 //! machine (DNS rebinding) or straight across sites. So every request must name this server in its
@@ -24,7 +24,7 @@ use crate::guesses::Guesses;
 use crate::peers::Peer;
 use crate::routes::WEBHOOKS_PATH;
 
-/// Who is answered.
+/// Checks host, origin and token of each request.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     address: SocketAddr,
@@ -105,7 +105,7 @@ impl Guard {
     fn token(&self, headers: &HeaderMap, extensions: &Extensions) -> Result<(), Error> {
         let Some(expected) = &self.token else { return Ok(()) };
         let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        // Showing none is no guess: a browser begins so.
+        // A request without a token is not a guess: a browser begins so.
         let shown = shown.and_then(shown_token).ok_or_else(unauthorized)?;
         let (peer, connection) =
             (Peer::from_extensions(extensions), extensions.get::<Arc<Connection>>());
@@ -183,7 +183,7 @@ fn from_here(host: &str, method: &Method, headers: &HeaderMap) -> Result<(), Err
     }
 }
 
-/// What a form of any site could send is no command.
+/// Refuses what a form of any site could send.
 fn simple_content(method: &Method, path: &str, headers: &HeaderMap) -> Result<(), Error> {
     if *method != Method::POST || path.starts_with(WEBHOOKS_PATH) {
         return Ok(());

@@ -1,7 +1,7 @@
 //! One stream of events for any number of listeners (contract 13.3).
 //!
-//! What changed is written once, for all of them, at most four times a second. Nobody is waited
-//! for: whoever falls behind is let go, and may come back with the last id it has seen.
+//! What changed is serialised once, for all of them, at most four times a second. Slow subscribers
+//! are disconnected (no backpressure) and may resume with `Last-Event-ID`.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +33,7 @@ const REPLAY_BYTES: usize = 4 << 20;
 /// How many listeners there may be; three quarters of them from one address.
 const MAX_LISTENERS: usize = 256;
 
-/// How long nobody has to listen before what is kept is dropped.
+/// How long the hub is without a listener before its replay buffer is dropped.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often a quiet stream shows that it lives.
@@ -123,7 +123,7 @@ impl<F: Feed> Hub<F> {
             while let Some(hub) = fed.upgrade() {
                 tokio::select! {
                     () = hub.joined.notified() => hub.feed().await,
-                    // Nobody may ever listen, and the hub be dropped.
+                    // The hub may be dropped without ever having had a listener.
                     () = tokio::time::sleep(IDLE_TIMEOUT) => {}
                 }
             }
@@ -139,7 +139,7 @@ impl<F: Feed> Hub<F> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells what changes, until nobody has listened for a while.
+    /// Publishes what changes, until there has been no listener for a while.
     async fn feed(&self) {
         let mut snapshots = self.handle.snapshots();
         let mut notices = self.handle.subscribe().ok();
@@ -182,7 +182,7 @@ impl<F: Feed> Hub<F> {
         }
     }
 
-    /// Writes what changed and sends it to whoever listens. Returns how much it was.
+    /// Serialises what changed and sends it to all listeners. Returns its size in bytes.
     fn publish(&self, snapshot: &Arc<Snapshot>, notices: &[Arc<Notice>]) -> usize {
         let mut inner = self.lock();
         let events = inner.feed.changes(snapshot, notices);
@@ -198,7 +198,7 @@ impl<F: Feed> Hub<F> {
         let frame = Frame { last: inner.last, bytes: Bytes::from(text) };
         let sent = frame.bytes.len();
         inner.retain(frame.clone());
-        // Within the lock, so that who joins misses nothing and hears nothing twice.
+        // Sent under the lock: a new subscriber sees every frame exactly once.
         let _ = self.frames.send(frame);
         sent
     }
@@ -233,7 +233,7 @@ impl<F: Feed> Hub<F> {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a pace is no exact number")]
+#[expect(clippy::cast_precision_loss, reason = "a pace is not an exact number")]
 fn ratio(sent: usize, pace: usize) -> f64 {
     sent as f64 / pace as f64
 }
@@ -267,15 +267,15 @@ impl<F: Feed> HubState<F> {
         self.feed.reset();
     }
 
-    /// What came after this event, shared with whoever hears the same; a comment comes first, so
-    /// that something comes.
+    /// The frames after this event, shared between subscribers; a comment comes first, so that
+    /// something comes.
     fn since(&self, seen: u64) -> VecDeque<Bytes> {
         let later = self.kept.iter().filter(|frame| frame.last > seen);
         let welcome = Bytes::from_static(b": welcome back\n\n");
         std::iter::once(welcome).chain(later.map(|frame| frame.bytes.clone())).collect()
     }
 
-    /// Everything, with the number of the last event: written once for all who join meanwhile.
+    /// The whole state, with the number of the last event: serialised once for all that join meanwhile.
     fn whole(&mut self, life: u64) -> Bytes {
         if let Some((number, bytes)) = &self.whole
             && *number == self.last

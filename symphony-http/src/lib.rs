@@ -1,7 +1,7 @@
 //! A running Symphony over HTTP (contract 13.3): JSON API, event stream, metrics, web dashboard.
 //!
 //! The server reads snapshots and sends commands through a [`Handle`](symphony_runtime::Handle), and
-//! nothing else: when it fails, or nobody looks, work goes on. It sees no adapter; what a tracker
+//! nothing else: when it fails, or has no client, work goes on. It sees no adapter; what a tracker
 //! delivers by itself is handed to the handle.
 //!
 //! ```no_run

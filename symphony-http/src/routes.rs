@@ -190,8 +190,8 @@ pub(crate) fn router(handle: Handle, guard: Guard, connections: Arc<Connections>
         .layer(middleware::from_fn_with_state(guard, guard::guard))
 }
 
-/// Reads the body before anybody acts on the request: within bounds of size and time. Until it is
-/// there the connection is one of those that give way to others.
+/// Reads the body before the request is handled: within bounds of size and time. Until it is there
+/// the connection is one of those that give way to others.
 async fn whole_body(request: Request, next: Next) -> Response {
     let is_delivery = request.uri().path().starts_with(WEBHOOKS_PATH);
     let most = if is_delivery { MAX_DELIVERY_BYTES } else { MAX_BODY_BYTES };
@@ -202,7 +202,7 @@ async fn whole_body(request: Request, next: Next) -> Response {
             if is_delivery || body.trim_ascii().is_empty() || is_object(&body) {
                 return answered(Request::from_parts(parts, Body::from(body)), next).await;
             }
-            let message = "the body is no JSON object; send none, or {}";
+            let message = "the body is not a JSON object; send none, or {}";
             Error::new(StatusCode::BAD_REQUEST, "bad_body", message)
         }
         Ok(Err(error)) if error.is::<LengthLimitError>() => {

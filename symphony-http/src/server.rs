@@ -35,7 +35,7 @@ const MIN_CONNECTIONS: usize = 8;
 /// How long the first lines of a request may take to arrive.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long an answer may stand still because nobody reads it.
+/// How long a write may block on a client that does not read.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How large the first lines of a request may be.

@@ -1,5 +1,4 @@
-//! A connection that is given up when the other side takes nothing for too long: whoever asks for
-//! much and reads nothing must not hold on to it for ever.
+//! A TCP stream with a write timeout: a client that stops reading is disconnected.
 
 use std::future::Future as _;
 use std::io;

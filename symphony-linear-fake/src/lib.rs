@@ -89,7 +89,7 @@ struct FakeState {
     state: Mutex<ServerState>,
 }
 
-/// What is between the board and those who ask.
+/// What is between the board and its clients.
 #[derive(Debug)]
 struct ServerState {
     buckets: Buckets,
@@ -155,7 +155,7 @@ impl Fake {
         self.state().buckets = Buckets::full(limits);
     }
 
-    /// Somebody else uses requests of the same key.
+    /// Another client uses requests of the same key.
     pub fn drain(&self, requests: u32) {
         self.state().buckets.drain(requests);
     }

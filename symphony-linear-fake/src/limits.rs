@@ -62,7 +62,7 @@ impl Buckets {
         is_there
     }
 
-    /// Somebody else uses the same key.
+    /// Another client uses the same key.
     pub(crate) fn drain(&mut self, requests: u32) {
         self.requests = (self.requests - f64::from(requests)).max(0.0);
     }

@@ -95,7 +95,7 @@ pub struct World {
     pub projects: Vec<(String, String, Vec<String>)>,
     /// Labels that exist, used or not.
     pub labels: Vec<String>,
-    /// Who the key belongs to.
+    /// The user that the key belongs to.
     pub me: String,
     /// How often something was changed, for `updatedAt`.
     changes: u32,

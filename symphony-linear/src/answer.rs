@@ -165,7 +165,7 @@ fn not_json(reply: &Reply) -> Option<&'static str> {
     }
 }
 
-/// What the headers say about limits. Anything that is no number says nothing.
+/// What the headers say about limits. A value that is not a number is ignored.
 pub(crate) fn reported(headers: &HeaderMap) -> Reported {
     let quota = |what: &str| {
         let read = |part: &str| number(headers, &format!("x-ratelimit-{what}-{part}"));

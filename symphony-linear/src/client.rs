@@ -102,7 +102,7 @@ impl Client {
         }
     }
 
-    /// Takes the key out of a body. What is no text is no JSON either, and is not shown.
+    /// Redacts the key in a body. A body that is not text is not JSON either, and is not shown.
     fn redact(&self, body: &mut Bytes) {
         let clean = std::str::from_utf8(body).map(|text| self.redactor.clean(text));
         if let Ok(Cow::Owned(clean)) = clean {
@@ -126,7 +126,7 @@ impl Client {
         answer::data(&reply)
     }
 
-    /// Linear refused: nobody asks for a while. Says until when.
+    /// Linear refused: no request is made for a while. Returns until when.
     fn refused(&self, retry_after: Option<Duration>) -> Wall {
         let now = self.now();
         let mut budget = self.budget();

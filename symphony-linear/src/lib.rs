@@ -43,7 +43,7 @@ pub use transport::{Bounds, Http, NoReply, Reply, Transport};
 /// How many candidates are read at once.
 pub const PAGE_SIZE: usize = complexity::CANDIDATES_PER_PAGE.unsigned_abs() as usize;
 
-// Those who write a transport of their own need these.
+// A custom transport needs these.
 pub use bytes::Bytes;
 pub use reqwest::Url;
 pub use reqwest::header::HeaderMap;

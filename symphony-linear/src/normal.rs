@@ -6,7 +6,7 @@ use symphony_core::{Blocker, Identifier, Issue, IssueId, Label, StateKind, State
 
 use crate::queries;
 
-/// Who an issue must be assigned to.
+/// The user that an issue must be assigned to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Assignee {
     /// The owner of the key: Linear says of each user whether that is it, so nothing is looked up.

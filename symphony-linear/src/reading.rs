@@ -83,8 +83,8 @@ impl<'t> Reading<'t> {
                 Some(self.candidates(query, page).await)
             }
             (Some(query), Some(Ok(page))) => {
-                // Whoever asks waits for the whole read as long as for one request: what is known
-                // of claimed issues is not to be lost with slow pages (8.3).
+                // The caller waits for the whole read as long as for one request: what is known of
+                // claimed issues is not to be lost with slow pages (8.3).
                 let time = self.tracker.config.tracker.timeout;
                 let left = (time - time / 10).saturating_sub(self.begun.elapsed());
                 let pages = tokio::time::timeout(left, self.candidates(query, page)).await;

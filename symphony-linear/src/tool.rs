@@ -74,7 +74,7 @@ impl LinearGraphql {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
-            // Who was refused, by us or by Linear, has changed nothing and may ask again.
+            // A call that was refused, by us or by Linear, has changed nothing and may be repeated.
             let wait = error.retry_at().and_then(|at| self.client.now().wall.until(at));
             let Some(wait) = wait.filter(|wait| *wait <= patience) else { return Err(error) };
             let wait = wait.max(Duration::from_millis(100));
@@ -176,7 +176,7 @@ impl Request {
         let tree = Parser::new(&self.query).recursion_limit(MAX_DEPTH).parse();
         if let Some(error) = tree.errors().next() {
             let error = plain(error.message(), 500);
-            return Err(invalid(format!("this is no GraphQL document: {error}")));
+            return Err(invalid(format!("this is not a GraphQL document: {error}")));
         }
         let mut operations = Vec::new();
         for definition in tree.document().definitions() {

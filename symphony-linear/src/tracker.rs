@@ -134,12 +134,12 @@ impl LinearTracker {
         names
     }
 
-    /// Logs that a record is no issue, once for each.
+    /// Logs a record that is not an issue, once for each.
     pub(crate) fn log_flaw(&self, flaw: &Flaw) {
         if self.report_once(&format!("flaw {} {}", flaw.id, flaw.message)) {
             let (issue_id, error) =
                 (plain(flaw.id.as_str(), 100), plain(&flaw.message, MAX_TEXT_BYTES));
-            warn!(issue_id, error, "a record of Linear is no issue; it is left out");
+            warn!(issue_id, error, "a record of Linear is not an issue; it is left out");
         }
     }
 

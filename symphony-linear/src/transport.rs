@@ -14,8 +14,8 @@ use symphony_core::tracker::{TrackerError, TrackerErrorKind};
 
 use crate::key::ApiKey;
 
-/// Carries requests to Linear. An embedder with an HTTP stack of its own implements it; everybody
-/// else has [`Http`].
+/// Carries requests to Linear. An embedder with an HTTP stack of its own implements it; the default
+/// is [`Http`].
 #[async_trait]
 pub trait Transport: fmt::Debug + Send + Sync {
     /// Posts a JSON body and brings the answer, within these bounds.

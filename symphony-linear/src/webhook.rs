@@ -14,8 +14,7 @@ use symphony_core::webhook::{Delivery, Refused, Webhook};
 /// The header that holds the signature of the body.
 const SIGNATURE_HEADER: &str = "linear-signature";
 
-/// A delivery is signed with its time. One that differs more from ours may be sent again by
-/// somebody who saw it.
+/// A delivery is signed with its time. One that differs more from ours may be a replay.
 const MAX_CLOCK_SKEW_MS: u64 = 60_000;
 
 /// No secret that Linear makes is nearly as short, and a shorter one could be guessed.
@@ -65,7 +64,7 @@ impl Webhook for LinearWebhook {
     fn receive(&self, delivery: &Delivery<'_>, now: Wall) -> Result<Vec<IssueId>, Refused> {
         let signature =
             delivery.header(SIGNATURE_HEADER).and_then(digest).ok_or(Refused::Signature)?;
-        // Nothing is parsed before it is known who wrote it.
+        // Nothing is parsed before the signature is verified.
         if !self.secret.has_signed(delivery.body(), &signature) {
             return Err(Refused::Signature);
         }

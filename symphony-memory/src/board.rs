@@ -258,7 +258,7 @@ fn same(one: &Card, other: &Card) -> bool {
     one == other && one.issue.state.as_str() == other.issue.state.as_str()
 }
 
-/// Moves `updated_at` on, unless whoever made the change has done so.
+/// Moves `updated_at` on, unless the change itself has done so.
 fn stamp(issue: &mut Issue, before: Option<&Issue>, now: Wall) {
     let last = before.and_then(|before| before.updated_at);
     if issue.updated_at <= last {

@@ -15,7 +15,7 @@ pub(crate) struct Document {
     ids: Vec<Option<IssueId>>,
 }
 
-/// Why a text is no board.
+/// Why a text is not a board.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BadBoardText {
     /// Counted from one.
@@ -31,7 +31,7 @@ impl Document {
         merged.apply_merge().map_err(|error| located(&error))?;
         let whole = |message: &str| BadBoardText { line: Some(1), message: message.to_owned() };
         let (states, issues) = match json(&merged).map_err(|message| whole(&message))? {
-            // An editor that writes in place empties the file first: that is no word from anybody.
+            // An editor that writes in place empties the file first: that does not mean an empty board.
             Value::Null => return Err(whole("is empty; a board without issues is `issues: []`")),
             Value::Object(mut map) => (map.remove("states"), map.remove("issues")),
             list @ Value::Array(_) => (None, Some(list)),

@@ -22,7 +22,7 @@ impl FileThread {
         let (jobs, waiting) = mpsc::channel::<FileJob>();
         let work = move || {
             for job in waiting {
-                // Whoever asked hears of a panic by the loss of the answer.
+                // The caller learns of a panic by the loss of the answer.
                 let _ = catch_unwind(AssertUnwindSafe(|| job(&mut file)));
             }
         };

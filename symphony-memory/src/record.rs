@@ -9,7 +9,7 @@ use crate::board::{Card, Comment};
 /// One written issue.
 #[derive(Clone, Debug)]
 pub(crate) struct BoardRecord {
-    /// Its id, if it has one: without, nobody can ask for it.
+    /// Its id, if it has one: without, it cannot be asked for.
     pub(crate) id: Option<IssueId>,
     /// What stands there.
     pub(crate) raw: Value,

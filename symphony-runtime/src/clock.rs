@@ -12,8 +12,8 @@ const MAX_DRIFT: Duration = Duration::from_millis(250);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     origin: Instant,
-    /// The time of day at the origin: both clocks go on together from there, else every deadline
-    /// would be another time of day, by a millisecond, whenever somebody looks.
+    /// The time of day at the origin: both clocks go on together from there, else a deadline would
+    /// be another time of day, by a millisecond, in every snapshot.
     began: Wall,
 }
 

@@ -16,11 +16,11 @@ use tracing::{debug, warn};
 use crate::clock::wall_now;
 use crate::loader::Loaded;
 
-/// So many deliveries are remembered. Only those of the tracker count, so that nobody else can make
-/// us forget one.
+/// So many deliveries are remembered. Only those of the tracker count, so that no other sender can
+/// evict one.
 const MAX_REMEMBERED_IDS: usize = 4096;
 
-/// Anybody can send anything: refusals are told so rarely, and counted.
+/// Any client can send anything: refusals are logged this rarely, and counted.
 const LOG_INTERVAL: Duration = Duration::from_secs(600);
 
 /// A delivery was taken.

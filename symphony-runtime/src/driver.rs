@@ -45,14 +45,15 @@ use crate::worker::{self, Attempt, RunHandle};
 /// The least time between two published snapshots (contract 13.2).
 const PUBLISH_GAP: Duration = Duration::from_millis(100);
 
-/// The least time between two explanations, which go through every candidate: whoever asks in
+/// The least time between two explanations, which go through every candidate: a caller that asks in
 /// between gets the next one.
 const EXPLAIN_GAP: Duration = Duration::from_millis(100);
 
 /// What the end may take beyond the bounds of stops and hooks: killing takes a moment too.
 const DRAIN_MARGIN: Duration = Duration::from_secs(10);
 
-/// Who wakes up so late was stopped, as by Ctrl-Z or with its container, and has heard nobody.
+/// Waking up this late means that the process was suspended (SIGSTOP, frozen cgroup): silence during
+/// that time is not a stall.
 const SUSPENDED_AFTER: Duration = Duration::from_secs(2);
 
 /// How long others then have to be heard before a deadline counts.
@@ -66,7 +67,7 @@ pub(crate) enum DriverMessage {
     Event(Event),
     /// A version of the workflow is to be put in force.
     Loaded(Box<Loaded>),
-    /// Somebody wants to know why nothing happens.
+    /// A caller asks why nothing happens.
     Explain(oneshot::Sender<Arc<Explanation>>),
 }
 
@@ -81,12 +82,12 @@ impl Inbox {
         (Self(sender), receiver)
     }
 
-    /// Sends an event. After the service has ended nobody listens, and that is fine.
+    /// Sends an event. After the service has ended it is dropped, and that is fine.
     pub(crate) fn send(&self, event: Event) {
         self.post(DriverMessage::Event(event));
     }
 
-    /// Passes a message on, and says whether there was anybody to take it.
+    /// Sends a message, and says whether the driver is there to take it.
     pub(crate) fn post(&self, message: DriverMessage) -> bool {
         self.0.send(message).is_ok()
     }
@@ -115,7 +116,7 @@ pub(crate) struct Publishers {
     pub(crate) notices: broadcast::Sender<Arc<Notice>>,
     /// The settings in force.
     pub(crate) settings: watch::Sender<Arc<Settings>>,
-    /// Who takes deliveries.
+    /// What takes deliveries.
     pub(crate) receiver: watch::Sender<Receiver>,
 }
 
@@ -131,7 +132,7 @@ pub(crate) struct Driver {
     tasks: JoinSet<()>,
     published: Instant,
     changed: bool,
-    /// Who wants to know why nothing happens, and when anybody was last told.
+    /// The callers that ask why nothing happens, and when an explanation was last made.
     asked: Vec<oneshot::Sender<Arc<Explanation>>>,
     explained: Option<Instant>,
     drain_by: Option<Instant>,
@@ -306,14 +307,14 @@ impl Driver {
         self.publishers.snapshots.send_replace(Arc::new(snapshot));
     }
 
-    /// When those who asked are told, if anybody has.
+    /// When the waiting callers get their explanation, if there are any.
     fn explain_at(&self) -> Option<Instant> {
         let next = || self.explained.map_or_else(Instant::now, |last| last + EXPLAIN_GAP);
         (!self.asked.is_empty()).then(next)
     }
 
-    /// Tells everybody who has asked. Once for all of them, and not for each as it comes: whoever
-    /// looks must not take the scheduler's time.
+    /// Answers every waiting caller. Once for all of them, and not for each as it comes: observers
+    /// must not take the scheduler's time.
     fn explain(&mut self) {
         let explanation = Arc::new(self.orchestrator.explain());
         for reply in self.asked.drain(..) {

@@ -155,7 +155,7 @@ impl Handle {
     /// before, the issues that it is about are read (contract 12.8).
     ///
     /// # Errors
-    /// When nobody takes such deliveries, it is not the tracker's, or the service has ended.
+    /// When there is no receiver for such deliveries, it is not the tracker's, or the service has ended.
     pub fn deliver(&self, kind: &str, delivery: &Delivery<'_>) -> Result<Received, NotReceived> {
         let issues = self.deliveries.check(kind, delivery)?;
         let is_duplicate = issues.is_none();
@@ -180,8 +180,8 @@ impl Handle {
         self.command(Command::ShutDown)
     }
 
-    /// Why each candidate is not running. It is looked at ten times a second at most, for everybody
-    /// who has asked by then.
+    /// Explains why each candidate is not running. It is computed ten times a second at most, for all
+    /// callers that have asked by then.
     ///
     /// # Errors
     /// When the service has ended.

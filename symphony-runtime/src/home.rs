@@ -33,8 +33,8 @@ impl Home {
         Ok(Self { root: Arc::clone(root), service: root.service().into() })
     }
 
-    /// Takes another root besides: what an earlier life left there is ended, and whoever starts there
-    /// next finds the way to this one.
+    /// Takes another root besides: what an earlier life left there is ended, and a service that starts
+    /// there next finds the way to this one.
     pub(crate) async fn adopt(
         &self,
         host: &dyn Host,
@@ -69,7 +69,7 @@ async fn end_leftovers(host: &dyn Host, root: &Arc<Root>) -> Result<(), Leftover
         move || root.read_home()
     });
     let Some(home) = elsewhere.await? else { return Ok(()) };
-    // The file may be anybody's words: a folder that no service began in is neither opened nor changed.
+    // The file is untrusted: a folder that no service began in is neither opened nor changed.
     let was_home = |home: &std::path::Path| {
         let state = home.join(OWN_FOLDER).join(crate::state::STATE_FILE);
         std::fs::symlink_metadata(state).is_ok_and(|state| state.is_file())
@@ -77,7 +77,7 @@ async fn end_leftovers(host: &dyn Host, root: &Arc<Root>) -> Result<(), Leftover
     match blocking(move || was_home(&home).then(|| Root::open(home)).transpose()).await {
         Ok(None) => warn!("no service began where this root says that the last one did"),
         Ok(Some(home)) => sweep(host, &Arc::new(home)).await?,
-        // Whoever holds it, perhaps this service, has ended what was left there.
+        // Its holder, perhaps this service, has ended what was left there.
         Err(DiskError::Locked { .. }) => {}
         Err(error) => warn!(%error, "what an earlier life left elsewhere cannot be looked for"),
     }

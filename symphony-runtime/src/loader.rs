@@ -227,7 +227,7 @@ impl TrackerParts {
     }
 }
 
-/// Whoever has the server's token can stop other agents' runs: no agent has it.
+/// The server's token allows to stop other agents' runs: no agent has it.
 fn with_server_token(hidden: &Arc<[String]>, token: Option<String>) -> Arc<[String]> {
     match token.filter(|name| !hidden.contains(name)) {
         Some(name) => hidden.iter().cloned().chain([name]).collect(),

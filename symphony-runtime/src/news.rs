@@ -84,7 +84,7 @@ fn write(notice: &Notice, text: NoticeText, session_id: Option<&str>) {
     }
 }
 
-/// Why nothing runs though there are issues to work on, where nobody has been told: how many, and
+/// Why nothing runs though there are issues to work on, where no notice has said so: how many, and
 /// the first of them with its reason.
 pub(crate) fn idle(snapshot: &Snapshot) -> Option<(usize, String)> {
     let is_at_work = !snapshot.running.is_empty()

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use symphony_core::{Failure, FailureKind};
 use tokio_util::task::AbortOnDropHandle;
 
-/// Runs a step of somebody else's code, also if it panics.
+/// Runs a step of third-party code and turns a panic into a failure.
 ///
 /// What the step borrowed is used afterwards only to be closed.
 pub(crate) async fn catch_panic<T>(step: impl Future<Output = T>) -> Result<T, Failure> {

@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(
             recent.history(&"1".into()).events.len(),
             MAX_EVENTS_PER_ISSUE,
-            "a run of nobody is nobody's"
+            "an unknown run has no events"
         );
     }
 

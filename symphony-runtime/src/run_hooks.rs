@@ -1,4 +1,4 @@
-//! Who runs the hooks of a run: the shell, or an embedder's own code.
+//! What runs the hooks of a run: the shell, or an embedder's own code.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub(crate) enum RunHooks {
 }
 
 impl RunHooks {
-    /// Whether anything is to be run. What somebody else's code does is not known before.
+    /// Whether anything is to be run. What an embedder's code does is not known before.
     pub(crate) fn has(&self, hook: Hook, settings: &Settings) -> bool {
         match self {
             Self::Shell(_) => ShellHooks::script(&settings.hooks, hook).is_some(),
@@ -45,7 +45,7 @@ impl RunHooks {
         }
     }
 
-    /// Runs a hook to its end, also if that is a panic; somebody else's code is bound in time too.
+    /// Runs a hook to its end, also if that is a panic; an embedder's code is bounded in time too.
     pub(crate) async fn run(&self, hook: Hook, cx: &HookContext) -> Result<(), HookError> {
         let limit = cx.settings.hooks.timeout;
         let ended = match self {

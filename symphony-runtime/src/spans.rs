@@ -1,4 +1,4 @@
-//! A run for those who follow it: the run is a span, its phases are spans within it, and turns
+//! The tracing spans of a run: the run is a span, its phases are spans within it, and turns
 //! within those (contract 6.4, 13.1).
 //!
 //! They have the level of errors, so that every line of a run has its fields whatever is filtered.
@@ -18,7 +18,7 @@ pub(crate) struct RunSpans(Arc<Mutex<Now>>);
 /// Where the run is.
 #[derive(Debug)]
 struct Now {
-    /// None of them from the run's end on, whoever still has a clone.
+    /// All closed from the run's end on, even while clones exist.
     run: Span,
     phase: Option<(Phase, Span)>,
     turn: Span,
@@ -56,7 +56,7 @@ impl RunSpans {
             let begun = Some((phase, named(phase, &now.run)));
             let before = std::mem::replace(&mut now.phase, begun);
             drop(now);
-            drop(before); // not within the lock: whoever follows spans now hears of its end
+            drop(before); // not within the lock: a subscriber now hears of its end
         }
     }
 

@@ -27,7 +27,7 @@ use crate::panics::isolated;
 /// is written in two steps is not read between them.
 const DEBOUNCE: Duration = Duration::from_millis(200);
 
-/// How long an edit that nobody told us of may go unnoticed.
+/// How long an edit without a file event may go unnoticed.
 const RECHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// How many links may lead to the file.
@@ -115,7 +115,7 @@ impl Watch {
     }
 
     /// The version to put in force. Text that is in force already needs no building: it only ends
-    /// what was wrong meanwhile. A root that is not held any more helps nobody.
+    /// what was wrong meanwhile. A root that is not held any more cannot be used.
     async fn load(
         &mut self,
         found: &FileState,
@@ -277,7 +277,7 @@ mod tests {
         while tokio::time::timeout(Duration::from_millis(50), wake.notified()).await.is_ok() {}
         edit();
         let woken = tokio::time::timeout(Duration::from_secs(30), wake.notified()).await;
-        assert!(woken.is_ok(), "nobody woke us");
+        assert!(woken.is_ok(), "no wake-up came");
     }
 
     #[tokio::test]

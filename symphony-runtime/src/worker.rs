@@ -259,7 +259,7 @@ impl Attempt {
         if self.start.unanswered {
             prompt.insert_str(0, prompt::UNANSWERED);
         }
-        // A hook of ours, or somebody else, may have put another folder in its place.
+        // A hook, or another process, may have put another folder in its place.
         let is_same = site.place.check(&site.opened.folder).await;
         is_same.map_err(|error| workspace_failure(&error))?;
         Ok(prompt)

@@ -33,14 +33,14 @@ pub struct Options {
     pub render_interval: Duration,
     /// What is shown in the log's place.
     pub lines: LogTail,
-    /// Who hears of Ctrl-C; without anybody, it leaves.
+    /// What receives Ctrl-C; without a receiver, the dashboard is left.
     pub interrupts: Option<mpsc::UnboundedSender<()>>,
 }
 
 /// Why a dashboard is not shown any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DashboardEnd {
-    /// Somebody left it.
+    /// The user left it.
     Quit,
     /// The terminal is gone.
     TerminalGone,

@@ -2,8 +2,8 @@
 //!
 //! It draws the shapes of the API, [`Status`](symphony_api::Status) and
 //! [`IssueStatus`](symphony_api::IssueStatus), and speaks to a [`StatusSource`]: a service in
-//! this process, or one far away. Nobody waits for it: [`Dashboard`] has a thread of its own, and
-//! a terminal that stands still or goes away is its problem alone.
+//! this process, or one far away. It blocks no caller: [`Dashboard`] has a thread of its own, and
+//! a terminal that blocks or goes away is its problem alone.
 
 mod app;
 mod dashboard;

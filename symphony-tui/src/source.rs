@@ -1,4 +1,4 @@
-//! Where the dashboard gets what it shows, and whom it tells what people want.
+//! Where the dashboard gets what it shows, and where it sends commands.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ pub trait StatusSource: fmt::Debug + Send + Sync {
     /// Everything that is known of an issue, by its human key.
     ///
     /// # Errors
-    /// When nothing is, or nobody answers.
+    /// When nothing is, or the source does not answer.
     async fn issue(&self, identifier: &str) -> Result<IssueStatus, SourceRefusal>;
 
     /// Passes on what a person wants. Taken, it is not yet done.
     ///
     /// # Errors
-    /// When it cannot be done, or nobody answers.
+    /// When it cannot be done, or the source does not answer.
     async fn command(&self, command: &SourceCommand) -> Result<(), SourceRefusal>;
 }
 

@@ -1,7 +1,7 @@
 //! The terminal: taken, drawn on, and given back, whatever happens.
 //!
-//! It is written to and read from without the locks of the standard library: a terminal that
-//! stands still then holds up nobody but the thread that draws.
+//! It is written to and read from without the locks of the standard library: a blocked terminal
+//! then blocks only the thread that draws.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::mem::ManuallyDrop;
@@ -112,7 +112,7 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Takes the terminal without a word to it, so that nobody waits; dropped, it is given back.
+    /// Takes the terminal without writing to it, so that nothing blocks; dropped, it is given back.
     pub(crate) fn take() -> io::Result<Self> {
         let area = size()?;
         let backend = CrosstermBackend::new(io::BufWriter::with_capacity(64 * 1024, Tty));
@@ -157,7 +157,7 @@ fn size() -> io::Result<Rect> {
     Ok(bounded(size.ws_col, size.ws_row))
 }
 
-/// Anybody can say that a terminal has billions of cells, and each takes memory.
+/// A terminal may claim billions of cells, and each takes memory.
 fn bounded(columns: u16, rows: u16) -> Rect {
     Rect::new(0, 0, columns.min(MAX_SIZE.0), rows.min(MAX_SIZE.1))
 }
@@ -176,7 +176,7 @@ impl Write for Tty {
     }
 }
 
-/// Passes keys on until nobody wants them, or until the terminal is gone.
+/// Passes keys on until the receiver or the terminal is gone.
 pub(crate) fn read_keys(to: &Sender<Key>) {
     let mut keys = KeyDecoder::default();
     let mut bytes = [0; 1024];
@@ -188,7 +188,7 @@ pub(crate) fn read_keys(to: &Sender<Key>) {
             Ok(None) => keys.pause().into_iter().collect(),
         };
         for key in came {
-            // What nobody takes in time is lost.
+            // A full channel drops keys.
             let _ = to.try_send(key);
         }
     }

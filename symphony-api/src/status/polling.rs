@@ -122,7 +122,7 @@ pub struct BudgetStatus {
     #[serde(with = "when::maybe")]
     #[schemars(with = "Option<when::Rfc3339>")]
     pub resets_at: Option<Wall>,
-    /// For how many milliseconds nobody may ask, because the tracker refused.
+    /// For how many milliseconds no request may be made, because the tracker refused.
     pub held_ms: Option<u64>,
     /// How many spenders were refused and are expected back.
     pub waiting: usize,

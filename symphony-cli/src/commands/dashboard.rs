@@ -31,15 +31,15 @@ pub(super) struct Shown {
     _log: Option<Diverted>,
 }
 
-/// Shows the service on the terminal; whoever types Ctrl-C is passed on. A service without a
-/// dashboard is a service all the same.
+/// Shows the service on the terminal and passes Ctrl-C on. A service runs on where no dashboard
+/// can be shown.
 pub(super) fn show(
     handle: &Handle,
     settings: &ObservabilitySettings,
     interrupts: UnboundedSender<()>,
 ) -> Option<Shown> {
     let lines = LogTail::default();
-    // Whoever has sent the log elsewhere has it there.
+    // A log that was redirected stays where it goes.
     let log = std::io::stderr().is_terminal().then(|| divert(&lines));
     let options = Options {
         owner: Owner::Service,

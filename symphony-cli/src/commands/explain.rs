@@ -20,7 +20,7 @@ const MAX_TEXT_BYTES: usize = 500;
 
 pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     if matches!(args.issue.as_deref(), Some("" | "." | "..")) {
-        bail!("that is no issue's identifier; give one such as MT-1, or none for all of them");
+        bail!("that is not an issue's identifier; give one such as MT-1, or none for all of them");
     }
     if args.offline {
         return dry_run(args);
@@ -98,7 +98,7 @@ fn write_one(dry_run: &DryRun, issue: &str) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         None => bail!(
-            "{issue} is no candidate: it does not exist, is out of the tracker's scope, or is in \
+            "{issue} is not a candidate: it does not exist, is out of the tracker's scope, or is in \
              none of tracker.active_states"
         ),
     }

@@ -34,7 +34,7 @@ pub(crate) fn init(args: &InitArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Beside its place, and then into it: a full disk costs nobody the file that was there.
+/// Writes beside the target and renames: a full disk does not destroy the file that was there.
 fn write(target: &Path, text: &str, replace: bool) -> std::io::Result<()> {
     let usual = Permissions::from_mode(0o666); // less what the umask takes
     let folder = target.parent().unwrap_or(target);

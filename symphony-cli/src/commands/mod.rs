@@ -54,8 +54,8 @@ impl Env for ProcessEnv {
     }
 }
 
-/// Whoever types a command is at work: a service that watches the file polls faster again
-/// (contract 12.2). A file that cannot be touched is no reason to refuse the command.
+/// A typed command is activity: a service that watches the file polls faster again
+/// (contract 12.2). A file that cannot be touched does not fail the command.
 fn touch_activity_file(settings: &Settings) {
     if let Some(path) = &settings.polling.activity_file
         && let Ok(file) = OpenOptions::new().append(true).create(true).open(path)

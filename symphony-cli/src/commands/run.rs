@@ -1,4 +1,4 @@
-//! `symphony run`: a workflow file, until someone says stop.
+//! `symphony run`: a workflow file, until a signal ends it.
 
 use std::process::ExitCode;
 use std::sync::Arc;

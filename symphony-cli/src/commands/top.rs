@@ -16,7 +16,7 @@ use crate::remote::{self, Remote};
 pub(crate) fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
     let address = remote::find(args.service.url(), &args.workflow)?;
     if !dashboard::is_able() {
-        bail!("this is no terminal that could show a dashboard; `symphony status` prints lines");
+        bail!("this terminal cannot show a dashboard; `symphony status` prints lines");
     }
     let client = ApiClient::new(address)?;
     let runtime = super::tokio()?;
@@ -26,7 +26,7 @@ pub(crate) fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn watch(client: ApiClient) -> anyhow::Result<ExitCode> {
-    // Who is not there now is told so, and not looked for.
+    // A service that does not answer now is an error; there is no wait for it.
     client.get(&["state"]).await.map_err(remote::with_advice)?;
     let mut signals = Signals::new()?;
     let pace = ObservabilitySettings::default();

@@ -24,7 +24,7 @@ use super::non_blocking::NonBlockingWriter;
 /// How much of a text goes into one line.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
 
-/// How lines look, for everyone who writes some; it may change at any time.
+/// The format of lines, shared by all writers; it may change at any time.
 #[derive(Clone, Debug)]
 pub(super) struct Look(Arc<AtomicBool>);
 

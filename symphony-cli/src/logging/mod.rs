@@ -62,7 +62,7 @@ pub(crate) fn start(args: &LoggingArgs) -> anyhow::Result<Log> {
     let given = args.log.as_deref().filter(|filter| !filter.trim().is_empty());
     let filter = given.unwrap_or(default.level.as_str());
     let filter = parse_filter(filter)
-        .with_context(|| format!("--log: {filter:?} is no filter; try `info` or `debug`"))?;
+        .with_context(|| format!("--log: {filter:?} is not a filter; try `info` or `debug`"))?;
     let (filter, filter_handle) = reload::Layer::new(filter);
     let look = Look::new(args.log_format.map_or(default.format, LogFormat::from));
     let limits = Arc::new(Limits::new(&default));
@@ -106,7 +106,7 @@ impl LogSettings {
     pub(crate) fn apply(&self, settings: &LoggingSettings) {
         if !self.is_filter_given {
             match parse_filter(settings.level.as_str()) {
-                // It fails when nobody logs any more, and then nobody minds.
+                // It fails only when the subscriber is gone, and then there is nothing to filter.
                 Ok(filter) => drop(self.filter.reload(filter)),
                 Err(error) => tracing::warn!(%error, "logging.level: what was logged before stays"),
             }
@@ -163,8 +163,8 @@ impl Writers {
     }
 }
 
-/// A panic is told by a log line. Rust's own way would wait for standard error, which may be a pipe
-/// that nobody reads, and so hold up a thread that others need.
+/// Logs panics. Rust's own hook would block on standard error, which may be an unread pipe, and with
+/// it a thread that others need.
 fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let payload = panic.payload();

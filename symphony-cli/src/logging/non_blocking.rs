@@ -1,4 +1,4 @@
-//! A writer that nobody waits for.
+//! A non-blocking, lossy log writer: a full queue drops lines instead of blocking.
 //!
 //! A terminal can be stopped with Ctrl-S, a pager reads no further, a disk hangs: then lines are
 //! lost, and the service goes on (contract 13.1).
@@ -69,7 +69,7 @@ impl Queue {
             drop(waiting);
             let _ = writer.write_all(&line);
             if lost > 0 {
-                tracing::warn!(lines = lost, "lines of the log were lost: nobody took them");
+                tracing::warn!(lines = lost, "dropped log lines: the output is blocked");
             }
             self.lock().writing = false;
             self.changed.notify_all();
@@ -135,7 +135,7 @@ mod tests {
             (&log).write_all(&vec![b'x'; MAX_QUEUED_BYTES]).unwrap();
         }
         log.finish();
-        assert!(log.0.lock().bytes <= MAX_QUEUED_BYTES, "what waits for nobody is bounded");
+        assert!(log.0.lock().bytes <= MAX_QUEUED_BYTES, "what waits is bounded");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Runs as OpenTelemetry traces: a run is a trace, its phases and turns are spans. Sent by OTLP over
 //! HTTP to where `OTEL_EXPORTER_OTLP_ENDPOINT` says, and nowhere if it says nothing.
 //!
-//! A thread of its own sends them. A collector that is away or hangs loses spans, and stops nobody.
+//! A thread of its own sends them. A collector that is away or hangs loses spans and blocks nothing.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

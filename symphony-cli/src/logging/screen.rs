@@ -9,7 +9,7 @@ use std::time::Duration;
 use anstream::adapter::strip_str;
 use symphony_tui::LogTail;
 
-/// Who has the terminal. One per process, as there is one log.
+/// The dashboard that has the terminal. One per process, as there is one log.
 static DASHBOARD: Mutex<Option<LogTail>> = Mutex::new(None);
 
 /// How long the lines of a dashboard may take on their way to standard error.
@@ -58,7 +58,7 @@ impl Drop for Diverted {
     fn drop(&mut self) {
         let lines = self.0.clone();
         let (told, all_told) = channel();
-        // In a thread of its own: a terminal may take no more bytes, and nobody waits for that.
+        // In a thread of its own: a blocked terminal must not block the caller.
         let teller = std::thread::Builder::new().name("log".to_owned()).spawn(move || {
             let mut dashboard = dashboard();
             for line in lines.last(MAX_REPEATED_LINES) {

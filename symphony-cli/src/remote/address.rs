@@ -18,7 +18,7 @@ const TOKEN_VARIABLE: &str = "SYMPHONY_TOKEN";
 
 /// The address that was given, else the one in the workflow file.
 ///
-/// The file's token goes to the file's address only, never to one that somebody typed.
+/// The file's token goes to the file's address only, never to one from the command line.
 pub(crate) fn find(given: Option<&str>, workflow: &Path) -> anyhow::Result<ServiceAddress> {
     let token = std::env::var(TOKEN_VARIABLE).ok();
     let token = token.map(|token| token.trim().to_owned()).filter(|token| !token.is_empty());

@@ -67,7 +67,7 @@ fn rule_13_1_an_invalid_filter_is_refused_at_the_start() {
     assert!(shown.stderr.contains(wanted), "{shown:#?}");
     let shown = harness.run(&["--log", "a=b=c"]);
     assert_eq!(shown.code, Some(1), "{shown:#?}");
-    assert!(shown.stderr.contains("--log: \"a=b=c\" is no filter; try `info`"), "{shown:#?}");
+    assert!(shown.stderr.contains("--log: \"a=b=c\" is not a filter; try `info`"), "{shown:#?}");
 }
 
 #[test]

@@ -146,7 +146,7 @@ fn rule_5_5_explain_without_a_service_is_a_dry_run_that_leaves_nothing() {
     assert_eq!(one("MT-2").stdout, "MT-2: blocked by MT-1\n");
     let unknown = one("MT-9");
     assert_eq!(unknown.code, Some(1));
-    assert!(unknown.stderr.contains("MT-9 is no candidate"), "{unknown:#?}");
+    assert!(unknown.stderr.contains("MT-9 is not a candidate"), "{unknown:#?}");
     assert!(!harness.path("work").exists(), "no workspace, no lock");
     harness.write("WORKFLOW.md", "---\ntracker:\n  kind: jira\n---\n");
     let bad = harness.run(&["explain", "--offline"]);

@@ -8,8 +8,8 @@
 //!   interval, never after a far reset.
 //! - Floors: the last part of every bucket is kept. Candidates and deliveries leave the whole reserve alone,
 //!   tools and checks half of it; refresh and turn ends may use everything.
-//! - A line: who was refused keeps a place, so that the fastest to ask again does not win. Floors
-//!   end for who waited long enough, so nobody waits for ever.
+//! - A FIFO queue: a refused spender keeps its position, so eager retries gain nothing. The floor
+//!   stops applying to the head of the queue after a maximum wait, so no spender starves.
 //! - A hold: when the tracker itself refused, no spender asks until then. Reads of claimed issues pass it
 //!   every five minutes, an operator's poll once a minute.
 
@@ -124,7 +124,7 @@ pub struct Permit {
 pub struct Refused {
     /// What stands in the way.
     pub limit: Limit,
-    /// When to ask again. Whoever does keeps its place.
+    /// When to ask again. A spender that does keeps its position.
     pub retry_after: Duration,
 }
 
@@ -142,7 +142,7 @@ impl Refused {
 ///
 /// In any window of an hour it admits at most `per_hour` requests, in any 24 hours at most
 /// `per_day`, in any window of the tracker's at most the tracker's limit, all by the monotonic
-/// clock. Who comes back when told is admitted in the end, however many others ask.
+/// clock. A spender that comes back when told is admitted in the end, however many others ask.
 ///
 /// ```
 /// use symphony_core::budget::{Budget, Quota, Reported, Spender, Spent};
@@ -288,7 +288,7 @@ impl Budget {
         }
     }
 
-    /// The tracker refused a request: nobody asks until it said, else for one refill interval.
+    /// The tracker refused a request: no spender asks until it said, else for one refill interval.
     ///
     /// Afterwards the pace is the steady one, without a burst.
     pub fn refused(&mut self, now: Now, retry_after: Option<Duration>) {
@@ -385,7 +385,7 @@ impl Budget {
         longest.filter(|(_, span)| !span.is_zero())
     }
 
-    /// Nothing paces those who return from a hold while no limit is known: they are told apart.
+    /// Staggers the spenders that return from a hold while no limit is known: nothing else paces them.
     fn stagger(&self, position: &QueuePosition) -> Duration {
         if self.pace().is_some() {
             return Duration::ZERO;
@@ -478,7 +478,7 @@ impl Budget {
         }
     }
 
-    /// Counts an issue's tool calls. Who has made the fewest makes room for a new one.
+    /// Counts an issue's tool calls. The issue with the fewest makes room for a new one.
     fn count_tool(&mut self, issue: &IssueId, requests: u64) {
         if self.tools.len() >= MAX_COUNTED_ISSUES && !self.tools.contains_key(issue) {
             let least = self.tools.iter().min_by_key(|(_, count)| **count);
@@ -509,7 +509,7 @@ pub struct BudgetView {
     pub resets: Option<Wall>,
     /// The time in which one request comes back.
     pub refill: Option<Duration>,
-    /// For how long nobody may ask, because the tracker refused.
+    /// For how long no spender may ask, because the tracker refused.
     pub held_for: Option<Duration>,
     /// How many spenders were refused and are expected back.
     pub waiting: usize,

@@ -1,4 +1,4 @@
-//! Who was refused and is expected back: places are kept, and nobody waits for ever.
+//! The FIFO queue of refused spenders: each keeps its position, and none waits for ever.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Cost {
     }
 }
 
-/// One who waits.
+/// One waiting spender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Wait {
     since: Mono,
@@ -44,7 +44,7 @@ impl Wait {
     }
 }
 
-/// Where in the line somebody stands.
+/// The position of a spender in the queue.
 pub(super) struct QueuePosition {
     /// What those before it take: it is left for them.
     pub(super) ahead: Cost,
@@ -61,7 +61,7 @@ impl QueuePosition {
     }
 }
 
-/// All who wait, each spender once, so that many calls of one agent are one place.
+/// The waiting spenders, each once, so that many calls of one agent are one position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct WaitQueue {
     waiting: BTreeMap<Spender, Wait>,
@@ -76,13 +76,13 @@ impl WaitQueue {
         waiting.filter(|wait| wait.is_kept(now, step)).count()
     }
 
-    /// Gives up the places of those who did not come back.
+    /// Drops the spenders that did not come back.
     pub(super) fn expire(&mut self, now: Mono, step: Duration) {
         self.waiting.retain(|_, wait| wait.is_kept(now, step));
     }
 
-    /// The order is that of the ends of patience: one order over all ranks, so nobody waits for
-    /// each other, and later comers cannot push in for ever.
+    /// Orders by the ends of patience: one order over all ranks, so spenders never wait for each
+    /// other, and later ones cannot push in for ever.
     pub(super) fn position(&self, spender: &Spender, now: Mono, step: Duration) -> QueuePosition {
         let since = self.waiting.get(spender).map_or(now, |wait| wait.since);
         let own = self.turn(spender, since, step);
@@ -105,7 +105,7 @@ impl WaitQueue {
         self.waiting.insert(spender.clone(), wait);
     }
 
-    /// Who found enough for all before it has not taken its rank's turn.
+    /// Removes an admitted spender. One that left enough for all before it has not taken its rank's turn.
     pub(super) fn serve(&mut self, spender: &Spender, now: Mono, position: &QueuePosition) {
         self.waiting.remove(spender);
         if position.first {

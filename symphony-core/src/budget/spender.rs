@@ -1,4 +1,4 @@
-//! Who asks, and who gives way to whom.
+//! The spenders of a budget and their ranks.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::tracker::Purpose;
 /// What the calls of agents' tools are counted as.
 pub(crate) const TOOL: &str = "tool";
 
-/// Who wants to make a request.
+/// What makes a request: a read with its purpose, or an agent's tool.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spender {
@@ -38,7 +38,7 @@ impl Spender {
     }
 }
 
-/// Who gives way to whom. Within a rank the order is that of asking.
+/// The priority of spenders: lower ranks give way. Within a rank the order is FIFO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
     /// Keeps what runs true to the tracker.

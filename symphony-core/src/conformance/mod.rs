@@ -1,4 +1,4 @@
-//! One test per rule for an adapter that someone else writes (contract 11.6).
+//! One test per rule for a third-party adapter (contract 11.6).
 //!
 //! The author implements a small fixture, which seeds the adapter's world and looks into it, and
 //! writes one line. The line expands to one `#[test]` per rule, named by the rule, so failures

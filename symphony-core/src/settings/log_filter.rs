@@ -1,4 +1,4 @@
-//! What is logged, as a workflow file says it. Its shape is checked here; who writes the log obeys it.
+//! What is logged, as a workflow file says it. Its shape is checked here; the log writer applies it.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 pub struct LogFilter(String);
 
 impl LogFilter {
-    /// The text in one form; `None` where it is no filter.
+    /// Normalizes the text; `None` where it is not a filter.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let parts: Option<Vec<String>> = text.split(',').map(part).collect();

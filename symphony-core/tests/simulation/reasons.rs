@@ -72,7 +72,7 @@ impl Oracle {
             ensure!(
                 false,
                 "every unstarted candidate has one reason (5.5)",
-                "{row:?} is no candidate"
+                "{row:?} is not a candidate"
             );
             return Ok(());
         };

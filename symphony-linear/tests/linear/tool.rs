@@ -88,7 +88,7 @@ async fn rule_11_4_what_is_wrong_is_told_so_that_a_model_can_mend_it() {
         (json!({ "query": "{ a }", "variables": [1] }), "invalid_arguments", "`variables` must be"),
         (json!({ "query": "{ a }", "operationName": "x" }), "invalid_arguments", "operationName"),
         (json!(7), "invalid_arguments", "give an object"),
-        (json!({ "query": "{ viewer { " }), "invalid_query", "this is no GraphQL document"),
+        (json!({ "query": "{ viewer { " }), "invalid_query", "this is not a GraphQL document"),
         (json!({ "query": "x".repeat(100_000) }), "invalid_arguments", "at most 65536 bytes"),
         (
             json!({ "query": "{ a }", "variables": { "x": "y".repeat(2_000_000) } }),

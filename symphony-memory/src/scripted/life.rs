@@ -1,4 +1,4 @@
-//! How long a scripted agent lives, and who writes it down.
+//! The lifetime of a scripted agent, and its entries in the journal.
 
 use std::path::PathBuf;
 use std::sync::Arc;

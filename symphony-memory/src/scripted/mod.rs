@@ -73,7 +73,7 @@ struct ScriptedState {
     clock: BoardClock,
 }
 
-/// Who follows which script.
+/// Which agent follows which script.
 struct Cast {
     by_identifier: BTreeMap<Identifier, Scripts>,
     by_label: Vec<(Label, Scripts)>,
@@ -92,14 +92,14 @@ pub struct Opening<'a> {
 }
 
 impl ScriptedAgent {
-    /// Everyone follows this script, or these in turn, unless told otherwise.
+    /// Every agent follows this script, or these in turn, unless told otherwise.
     #[must_use]
     pub fn new(scripts: impl Into<Scripts>) -> Self {
         let scripts = scripts.into();
         Self::choosing(move |opening| scripts.of_session(opening.session))
     }
 
-    /// Everyone follows the script that this function gives, unless told otherwise.
+    /// Every agent follows the script that this function gives, unless told otherwise.
     #[must_use]
     pub fn choosing(choose: impl Fn(&Opening<'_>) -> AgentScript + Send + Sync + 'static) -> Self {
         Self::with_clock(BoardClock::system(), choose)

@@ -15,7 +15,7 @@ use super::mode::{make_ours, open_folder};
 use super::root::{file_type, names, owner};
 use crate::plain::safe;
 
-/// How long somebody may write into a folder that is being removed.
+/// How long a process may write into a folder that is being removed.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Moves what stands under `name` into another folder, under a name of its own there. Gone
@@ -112,7 +112,7 @@ fn empty(trash: &OwnedFd, name: &str) -> Result<(), Stuck> {
         return Err(failed);
     }
     match rustix::fs::unlinkat(trash, name, AtFlags::REMOVEDIR) {
-        // Somebody still writes into it: the next pass sees what is new.
+        // A process still writes into it: the next pass sees what is new.
         Ok(()) | Err(Errno::NOENT | Errno::NOTEMPTY) => Ok(()),
         Err(error) => Err(stuck(error)),
     }

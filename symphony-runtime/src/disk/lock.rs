@@ -1,8 +1,8 @@
 //! One service per workspace root (contract 14.3).
 //!
-//! Two locks: one on the root's own folder, which nobody can put another in the place of, and one on
-//! a file, which older versions know and which says who holds it. The kernel frees both when the
-//! process ends, however it ends.
+//! Two locks: one on the root's own folder, which cannot be replaced unnoticed, and one on a file,
+//! which older versions know and which names the holder. The kernel frees both when the process
+//! ends, however it ends.
 
 use std::fmt;
 use std::fs::File;
@@ -40,7 +40,7 @@ pub(super) struct Lock {
     folder_is_locked: bool,
 }
 
-/// Who holds a lock, as far as it could be read.
+/// The holder of a lock, as far as it could be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LockHolder {
@@ -64,7 +64,7 @@ impl fmt::Display for LockHolder {
 }
 
 impl LockHolder {
-    /// What the kernel and the file say together. Anybody can write the file, or remove it.
+    /// Combines what the kernel and the file say. Any process of the user can write the file, or remove it.
     fn read(locked: impl AsFd, own: &OwnedFd) -> Self {
         let written = file::read(own, LOCK_FILE).unwrap_or_default();
         let written: Self = serde_json::from_slice(&written).unwrap_or_default();
@@ -92,7 +92,7 @@ impl Lock {
                 tracing::warn!(
                     root = %root.display(),
                     error = %source,
-                    "the file system locks files only: whoever removes ~symphony/lock lets a second service in"
+                    "the file system locks files only: removing ~symphony/lock lets a second service in"
                 );
                 false
             }
@@ -102,7 +102,7 @@ impl Lock {
     }
 
     /// Whether the root is still ours alone. A lock file that was removed or replaced is made anew
-    /// while the folder's lock keeps everybody else out.
+    /// while the folder's lock keeps other services out.
     pub(super) fn check(&self, own: &OwnedFd, root: &Path) -> Result<(), DiskError> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if is_at_its_place(own, &file) {
@@ -117,7 +117,7 @@ impl Lock {
     }
 }
 
-/// Locks the file that has the name when this returns, and writes down who holds it.
+/// Locks the file that has the name when this returns, and writes down the holder.
 fn lock_file(own: &OwnedFd, root: &Path) -> Result<File, DiskError> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     for _ in 0..MAX_REPLACEMENTS {

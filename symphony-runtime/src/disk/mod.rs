@@ -112,7 +112,7 @@ pub enum DiskError {
     Locked {
         /// The root.
         path: PathBuf,
-        /// Who.
+        /// The service that holds it.
         holder: LockHolder,
     },
     /// A recorded workspace is under no root that this service holds.

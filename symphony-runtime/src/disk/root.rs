@@ -88,8 +88,8 @@ impl Root {
             former_service,
             checking: Mutex::default(),
         };
-        // What an earlier life had begun to remove is finished now. If it cannot be, it is in
-        // nobody's way.
+        // What an earlier life had begun to remove is finished now. If it cannot be, it does no
+        // harm.
         if let Err(error) = folder::purge(&root.trash, None, &root.own_path("trash")) {
             tracing::warn!(%error, "an earlier removal could not be finished");
         }
@@ -146,7 +146,7 @@ impl Root {
     }
 
     /// Creates or reuses a workspace. The record is written first: a folder without one would be
-    /// nobody's after a crash. It is written once where that is enough: each time waits for the disk.
+    /// an orphan after a crash. It is written once where that is enough: each time waits for the disk.
     pub(super) fn open_workspace(
         &self,
         record: &WorkspaceRecord,
@@ -182,7 +182,7 @@ impl Root {
                                 return Ok(Opened { folder, is_new });
                             }
                         }
-                        // Somebody else was faster: what they made is not half-made by us.
+                        // Another process was faster: what it made is not half-made by us.
                         Err(Errno::EXIST) => self.write_record(record, true)?,
                         Err(error) => {
                             return Err(DiskError::io("cannot create the workspace", path)(error));
@@ -195,7 +195,7 @@ impl Root {
                     tracing::warn!(
                         workspace = %path.display(),
                         moved_to = %self.own_path("aside").join(name).display(),
-                        "something that is no folder stood in a workspace's place; it was moved aside"
+                        "a workspace's place was taken by something that is not a folder; it was moved aside"
                     );
                 }
             }

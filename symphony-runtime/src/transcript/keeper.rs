@@ -124,7 +124,7 @@ impl Keeper {
         Self { folder, index, runs: BTreeMap::new(), unkept: BTreeMap::new() }
     }
 
-    /// Writes until nobody is left who could say anything.
+    /// Writes until every sender is gone.
     pub(super) fn run(mut self, messages: &Receiver<KeeperMessage>) {
         // A folder that is not there yet holds nothing.
         if let Ok(index) = Index::read(&self.folder) {

@@ -82,7 +82,7 @@ impl Transcripts {
             lost: AtomicU64::new(0),
         });
         let (begun, secrets) = (Arc::clone(&gauge), Arc::clone(secrets));
-        // Nobody listens if the thread has panicked. Then nothing is kept, and all goes on.
+        // The receiver is gone if the thread has panicked. Then nothing is kept, and all goes on.
         let _ = kept.keeper.send(KeeperMessage::Begin { run, key, longest, secrets, gauge: begun });
         let session = Session { run, gauge, keeper: kept.keeper.clone() };
         Transcript::new(move |direction, line| session.line(direction, line))

@@ -19,7 +19,7 @@ impl Palette {
         self.colour(Color::Red).add_modifier(Modifier::BOLD)
     }
 
-    /// Somebody has to look.
+    /// It needs a person's attention.
     pub(super) const fn attention(self) -> Style {
         self.colour(Color::Magenta)
     }

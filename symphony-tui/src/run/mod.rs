@@ -83,7 +83,7 @@ pub(crate) async fn run(
                 match answer {
                     SourceAnswer::Told(command, outcome) => {
                         app.on_outcome(&command, &outcome);
-                        next_read = Instant::now(); // whoever asks wants to see it
+                        next_read = Instant::now(); // show its effect at once
                     }
                     SourceAnswer::Issue(identifier, status) => {
                         requester.is_fetching = false;
@@ -167,7 +167,7 @@ impl SourceRequester {
     }
 }
 
-/// The next one; there is always somebody who may send one.
+/// The next answer; a sender is always alive.
 async fn next(answers: &mut UnboundedReceiver<SourceAnswer>) -> SourceAnswer {
     match answers.recv().await {
         Some(answer) => answer,

@@ -68,7 +68,7 @@ impl<'a> Parts<'a> {
 /// with the file is found in the same pass.
 ///
 /// # Errors
-/// It is no YAML, or no map.
+/// It is not YAML, or not a map.
 pub(crate) fn parse(yaml: &str) -> Result<(Map, Vec<Problem>), Problem> {
     if yaml.len() > MAX_YAML_BYTES {
         let message = format!("the front matter is larger than {} KiB", MAX_YAML_BYTES / 1024);

@@ -1,5 +1,5 @@
-//! How much one rendering may do. A prompt is written by its owner, but issues are written by
-//! anyone: a loop over a long text must not hold up the service or fill its memory.
+//! How much one rendering may do. A prompt is written by its owner, but issues are untrusted: a loop
+//! over a long text must not hold up the service or fill its memory.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

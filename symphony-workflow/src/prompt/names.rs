@@ -211,7 +211,7 @@ fn find(fields: &Fields, name: &str) -> Option<Shape> {
     found.map(|(_, shape)| *shape)
 }
 
-/// The candidate that someone who wrote `name` most likely meant.
+/// The candidate that was most likely meant by `name`.
 pub(super) fn nearest<'a>(
     name: &str,
     candidates: impl Iterator<Item = &'a str>,

@@ -55,7 +55,7 @@ const SELECTORS: [&str; 7] = [
     "agent.runner",
 ];
 
-/// Keys whose value is a command, or a name that may also be somebody's own.
+/// Keys whose value is a command, or a name that may also be the author's own.
 const HINTS: [&str; 4] = ["agent.command", "agent.name", "agent.default", "runner.command"];
 
 /// Keys within a list of agents that name one.

@@ -26,7 +26,7 @@ pub(super) fn write_forecast(
         writeln!(out, "  {name:<34} {polls:>7} {reads:>7} {all:>9}")
     };
     row(&format!("active, {agents} agents at work"), Mode::Active, workload)?;
-    row("active, nobody at work", Mode::Active, Workload::with_agents(0))?;
+    row("active, no agent at work", Mode::Active, Workload::with_agents(0))?;
     if polling.activity.is_some() {
         row("idle", Mode::Idle, Workload::with_agents(0))?;
     }

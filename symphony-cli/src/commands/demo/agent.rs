@@ -61,7 +61,7 @@ impl Agent {
     fn next(&mut self) -> anyhow::Result<Option<Value>> {
         let Some(line) = self.input.next() else { return Ok(None) };
         let line = line.context("cannot read a message")?;
-        serde_json::from_str(&line).map(Some).context("that is no message")
+        serde_json::from_str(&line).map(Some).context("that is not a message")
     }
 
     fn answer(&mut self, message: &Value) -> anyhow::Result<()> {

@@ -81,8 +81,8 @@ async fn run_demo(
         } => Some(all_done),
         _ = signals.next() => None,
     };
-    // Whichever way it ends, its folder is in nobody's use when it goes; who cannot wait for that
-    // says so again.
+    // However it ends, no process uses its folder any more when that is removed; a second signal
+    // ends the wait.
     let _ = handle.shut_down();
     tokio::select! {
         _ = running => {}
@@ -90,7 +90,7 @@ async fn run_demo(
     }
     let all_done = match all_done {
         Some(all_done) => all_done,
-        // Who looks on ends it so.
+        // With a browser open, a signal is the normal end.
         None if port.is_some() => return Ok(ExitCode::SUCCESS),
         None => bail!("interrupted"),
     };
@@ -106,7 +106,7 @@ async fn run_demo(
 /// The workflow file, with this program as its agent.
 fn text(slower: u32) -> anyhow::Result<String> {
     let program = std::env::current_exe().context("this program cannot find itself")?;
-    let program = program.to_str().context("this program's path is no UTF-8")?;
+    let program = program.to_str().context("this program's path is not UTF-8")?;
     // Once for the shell, and once for the YAML that holds it.
     let program = program.replace('\'', r"'\''");
     let command = format!("'{program}' demo-agent --slower {slower}");

@@ -1,4 +1,4 @@
-//! The demo as lines: who, what, and why.
+//! The demo as lines: which issue, what happened, and why.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -131,7 +131,7 @@ pub enum Fault {
     Unreachable,
     /// It answers that something is wrong on its side, like HTTP 500.
     Status,
-    /// It answers something that is no answer, like a proxy's page.
+    /// It answers something that is not an answer, like a proxy's page.
     Nonsense,
     /// It refuses for a while, and says for how long.
     RateLimited(Duration),

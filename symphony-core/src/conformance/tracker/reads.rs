@@ -86,7 +86,7 @@ pub fn rule_11_1_an_issue_that_is_gone_is_omitted<F: TrackerFixture>(fixture: &F
     omits(&trial, &stays, &goes)
 }
 
-/// An issue of another project is not ours, whoever names its id.
+/// An issue of another project is not ours, even when it is asked for by id.
 pub fn rule_11_1_what_is_out_of_scope_is_omitted<F: TrackerFixture>(fixture: &F) -> Verdict {
     let trial = Trial::new(fixture);
     let inside = trial.put("Inside")?;
@@ -103,7 +103,7 @@ fn omits<F: TrackerFixture>(trial: &Trial<'_, F>, here: &IssueId, not: &IssueId)
     ensure_eq("the list", ids(&trial.list_open()?), vec![here.clone()])
 }
 
-/// What was true at the last read is no answer.
+/// An answer is never that of an earlier read.
 pub fn rule_11_1_answers_are_current<F: TrackerFixture>(fixture: &F) -> Verdict {
     let trial = Trial::new(fixture);
     let id = trial.put("Moves")?;

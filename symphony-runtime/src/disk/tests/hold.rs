@@ -1,4 +1,4 @@
-//! Who holds a root, and what its service is called (contract 14.3).
+//! The holder of a root, and what its service is called (contract 14.3).
 
 use rustix::fs::{CWD, Mode, OFlags};
 
@@ -62,7 +62,7 @@ fn rule_14_3_without_its_lock_file_a_root_is_still_locked_and_says_by_whom() {
     let yard = yard();
     fs::remove_file(lock_file(&yard)).unwrap();
     refused(&yard);
-    // Nor does a file help that names somebody who is gone.
+    // Nor does a file help that names a process that is gone.
     fs::write(lock_file(&yard), "{\"pid\": 4194304}").unwrap();
     refused(&yard);
 }

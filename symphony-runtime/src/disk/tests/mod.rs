@@ -253,7 +253,7 @@ fn rule_9_3_a_folder_is_created_once_and_then_reused_with_every_file() {
     fs::write(yard.path("MT-1").join("file"), "kept").unwrap();
     assert!(!yard.make("MT-1").is_new);
     assert_eq!(fs::read_to_string(yard.path("MT-1").join("file")).unwrap(), "kept");
-    // A folder that nobody has recorded is somebody's work all the same.
+    // A folder without a record may hold a person's work all the same.
     fs::create_dir(yard.path("MT-2")).unwrap();
     fs::write(yard.path("MT-2").join("file"), "kept").unwrap();
     assert!(!yard.make("MT-2").is_new);
@@ -363,7 +363,7 @@ fn rule_9_2_in_a_root_that_was_replaced_nothing_is_launched() {
     let yard = yard();
     let opened = yard.make("MT-1");
     let key = yard.record("MT-1").key;
-    // Somebody else's from now on, also by its path: agents are told where they work by that.
+    // It belongs to another from now on, also by its path: agents are told where they work by that.
     fs::rename(yard.root.path(), yard.outside.join("moved")).unwrap();
     fs::create_dir_all(yard.path("MT-1")).unwrap();
     let is_refused = |error| matches!(error, DiskError::RootReplaced { .. });

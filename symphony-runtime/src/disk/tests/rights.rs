@@ -8,10 +8,10 @@ use std::process::Command;
 
 use super::*;
 
-/// A user whom the system does not trust.
+/// The id of an unprivileged user.
 const NOBODY: u32 = 65534;
 
-/// Runs a test as whoever runs the tests, and if that is root, also as a user who is not.
+/// Runs a test as the current user, and if that is root, also as an unprivileged one.
 fn as_any_user<F: Fn()>(test: F) {
     test();
     if !rustix::process::geteuid().is_root() {
@@ -24,7 +24,7 @@ fn as_any_user<F: Fn()>(test: F) {
     run_without_privileges(&[name], "TMPDIR", dir.path());
 }
 
-/// Runs one test of this program as a user who is not root.
+/// Runs one test of this program as an unprivileged user.
 fn run_without_privileges(args: &[&str], variable: &str, value: &Path) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(args)
@@ -178,7 +178,7 @@ fn rule_9_2_giving_rights_back_follows_no_link_and_touches_nothing_outside() {
     });
 }
 
-/// Makes something another user's, which only root can; the rest runs as a user who is not root.
+/// Makes something another user's, which only root can; the rest runs as an unprivileged user.
 #[test]
 fn rule_9_2_another_users_folder_is_named_and_kept_as_root() {
     if !rustix::process::geteuid().is_root() {

@@ -315,7 +315,7 @@ fn dated(value: &Value, format: &str) -> Result<Value, String> {
     };
     jiff::fmt::strtime::format(format, time)
         .map(Value::text)
-        .map_err(|error| format!("`{format}` is no date format: {error}"))
+        .map_err(|error| format!("`{format}` is not a date format: {error}"))
 }
 
 /// Sorts by the value or by a field of it; null comes last.

@@ -1,7 +1,7 @@
 //! Liquid, for the prompts that only it can render.
 //!
 //! Written here rather than taken from a library, because a prompt may come with any mistake and
-//! is filled with anyone's text: it must not panic, run for long, read the clock, or take a
+//! is filled with untrusted text: it must not panic, run for long, read the clock, or take a
 //! mistyped name for false, and an error must say its line.
 
 mod filters;
@@ -108,7 +108,7 @@ mod tests {
             ("{% if issue.title > 1 %}{% endif %}", 6, "text cannot be compared with a number"),
             ("{% for c in issue.title %}{% endfor %}", 0, "a loop needs a list, but this is text"),
             ("{{ 1 | divided_by: 0 }}", 7, "nothing can be divided by zero"),
-            ("{{ issue.title | times: 2 }}", 17, "this text is no number"),
+            ("{{ issue.title | times: 2 }}", 17, "this text is not a number"),
             ("{{ 9223372036854775807 | plus: 1 }}", 25, "the result is too large"),
             ("{{ -9223372036854775808 | abs }}", 26, "the result is too large"),
             ("{% for i in (1..'a') %}{% endfor %}", 12, "a range needs two whole numbers"),

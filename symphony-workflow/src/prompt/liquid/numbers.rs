@@ -29,9 +29,9 @@ pub(super) fn number(value: &Value) -> Result<Number, String> {
             let text = text.trim();
             let int = text.parse().map(Number::Int).ok();
             int.or_else(|| text.parse().map(Number::Float).ok())
-                .ok_or_else(|| "this text is no number".to_owned())
+                .ok_or_else(|| "this text is not a number".to_owned())
         }
-        other => Err(format!("{} is no number", other.kind())),
+        other => Err(format!("{} is not a number", other.kind())),
     }
 }
 
