@@ -30,7 +30,7 @@ fn main() {
     let rounds = env::var("ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     let rounds = rounds.unwrap_or(if is_bench { 200 } else { 1 });
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // As a task: then nobody has to be woken who would not be in the service.
+    // As a task: then no thread has to be woken that would not be in the service.
     runtime.block_on(runtime.spawn(starts(rounds))).unwrap();
     ready(rounds.div_ceil(5));
     memory(if is_bench { 500 } else { 5 });

@@ -21,7 +21,7 @@ fn resident() -> usize {
 
 #[tokio::test]
 async fn rule_10_4_a_flood_that_is_not_consumed_grows_memory_by_less_than_32_mebibytes() {
-    // What is told is kept in a list, as in a queue that nobody empties.
+    // Updates are kept in a list, as in a queue that is never drained.
     let (mut session, mut server, told) = World::new().opened().await;
     let item = json!({"type": "agentMessage", "text": "x".repeat(300)});
     let usage = json!({"threadId": "T", "tokenUsage": {"total": {"totalTokens": 1}}});

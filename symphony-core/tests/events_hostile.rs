@@ -1,7 +1,7 @@
 //! Event sequences that no driver would send: nothing panics, nothing doubles, time goes on.
 //!
 //! Unlike the simulation this knows no world. Answers come twice, for reads that were never asked,
-//! with issues nobody asked for; runs end that never began; clocks jump. What must hold all the
+//! with issues that were not asked for; runs end that never began; clocks jump. What must hold all the
 //! same: at most one live run per issue and folder, and a wake-up in the future.
 //!
 //! `SYMPHONY_FUZZ_SECONDS` says how long, `SYMPHONY_FUZZ_SEED` replays one sequence.

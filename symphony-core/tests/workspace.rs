@@ -36,7 +36,7 @@ fn rule_9_1_a_long_identifier_is_cut_at_100_bytes_and_hashed() {
 
 #[test]
 fn rule_9_1_an_identifier_that_looks_like_a_hashed_key_is_hashed_too() {
-    // Otherwise anybody who may name an issue could name another issue's workspace.
+    // Otherwise a person who may name an issue could name another issue's workspace.
     let key = derive("a/b");
     assert!(derive(&key).starts_with(&format!("{key}--")));
     assert_ne!(derive(&derive(&key)), derive(&key));

@@ -11,7 +11,7 @@ use symphony_host::{Exit, Host, HostCommand, LocalHost, Mark, ProcessScope, RunL
 fn main() {
     assert!(!LocalHost::new().guarantees().service_killed, "not before init");
     symphony_host::init();
-    // Those who run tests one by one ask first which there are.
+    // A runner that runs tests one by one asks first which there are.
     let asks = |flag: &str| std::env::args().any(|argument| argument == flag);
     if asks("--list") {
         if !asks("--ignored") {

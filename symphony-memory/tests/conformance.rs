@@ -142,7 +142,7 @@ mod in_process {
     });
 }
 
-/// A board file that somebody edits.
+/// A board file that a person edits.
 struct OnFile {
     runtime: Runtime,
     folder: TempDir,

@@ -257,7 +257,7 @@ fn rule_15_1_what_depends_on_the_data_fails_the_attempt_with_name_and_line() {
         assert_eq!(failure, Failure::new(FailureKind::Prompt, error.to_string()));
         assert!(failure.message.starts_with("line 11: issue.native_ref.number: "));
     }
-    // To test it is no failure.
+    // To test it is not a failure.
     let body = "{% if issue.native_ref.number %}{{ issue.native_ref.number }}{% endif %}";
     assert_eq!(both(body, &full(), None), "7");
 }

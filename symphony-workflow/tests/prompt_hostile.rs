@@ -1,5 +1,5 @@
-//! Prompts under hostile input (contract 15.2): issues are written by anyone, and a template may
-//! be wrong in any way.
+//! Prompts under hostile input (contract 15.2): issues are untrusted, and a template may be wrong
+//! in any way.
 //!
 //! Each test runs for its share of `SYMPHONY_FUZZ_SECONDS` (10 by default). A failure prints the
 //! seed of its case; `SYMPHONY_FUZZ_SEED` begins with it. For a case that ends the process,
@@ -59,7 +59,7 @@ fn fuzz<S: Strategy>(name: &str, strategy: &S, check: impl Fn(S::Value)) {
     println!("{name}: {cases} cases from seed {first}, the slowest in {slowest:?}");
 }
 
-/// Text that someone might hope is evaluated, shown or cut in the wrong way.
+/// Text that an attacker might hope is evaluated, shown or cut in the wrong way.
 fn hostile_text() -> impl Strategy<Value = String> {
     let pieces = select(vec![
         "{{ issue.id }}",

@@ -90,7 +90,7 @@ impl Harness {
         self.server.abort();
     }
 
-    /// Ends everything; the pages must have been content, and have asked nobody else.
+    /// Ends everything; the pages must have logged no error, and asked no other server.
     pub(crate) async fn close(self) {
         let complaints = self.browser.complaints().await;
         assert!(complaints.is_empty(), "{complaints:#?}");

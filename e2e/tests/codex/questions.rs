@@ -1,5 +1,5 @@
-//! What only a person can answer (contract 10.6): nobody answers, so the model must not be told that
-//! somebody did.
+//! What only a person can answer (contract 10.6): there is no answer, so the model must not be told
+//! that there is.
 
 use std::time::Duration;
 

@@ -92,7 +92,7 @@ async fn conversation_with_a_goal(trial: &Trial) -> String {
             input.write_all(b"{\"method\":\"initialized\"}\n").await.unwrap();
         }
     }
-    // It goes on by itself for as long as somebody reads.
+    // It goes on by itself for as long as its output is read.
     let read = async { while output.next_line().await.unwrap().is_some() {} };
     tokio::select! {
         () = read => panic!("Codex ended"),
@@ -129,7 +129,7 @@ async fn rule_10_3_turns_that_codex_begins_all_the_same_are_interrupted_and_end_
     let mut trial = Trial::with(with_a_goal().await);
     let mut settings = Settings::clone(&trial.request.settings);
     let command = settings.agent.common.command.unwrap();
-    // Between the session and Codex somebody takes the setting away.
+    // A filter between the session and Codex takes the setting away.
     let away = r#"sed -u 's/"config":{"features.goals":false},//'"#;
     settings.agent.common.command = Some(format!("{away} | {command}"));
     trial.request.settings = settings.into();

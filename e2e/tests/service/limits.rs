@@ -30,7 +30,7 @@ async fn rule_7_1_a_failed_turn_is_a_retry_with_the_models_message() {
     assert_eq!(last.totals.tokens.total, harness.model.cost());
 }
 
-/// Longer than a hold whose end nobody told, in seconds.
+/// Longer than a hold without a known end, in seconds.
 const HELD: i64 = 8;
 
 #[tokio::test]

@@ -44,7 +44,7 @@ async fn rule_10_6_an_approval_that_needs_a_person_blocks_until_the_issue_moves(
     let seen = live.handle.snapshot().unwrap();
     assert!(seen.running.is_empty() && seen.slots.used == 0, "no slot is held");
     assert!(!harness.workspace().join("made").exists());
-    // A person moves the issue: it is worked on again, and nobody asks for the command any more.
+    // A person moves the issue: it is worked on again, and the command is not asked for any more.
     harness.board.set_state(ISSUE, "In Progress");
     live.handle.poll_now().unwrap();
     live.until_done().await;

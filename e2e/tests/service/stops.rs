@@ -84,7 +84,7 @@ async fn rule_8_2_an_issue_that_is_no_longer_active_stops_its_agent_and_keeps_it
 async fn rule_10_9_an_agent_that_is_stopped_while_it_is_greeted_is_gone_before_the_claim_moves_on()
 {
     let mut harness = Harness::new(Model::following([]).await);
-    // It never answers, says goodbye when it is asked to end, and leaves somebody behind.
+    // It never answers, says goodbye when it is asked to end, and leaves a process behind.
     harness.command = Some("trap 'touch bye; exit' TERM; setsid sleep 1000 & touch here; wait");
     let live = harness.start().await;
     let is_here = || harness.workspace().join("here").exists() && alive(&harness).len() >= 2;

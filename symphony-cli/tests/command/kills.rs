@@ -132,7 +132,7 @@ impl Trial {
         write_board(&self.harness, state, label);
     }
 
-    /// Waits until the run is over. At that moment nobody may be left.
+    /// Waits until the run is over. At that moment no process may be left.
     fn run_ends(&mut self, how: &str) {
         self.service.log_until(how);
         assert!(self.harness.is_nothing_left(), "somebody outlived the run");

@@ -54,7 +54,7 @@ fn rule_14_1_check_tells_whose_key_it_is_and_what_is_there() {
 #[test]
 fn rule_14_1_check_without_a_network_says_so_and_still_checks_the_rest() {
     let harness = Harness::new();
-    // Nobody listens there.
+    // No server listens there.
     harness.write("WORKFLOW.md", &file("http://127.0.0.1:9/graphql", "abc123"));
     let checked = harness.run(&["check"]);
     assert_eq!(checked.code, Some(0), "{checked:#?}");

@@ -1,4 +1,4 @@
-//! Whoever looks on may fail in any way: the work goes on, and the end is clean (contract 13.1).
+//! Observers may fail in any way: the work goes on, and the end is clean (contract 13.1).
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};

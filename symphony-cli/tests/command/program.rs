@@ -36,7 +36,7 @@ pub(crate) struct Harness {
     variables: Vec<(&'static str, String)>,
 }
 
-/// A user whom the system does not trust.
+/// The id of an unprivileged user.
 const NOBODY: u32 = 65534;
 
 impl Harness {
@@ -74,7 +74,7 @@ impl Harness {
         self.user.is_none()
     }
 
-    /// Makes a folder and all in it the user's whom the command is run by.
+    /// Gives a folder and all in it to the user that runs the command.
     pub(crate) fn give_away(&self, name: &str) {
         let user = self.user.unwrap_or_else(|| rustix::process::geteuid().as_raw());
         self.chown(user, name);
@@ -118,7 +118,7 @@ impl Harness {
         self.write("WORKFLOW.md", &file);
     }
 
-    /// Replaces a file as an editor does, so that nobody reads half of it.
+    /// Replaces a file as an editor does, so that no reader sees half of it.
     pub(crate) fn replace(&self, name: &str, text: &str) {
         let beside = format!("{name}.new");
         self.write(&beside, text);
@@ -218,7 +218,7 @@ impl Harness {
 }
 
 impl Drop for Harness {
-    /// A test that failed must leave nobody either, and who was stopped does not end by itself.
+    /// A test that failed must leave no process either, and a stopped one does not end by itself.
     fn drop(&mut self) {
         let (pipe, own) = (self.path("home/pipe"), rustix::process::getpid());
         for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {

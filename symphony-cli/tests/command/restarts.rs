@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 use crate::program::{Harness, files, wait_for};
 
-/// A child that lives as long as the run holds a lock on a file of its issue: who comes second tells.
+/// A child that lives as long as the run holds a lock on a file of its issue: a second one reports it.
 /// What `after_create` has written is told to the outside, and must be found again.
 const FILE: &str = r#"---
 tracker:
@@ -96,7 +96,7 @@ fn rule_14_3_killed_at_any_moment_it_goes_on_without_two_runs_or_a_lost_workspac
     assert!(person.is_there(), "a person's shell was ended; seed {seed}");
 }
 
-/// Nobody has seen two runs of one issue, and every workspace that an agent has seen and whose issue
+/// No issue has had two runs at a time, and every workspace that an agent has seen and whose issue
 /// is not finished is still the same.
 fn assert_sound(harness: &Harness, when: &str) {
     let faults = std::fs::read_to_string(harness.path("faults")).unwrap_or_default();
@@ -129,7 +129,7 @@ fn states(harness: &Harness) -> BTreeMap<String, String> {
     issues.map(|issue| (text(&issue["identifier"]), text(&issue["state"]))).collect()
 }
 
-/// Somebody who looks into a workspace, and is none of Symphony's.
+/// A process of a person in a workspace, which is not Symphony's.
 struct Person(Child);
 
 impl Person {

@@ -66,7 +66,7 @@ fn rule_14_3_a_service_at_an_equal_path_does_not_end_the_agents_of_another() {
     harness.wait_until_nothing_is_left();
 }
 
-/// Somebody whom nobody should end.
+/// A process of a person, which no service may end.
 struct Person(Child);
 
 impl Person {

@@ -90,7 +90,7 @@ impl<'a> Terminal<'a> {
 }
 
 impl Drop for Terminal<'_> {
-    /// The end of its terminal is no reason for a service to end.
+    /// A service does not end with its terminal.
     fn drop(&mut self) {
         self.tmux(&["kill-server"]);
         if let Some(pid) = self.pid().filter(|pid| is_alive(*pid)) {

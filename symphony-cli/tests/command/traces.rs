@@ -1,4 +1,4 @@
-//! Runs as OpenTelemetry traces: what a collector gets, and that nobody waits for one.
+//! Runs as OpenTelemetry traces: what a collector gets, and that none is waited for.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -28,7 +28,7 @@ fn main() {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let asks = |flag: &str| arguments.iter().any(|argument| argument == flag);
     for (name, test) in tests() {
-        // Those who run tests one by one ask first which there are.
+        // A runner that runs tests one by one asks first which there are.
         if asks("--list") {
             if !asks("--ignored") {
                 println!("{name}: test");

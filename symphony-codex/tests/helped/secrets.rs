@@ -55,7 +55,7 @@ pub(crate) fn serve() {
 }
 
 /// This program again as a service with a secret, in a home whose profile exports it again. Where
-/// the tests run as root, by a user whom the system does not trust: root reads everything.
+/// the tests run as root, by an unprivileged user: root reads everything.
 fn service(hardened: bool) -> Output {
     let home = tempfile::Builder::new().prefix("codex-").tempdir().unwrap();
     let profile = format!("export TRIAL_KEY={SECRET} PROFILE=ran\n");

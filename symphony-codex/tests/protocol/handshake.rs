@@ -219,7 +219,7 @@ async fn rule_10_3_other_traffic_does_not_move_a_deadline() {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 server.tell("configWarning", json!({"summary": "hm"})).await;
             }
-            // Too late: nobody listens, and the input has ended.
+            // Too late: the session does not listen, and the input has ended.
             server.answer(&hello, json!({})).await;
             assert_eq!(server.next().await, None);
         })

@@ -1,4 +1,4 @@
-//! Contract 10.4: streams that nobody should send.
+//! Contract 10.4: streams that no server should send.
 
 use std::time::Duration;
 

@@ -101,7 +101,7 @@ async fn rule_10_7_every_call_has_a_result_and_the_session_goes_on() {
         let said = result["contentItems"][0]["text"].as_str().unwrap();
         assert!(said.starts_with(text), "{said}");
         let count = |wanted| told.all().iter().filter(|update| **update == wanted).count();
-        // Of a tool that was cut off nobody knows how far it came.
+        // Of a tool that was cut off it is not known how far it came.
         let cut_off = text.starts_with("the tool ");
         let ended = AgentUpdate::ToolEnded { changed_issue: cut_off };
         assert_eq!(count(AgentUpdate::ToolBegan), count(ended));

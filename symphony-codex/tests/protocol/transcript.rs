@@ -1,4 +1,4 @@
-//! Contract 13.1: whoever keeps the raw lines of a session gets every one that the protocol allows.
+//! Contract 13.1: a transcript gets every raw line of a session that the protocol allows.
 
 use std::sync::{Arc, Mutex};
 

@@ -219,7 +219,7 @@ async fn rule_10_4_what_comes_between_turns_is_read_and_answered() {
     let (mut session, mut server, told) = World::new().opened().await;
     let answer = server.ask("currentTime/read", json!({"threadId": "T"})).await;
     assert!(answer["result"]["currentTimeAt"].as_i64().unwrap() > 1_700_000_000);
-    server.complete().await; // nobody's
+    server.complete().await; // of no turn
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(told.has_event("turn_completed"));
     let (end, ()) = run(&mut session, async {

@@ -1,4 +1,4 @@
-//! Many who want more than there is.
+//! Many spenders that want more than there is.
 
 use std::time::Duration;
 

@@ -110,7 +110,7 @@ fn rule_12_6_the_trackers_retry_time_binds_everyone_and_ends_without_a_burst() {
             Spender::Read(Purpose::Refresh | Purpose::Turn) => Duration::from_secs(300),
             _ => pause,
         };
-        // Of a copy: who is refused keeps a place.
+        // Of a copy: a refused spender keeps a position.
         let refused = world.budget.clone().admit(world.now, &spender, 0).unwrap_err();
         assert!(refused.retry_after >= bound);
     }

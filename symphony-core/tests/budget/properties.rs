@@ -212,7 +212,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Everyone asks as often as they like; each is served within a bound of refill intervals.
+    /// Every spender asks as often as it likes; each is served within a bound of refill intervals.
     #[test]
     fn rule_12_6_no_spender_starves(
         limit in prop_oneof![1..20_u32, 20..3000_u32],

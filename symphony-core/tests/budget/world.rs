@@ -59,7 +59,7 @@ pub(crate) fn most_in(times: &[u64], window: u64) -> u64 {
 pub(crate) struct World {
     pub(crate) now: Now,
     pub(crate) budget: Budget,
-    /// When, who, how many points.
+    /// The time, the spender, and its points.
     pub(crate) admitted: Vec<(u64, Spender, u64)>,
 }
 

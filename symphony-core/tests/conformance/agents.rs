@@ -172,7 +172,7 @@ impl AgentSession for Session {
             }),
             Script::Hang => {
                 if self.makes(Mistake::OutlivesADroppedTurn) {
-                    // A child of its own, which nobody ends.
+                    // A child of its own, which is never ended.
                     std::mem::forget(Alive::begin(&self.backend.alive));
                 }
                 std::future::pending().await

@@ -195,7 +195,7 @@ fn rule_12_7_the_projected_day_does_not_count_yesterdays_requests() {
 }
 
 /// A tool that never answers before its turn ends must not switch the stall off for all turns after
-/// it: nobody owes anything to the turn that is over.
+/// it: nothing is owed to the turn that is over.
 #[test]
 fn rule_8_1_a_tool_call_of_a_turn_that_is_over_does_not_stop_the_clock_of_the_next() {
     let mut harness = Harness::new();
@@ -303,7 +303,7 @@ fn rule_10_6_a_blocked_issue_goes_on_although_the_trackers_clock_is_behind() {
 }
 
 /// `CleaningFailed { again: false }` says that the sweep will try again. For a folder without a
-/// record nobody ever does, and nobody says so.
+/// record it never does, and no notice says so.
 #[test]
 fn rule_6_3_a_stray_that_could_not_be_removed_is_left_to_the_sweep() {
     let mut harness = Harness::with(|setup| {
@@ -332,7 +332,7 @@ fn used_up_for(seconds: u64, harness: &Harness) -> AgentUpdate {
     AgentUpdate::RateLimits(limits.into())
 }
 
-/// "Again now" is no time to wait for; the windows know better than the default of five minutes.
+/// "Again now" is not a time to wait for; the windows know better than the default of five minutes.
 #[test]
 fn rule_7_6_a_reset_that_is_now_leaves_the_windows_to_say_how_long() {
     let mut harness = Harness::new();

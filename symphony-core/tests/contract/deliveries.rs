@@ -635,7 +635,7 @@ fn rule_12_8_an_announced_change_left_to_a_poll_is_not_a_missed_delivery() {
     harness.live(2 * MINUTE);
     let view = webhook(&harness);
     assert_eq!((view.healthy, view.missed), (true, 0));
-    // What nobody announces afterwards is missed as ever.
+    // A later change without a delivery is missed as ever.
     harness
         .board([issue("MT-1").state("Todo"), issue("MT-2").state("In Progress").undispatchable()]);
     harness.command(Command::PollNow);

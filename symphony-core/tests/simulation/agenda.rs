@@ -17,7 +17,7 @@ pub(crate) enum Due {
     Removal(RemovalId),
     /// The tracker tells something by itself.
     Delivery(u64),
-    /// Someone changes the board.
+    /// A person changes the board.
     Board,
     /// An operator does something.
     Operator,

@@ -44,7 +44,7 @@ pub(crate) struct Board {
     tells_kinds: bool,
     stamps_updates: bool,
     pace: u64,
-    /// What changed since somebody asked.
+    /// What changed since the last call.
     changed: Vec<IssueId>,
     pub(crate) luck: Luck,
 }
@@ -205,7 +205,7 @@ impl Board {
         }
     }
 
-    /// One change by someone outside.
+    /// One change by a person.
     pub(crate) fn change(&mut self, wall: Wall) {
         let scope = usize::from(self.luck.rng.per_mille(150));
         let count = self.cards[scope].len();

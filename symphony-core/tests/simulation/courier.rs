@@ -1,4 +1,4 @@
-//! Who carries the tracker's deliveries: some are lost, some late, and some are nobody's.
+//! Carries the tracker's deliveries: some are lost, some late, and some are of no issue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

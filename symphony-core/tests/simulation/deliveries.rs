@@ -32,7 +32,7 @@ pub(crate) struct DeliveryModel {
     failures: u32,
     last: Option<Now>,
     received: u64,
-    /// A read of this step, until it is known who was claimed.
+    /// A read of this step, until it is known which issues were claimed.
     unsettled: Option<ReadId>,
 }
 
@@ -108,7 +108,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// Who of a read's issues was claimed shows when the step is settled.
+    /// Which of a read's issues were claimed shows when the step is settled.
     pub(crate) fn settle_delivery(&mut self, before: &BTreeMap<IssueId, Entry>) {
         let read = self.deliveries.unsettled.take();
         let Some(model) = read.and_then(|read| self.reads.get_mut(&read)) else {

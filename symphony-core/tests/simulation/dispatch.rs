@@ -1,4 +1,4 @@
-//! Who may start: slots, workspace keys, the read before a start and the order of starts
+//! Which issues may start: slots, workspace keys, the read before a start and the order of starts
 //! (contract 5, 7.3, 7.4).
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::order::rank;
 use crate::reads::{Purpose, Said, Sayings, asked_wait, failure_of};
 use crate::violation::{Check, ensure};
 
-/// Who holds a workspace key.
+/// The holder of a workspace key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {
     /// Another issue, surely.
@@ -190,8 +190,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// The read before a start came back: works out who starts, in which order, and what becomes
-    /// of the others.
+    /// The read before a start came back: works out which issues start, in which order, and what
+    /// becomes of the others.
     pub(crate) fn check_answered(
         &mut self,
         read: ReadId,

@@ -53,7 +53,7 @@ impl Files {
         ROOTS[self.root]
     }
 
-    /// Someone edits the file. `live` is how many agents run now.
+    /// A person edits the file. `live` is how many agents run now.
     pub(crate) fn edit(&mut self, live: u32) {
         if self.luck.strikes(Fault::ReloadBad, 250) {
             let message = self.luck.rng.pick(&["must be positive", "is no number"]);

@@ -6,7 +6,7 @@ use symphony_core::orchestrator::Command;
 use crate::faults::{Fault, Luck};
 use crate::plan::Plan;
 
-/// What someone does next.
+/// What an operator does next.
 #[derive(Clone, Debug)]
 pub(crate) enum Deed {
     Command(Command),
@@ -58,7 +58,7 @@ impl Operator {
         self.luck.rng.between(mishaps / 20, mishaps * 2)
     }
 
-    /// What someone does now; `issues` are those they may think of.
+    /// What an operator does now; `issues` are those to choose from.
     pub(crate) fn deed(&mut self, paused: bool, issues: &[IssueId]) -> Deed {
         let issue = (!issues.is_empty()).then(|| issues[self.luck.rng.index(issues.len())].clone());
         let issue = issue.unwrap_or_else(|| IssueId::from("nobody"));

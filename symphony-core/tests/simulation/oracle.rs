@@ -189,7 +189,7 @@ impl Oracle {
         oracle
     }
 
-    /// The issues that an operator stopped and nobody has let go since (4.7).
+    /// The issues that an operator stopped and that were not released since (4.7).
     pub(crate) fn stopped_by_operator(&self) -> BTreeSet<IssueId> {
         let why = BlockReason::Operator;
         let stopped = |entry: &&Entry| match &entry.view {

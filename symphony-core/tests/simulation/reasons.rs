@@ -124,7 +124,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// The reason of one view of the issue; two where it is open who holds its workspace.
+    /// The reason of one view of the issue; two where the holder of its workspace is left open.
     fn reasons(&self, issue: Option<&Issue>, row: &Unstarted) -> Vec<Reason> {
         match self.claims.get(&row.id).map(|entry| &entry.view) {
             Some(View::Waiting { until: Some(at), .. }) => return vec![Reason::WaitingUntil(*at)],

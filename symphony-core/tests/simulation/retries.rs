@@ -283,7 +283,7 @@ fn is_completed(issue: &Issue) -> Option<bool> {
     }
 }
 
-/// Whether the agent refused everyone.
+/// Whether the agent refuses every run.
 fn is_limit(end: &RunEnd) -> bool {
     matches!(end, RunEnd::Failed(failure) if failure.kind.is_limit())
 }

@@ -183,7 +183,7 @@ impl RunModel {
             AgentUpdate::ToolEnded { changed_issue } => {
                 self.tools = self.tools.saturating_sub(1);
                 self.changed |= changed_issue;
-                // The tool that was open did not move the issue: somebody else did.
+                // The tool that was open did not move the issue: a person did.
                 if self.tools == 0 && !self.changed && self.grace.is_some() {
                     self.grace = Some(now);
                 }

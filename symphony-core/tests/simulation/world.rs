@@ -256,7 +256,7 @@ impl World {
         Ok(())
     }
 
-    /// Whoever changes something on the board makes the tracker tell of it.
+    /// A change on the board makes the tracker announce it.
     fn announce(&mut self) {
         let changed = self.tracker.board.changed();
         let sent = self.courier.announce(changed);
@@ -639,7 +639,7 @@ impl World {
         self.deliver(Event::Command(Command::Resume))
     }
 
-    /// In the tail someone answers questions and lifts holds.
+    /// In the tail a person answers questions and lifts holds.
     fn care(&mut self) -> Check {
         self.agenda.put(self.time + 300_000, Due::Care);
         if !self.oracle.holds.all.is_empty() {

@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 
 const NOBODY: u32 = 65534;
 
-/// This program again as a service with a secret, by a user whom the system does not trust.
+/// This program again as a service with a secret, by an unprivileged user.
 fn service(trial: &Trial, hardened: bool) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command

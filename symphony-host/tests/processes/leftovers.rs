@@ -51,7 +51,7 @@ fn service() {
     });
 }
 
-/// Somebody who looks into the workspace.
+/// A process of a person who looks into the workspace.
 fn person(trial: &Trial) -> Child {
     Command::new("sleep").arg("1000").current_dir(trial.path()).spawn().unwrap()
 }
@@ -80,7 +80,7 @@ fn run(end: impl FnOnce(Shape), shape: Shape) {
     end(shape);
 }
 
-/// A process that has shed its tag, as anybody can by lowering a limit. It has no control group, or
+/// A process that has shed its tag, as any can by lowering a limit. It has no control group, or
 /// that would tell.
 const UNTAGGED: &str = "exec bash -c 'ulimit -x 7; sleep $T & : > \"$R\"; exec sleep $T'";
 
@@ -108,7 +108,7 @@ fn rule_14_3_a_record_alone_ends_no_process() {
     assert_eq!(sweep("somebody else", forged), 0);
     assert!(!trial.is_gone());
     assert_eq!(person.try_wait().unwrap(), None);
-    // What is ours is still found, and nobody who was recorded besides.
+    // What is ours is still found, and no process that was recorded besides.
     let forged = ProcessId::from_pid(person.id()).into_iter().collect();
     assert!(sweep(trial.token(), forged) > 0);
     trial.assert_gone();

@@ -1,7 +1,7 @@
 //! The shapes of descendants that tests of whole trees use, here and in `symphony-cli`.
 
 /// A matrix of tests: a module for each cause, and in it a test for each shape, which hands the shape
-/// to the cause's function. Who uses it has a `run` that calls such a function.
+/// to the cause's function. Its user has a `run` that calls such a function.
 macro_rules! matrix {
     ($($cause:ident => $end:expr;)+) => { $(
         mod $cause {
@@ -47,7 +47,7 @@ impl Shape {
                 r#"(env -i setsid sh -c ': > "$1"; exec sleep "$2"' sh "$R" $T &)"#
             }
             // Each one starts the next in a session of its own and is gone: one at a time, a hundred
-            // in all, and the last one ends after a while, and tells that nobody ended it.
+            // in all, and the last one ends after a while, and tells that it was not ended.
             Self::PidRolling => {
                 r#"S='trap "" TERM; [ "$2" -gt 0 ] || { sleep 20 && : > "$R.escaped"; exit; }
                     setsid sh -c "$1" roll "$1" $(($2 - 1)) & : > "$R"; exit 0'

@@ -14,8 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use symphony_host::{Host, HostCommand, LocalHost, Mark, ProcessScope, Shell};
 use tempfile::TempDir;
 
-/// Waits until the tag is on: without a helper that is a moment after the start, and who forks before
-/// it is not promised to be found. Starts nothing itself.
+/// Waits until the tag is on: without a helper that is a moment after the start, and a child forked
+/// before it is not promised to be found. Starts nothing itself.
 const TAGGED: &str = r#"until while read -r a b c d _; do
         [ "$a $b $c" = "Max file locks" ] && break; done < /proc/$$/limits
     [ "$d" != unlimited ]; do :; done"#;
@@ -116,7 +116,7 @@ impl Trial {
         assert!(!self.folder.join("ready.escaped").exists(), "it ended by itself");
     }
 
-    /// Who holds the pipe.
+    /// The processes that hold the pipe.
     fn survivors(&self) -> Vec<(i32, String)> {
         let pipe = self.folder.join("held");
         let holders = fs::read_dir("/proc").unwrap().filter_map(|entry| {
@@ -130,7 +130,7 @@ impl Trial {
 }
 
 impl Drop for Trial {
-    /// A test that failed must leave nobody either.
+    /// A test that failed must leave no process either.
     fn drop(&mut self) {
         if self.held.is_some() {
             for (pid, _) in self.survivors() {

@@ -125,7 +125,7 @@ async fn rule_13_3_without_the_token_nothing_is_told() {
     let token = "0123456789abcdef0123";
     let harness = Harness::with(with_token(token), 1).await;
     let basic = "Authorization: Basic OjAxMjM0NTY3ODlhYmNkZWYwMTIz\r\n";
-    // From another address each: who shows many wrong ones is not listened to.
+    // From another address each: a peer with many wrong tokens is not listened to.
     for (end, (method, path)) in (2..).zip(routes()) {
         let is_open = ["/healthz", "/readyz"].contains(&&*path) || path.starts_with("/webhooks");
         for wrong in [

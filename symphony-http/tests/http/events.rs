@@ -88,7 +88,7 @@ async fn rule_13_3_the_stream_tells_the_state_and_then_what_changes() {
         listener.until(|event| event.name == "notice" && event.data["event"] == "blocked").await;
     assert_eq!(told.data["issue_identifier"], "MT-1");
     let mut rest = Listener::join(&harness, "/api/v1/events", Some(&first.id)).await;
-    // Who comes back hears what it has missed, and what everybody hears.
+    // A listener that comes back hears what it has missed, and what all hear.
     for listener in [&mut listener, &mut rest] {
         let gone = |event: &Event| is_row(event, "running", "1") && event.data["row"].is_null();
         if !listener.seen.iter().any(gone) {
@@ -103,7 +103,7 @@ async fn rule_13_3_the_stream_tells_the_state_and_then_what_changes() {
         assert_eq!(row.data["row"]["reason"], "operator");
     }
     assert!(rest.seen.iter().all(|event| event.name != "state"), "{:#?}", rest.seen);
-    // Who comes now is told how things are now.
+    // A new listener gets the present state.
     let now = Listener::join(&harness, "/api/v1/events", None).await.next().await.unwrap();
     assert_eq!(
         (now.data["running"].clone(), &now.data["counts"]["blocked"]),

@@ -161,7 +161,7 @@ impl Harness {
     }
 
     async fn say_on(&self, mut stream: TcpStream, request: &str) -> Reply {
-        // Who is refused may not be listened to.
+        // A refused request may not be read to its end.
         let _ = stream.write_all(request.as_bytes()).await;
         let mut bytes = Vec::new();
         let read = tokio::time::timeout(TEST_TIMEOUT, stream.read_to_end(&mut bytes)).await;

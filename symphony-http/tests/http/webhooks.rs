@@ -1,4 +1,4 @@
-//! Deliveries of a tracker: who may make them, and what comes of them (contract 12.8, 13.3).
+//! Deliveries of a tracker: which are accepted, and what comes of them (contract 12.8, 13.3).
 
 use std::sync::Arc;
 
@@ -81,7 +81,7 @@ async fn rule_12_8_a_delivery_has_its_issues_read() {
 async fn rule_12_8_a_replayed_delivery_is_taken_once() {
     let harness = harness().await;
     for (number, duplicate) in [false, true, true].into_iter().enumerate() {
-        // What nobody signed may differ each time.
+        // What is not signed may differ each time.
         let more = format!("{SIGNED}Delivery-Id: {number}\r\n");
         let reply = harness.ask("POST", "/webhooks/board", &more, "1 2").await;
         assert_eq!((reply.status, reply.json()["duplicate"].clone()), (200, json!(duplicate)));

@@ -29,7 +29,7 @@ async fn rule_12_6_candidates_give_way_and_what_runs_is_read_all_the_same() {
     let fake = Fake::new();
     fake.put((1..=3).map(FakeIssue::new));
     let tracker = tracker(&fake);
-    // Somebody else has used nearly all of the key.
+    // Another client has used nearly all of the key.
     fake.drain(2400);
     assert!(tracker.poll(&poll(5, &["id-1"])).await.candidates.unwrap().is_ok());
     let polled = tracker.poll(&poll(5, &["id-1"])).await;
@@ -78,7 +78,7 @@ async fn rule_12_6_a_refusal_holds_everybody_and_is_over_without_a_burst() {
     fake.fail_next(1, FakeFault::RateLimited { retry_after: Some(60) });
     assert!(tracker.poll(&refresh(&["id-1"])).await.by_id.is_err());
     let made = fake.requests();
-    // Nobody asks while the hold lasts.
+    // No request is made while the hold lasts.
     for _ in 0..50 {
         tokio::time::sleep(Duration::from_secs(1)).await;
         let error = tracker.poll(&refresh(&["id-1"])).await.by_id.unwrap_err();

@@ -109,7 +109,7 @@ async fn rule_11_1_pages_are_read_until_they_cannot_matter() {
     let few = candidates(few);
     assert!(few.more && few.issues.len() >= 15);
     assert!(names(&few).contains(&"MT-251"), "the urgent ones come first: {:?}", names(&few));
-    // Who wants more gets more, and who wants all gets all.
+    // A caller that wants more gets more, and one that wants all gets all.
     let many = tracker.poll(&poll(150, &[])).await;
     assert_eq!(many.requests, 2);
     assert!(candidates(many).issues.len() >= 150);

@@ -148,7 +148,7 @@ async fn rule_11_4_read_only_lets_no_mutation_slip_through() {
 async fn rule_11_4_what_was_checked_is_what_is_sent() {
     let fake = world();
     let tools = tracker(&fake).tools().unwrap();
-    // A bare carriage return ends a line for GraphQL; it is one for all who read.
+    // A bare carriage return ends a line for GraphQL, in both parsers.
     assert!(ask(&*tools, "# note\r\n{ viewer { name } } # \r").await.success);
     assert!(fake.made().iter().all(|made| !made.query.contains('\r')));
 }

@@ -1,4 +1,4 @@
-//! What Linear delivers by itself (contract 12.8): who is believed, and what comes of it.
+//! What Linear delivers by itself (contract 12.8): which deliveries are believed, and what comes of them.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -342,7 +342,7 @@ async fn rule_12_8_a_healthy_day_is_a_quarter_of_the_polls_and_a_lost_delivery_i
     since(&fake);
     seconds(1_200).await;
     assert_eq!(since(&fake), [(true, 0); 10], "every two minutes instead of every half");
-    // This one nobody tells.
+    // This one has no delivery.
     fake.put([FakeIssue::new(1)]);
     live.until("a poll finds it", |s| s.running.len() == 1).await;
     live.until("and nobody relies on deliveries", |s| {

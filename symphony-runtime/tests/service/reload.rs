@@ -155,14 +155,14 @@ async fn rule_2_6_a_reload_to_another_root_takes_its_lock_first() {
     let live = harness.start().await;
     within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
 
-    // Somebody else is there: the file is a problem until they have gone.
+    // Another service holds it: the file is a problem until that has ended.
     let other = Harness::new(AgentScript::new());
     let there = Live::start(other.builder().workflow({
         other.write("");
         other.file()
     }))
     .await;
-    // Also if the file is gone that says who.
+    // Also if the file is gone that names the holder.
     fs::remove_file(other.root().join("~symphony/lock")).unwrap();
     let root = other.root().display().to_string();
     fs::write(harness.file(), workflow("").replace("root: work", &format!("root: {root}")))

@@ -91,7 +91,7 @@ async fn rule_4_2_the_workspaces_of_issues_finished_meanwhile_are_swept_by_their
     within("two agents", harness.agent.wait_until(|journal| journal.live() == 2)).await;
     live.kill().await;
     eventually("the agents are gone", || harness.agent.live() == 0).await;
-    // A folder that nobody knows, and one of a finished issue, both without a record.
+    // An unknown folder, and one of a finished issue, both without a record.
     fs::create_dir(harness.root().join("MT-77")).unwrap();
     fs::create_dir(harness.root().join("somebodys")).unwrap();
     harness.board.set_state("1", "Done");

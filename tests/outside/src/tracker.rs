@@ -12,7 +12,7 @@ use symphony_core::{Issue, IssueId, Label, Scope, StateSet};
 
 use crate::pause;
 
-/// The text, shared with whoever writes it.
+/// The text, shared with its writer.
 #[derive(Clone, Debug, Default)]
 pub struct Paper(Arc<Mutex<Sheet>>);
 
