@@ -15,7 +15,7 @@ use crate::tracker::TrackerErrorKind;
 pub struct Failure {
     /// What sort of failure: the only part that decides anything.
     pub kind: FailureKind,
-    /// What people read.
+    /// What went wrong, for people.
     pub message: String,
     /// How long to wait, where the other side said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,7 +29,7 @@ pub struct Failure {
 pub enum FailureKind {
     /// The agent or its protocol.
     Agent(AgentErrorKind),
-    /// The tracker.
+    /// The tracker or the way to it.
     Tracker(TrackerErrorKind),
     /// A hook failed or ran out of time.
     Hook(Hook),
@@ -83,7 +83,7 @@ impl Failure {
         Self { kind, message: message.into(), retry_after: None }
     }
 
-    /// With how long to wait.
+    /// Sets how long to wait before the next try.
     #[must_use]
     pub const fn with_retry_after(mut self, span: Option<Duration>) -> Self {
         self.retry_after = span;

@@ -5,7 +5,7 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
-    /// How bad it is.
+    /// Whether it keeps the service from working.
     pub verdict: Verdict,
     /// What it is about, in a word or two: `project`, `codex`.
     pub subject: String,
@@ -25,17 +25,17 @@ pub enum Verdict {
 }
 
 impl Finding {
-    /// As it should be.
+    /// Makes a finding that all is as it should be.
     pub fn fine(subject: impl Into<String>, text: impl Into<String>) -> Self {
         Self { verdict: Verdict::Fine, subject: subject.into(), text: text.into() }
     }
 
-    /// It could not be seen, or it is probably not what is meant.
+    /// Makes a finding that could not be seen, or that is probably not what is meant.
     pub fn doubtful(subject: impl Into<String>, text: impl Into<String>) -> Self {
         Self { verdict: Verdict::Doubtful, ..Self::fine(subject, text) }
     }
 
-    /// It will not work.
+    /// Makes a finding that keeps the service from working.
     pub fn wrong(subject: impl Into<String>, text: impl Into<String>) -> Self {
         Self { verdict: Verdict::Wrong, ..Self::fine(subject, text) }
     }

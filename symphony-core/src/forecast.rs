@@ -7,7 +7,7 @@ use crate::snapshot::Mode;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// How much work there is.
+/// The work that requests are estimated for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
     /// Agents at work at a time.
@@ -19,7 +19,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// So many agents, with two turns of ten minutes for each issue.
+    /// Assumes so many agents, with two turns of ten minutes for each issue.
     #[must_use]
     pub const fn with_agents(agents: u32) -> Self {
         Self { agents, turn: Duration::from_secs(600), turns: 2 }
@@ -36,7 +36,7 @@ pub struct Hourly {
 }
 
 impl Hourly {
-    /// All of them.
+    /// Returns the sum of all requests.
     #[must_use]
     pub const fn total(self) -> u64 {
         self.polls.saturating_add(self.reads)

@@ -41,7 +41,7 @@ pub enum Hook {
 }
 
 impl Hook {
-    /// The key in the file.
+    /// Returns the key under `hooks` in the workflow file.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -53,13 +53,13 @@ impl Hook {
     }
 }
 
-/// What a hook is told.
+/// What a hook knows of its run and its workspace.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HookContext {
     /// The run it belongs to; none when a workspace is swept.
     pub run: Option<RunId>,
-    /// The issue.
+    /// The issue that the workspace belongs to.
     pub issue: Arc<Issue>,
     /// The workspace, and the hook's working folder.
     pub workspace: PathBuf,
@@ -97,7 +97,7 @@ pub enum HookError {
     /// It ended with a status other than zero.
     #[error("{hook} ended with {status}", hook = hook.as_str())]
     Failed {
-        /// Which hook.
+        /// The hook that failed.
         hook: Hook,
         /// The exit code or signal.
         status: String,
@@ -107,9 +107,9 @@ pub enum HookError {
     /// It did not end in time, and was ended.
     #[error("{hook} did not end within {millis} ms", hook = hook.as_str())]
     TimedOut {
-        /// Which hook.
+        /// The hook that failed.
         hook: Hook,
-        /// The limit.
+        /// The time limit in milliseconds.
         millis: u64,
         /// The end of what it printed.
         output: String,
@@ -117,23 +117,23 @@ pub enum HookError {
     /// It could not be started.
     #[error("{hook} could not be started: {message}", hook = hook.as_str())]
     NotStarted {
-        /// Which hook.
+        /// The hook that failed.
         hook: Hook,
-        /// Why not.
+        /// Why it could not be started.
         message: String,
     },
     /// It could not be started because the machine has no room for another process.
     #[error("{hook} could not be started: {message}", hook = hook.as_str())]
     MachineExhausted {
-        /// Which hook.
+        /// The hook that failed.
         hook: Hook,
-        /// Why not.
+        /// Why it could not be started.
         message: String,
     },
 }
 
 impl HookError {
-    /// Which hook it was.
+    /// Returns the hook that failed.
     #[must_use]
     pub const fn hook(&self) -> Hook {
         match self {

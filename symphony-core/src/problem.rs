@@ -19,12 +19,12 @@ pub struct Problem {
     pub help: Option<String>,
 }
 
-/// A place in the file, both counted from one; the column is in characters.
+/// A place in the workflow file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Position {
-    /// The line.
+    /// The line, from one.
     pub line: u32,
-    /// The column.
+    /// The column in characters, from one.
     pub column: u32,
 }
 
@@ -84,27 +84,27 @@ impl ProblemKind {
 }
 
 impl Problem {
-    /// A problem without a place.
+    /// Makes a problem without a place.
     #[must_use]
     pub fn new(kind: ProblemKind, message: impl Into<String>) -> Self {
         Self { kind, path: None, at: None, message: message.into(), help: None }
     }
 
-    /// With the YAML path of the setting.
+    /// Sets the YAML path of the setting.
     #[must_use]
     pub fn with_path(mut self, path: impl Into<String>) -> Self {
         self.path = Some(path.into());
         self
     }
 
-    /// With its place in the file.
+    /// Sets its place in the file.
     #[must_use]
     pub fn with_position(mut self, at: Option<Position>) -> Self {
         self.at = at;
         self
     }
 
-    /// With what to do about it.
+    /// Sets what to do about it.
     #[must_use]
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());

@@ -103,7 +103,7 @@ impl Redactor {
         Self::new(written.chain(secret_names.iter().filter_map(|name| env.var(name))))
     }
 
-    /// With these values too.
+    /// Adds values to be redacted.
     #[must_use]
     pub fn with_values(self, more: impl IntoIterator<Item = String>) -> Self {
         let known = self.0.iter().map(|secret| secret.expose_secret().to_owned());

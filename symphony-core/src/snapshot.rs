@@ -33,7 +33,7 @@ pub struct Snapshot {
     pub checking: Vec<CheckingRow>,
     /// Issues whose workspace is being removed.
     pub cleaning: Vec<CleaningRow>,
-    /// Slots.
+    /// Slots in use, by state and by host.
     pub slots: Slots,
     /// Sums over all runs.
     pub totals: Totals,
@@ -67,40 +67,40 @@ impl Snapshot {
     }
 }
 
-/// A live run.
+/// A live run and how far it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunningRow {
     /// The issue, as last read.
     pub issue: Arc<Issue>,
-    /// The run.
+    /// The id of the run, unique across restarts.
     pub run: RunId,
     /// `None` on the first run.
     pub attempt: Option<u32>,
-    /// The machine.
+    /// The host that the agent runs on.
     pub host: HostId,
-    /// The folder's name.
+    /// The name of the workspace folder.
     pub key: WorkspaceKey,
-    /// Where it is.
+    /// The phase it is in.
     pub phase: Phase,
     /// Why it was told to stop, if it was.
     pub stopping: Option<StopReason>,
     /// Whether it is still there after the bound of its stop.
     pub stop_overdue: bool,
-    /// When it began.
+    /// When the run started.
     pub started: Now,
     /// Turns begun.
     pub turns: u32,
-    /// How many there may be.
+    /// How many turns the run may have.
     pub max_turns: u32,
     /// Turns that the agent began without being asked to; none of them counts as one of `turns`.
     pub unrequested_turns: u32,
     /// By when the turn must have ended: the agent has moved its issue out of the active states.
     pub finish_by: Option<Mono>,
-    /// The conversation.
+    /// The agent's conversation, once it is known.
     pub thread: Option<ThreadId>,
     /// `<thread>-<turn>`
     pub session_id: Option<Arc<str>>,
-    /// The agent's process.
+    /// The process id of the agent, where it has one.
     pub pid: Option<u32>,
     /// The model in force, where the agent names it.
     pub model: Option<Arc<str>>,
@@ -110,9 +110,9 @@ pub struct RunningRow {
     pub tokens: Tokens,
     /// What the agent says this run cost.
     pub cost: Option<UsdMicros>,
-    /// The last thing worth showing.
+    /// The last event of the agent that is worth showing.
     pub last_event: Option<Arc<AgentEvent>>,
-    /// The last sign of life.
+    /// When the agent last showed a sign of life.
     pub last_alive: Mono,
 }
 
@@ -121,7 +121,7 @@ pub struct RunningRow {
 pub struct WaitingRow {
     /// The issue, as last read.
     pub issue: Arc<Issue>,
-    /// Which attempt that will be.
+    /// The number of the next attempt.
     pub attempt: u32,
     /// When it is due; `None` when it is due and waits for a slot, a hold or an operator.
     pub until: Option<Mono>,
@@ -136,9 +136,9 @@ pub struct WaitingRow {
 pub struct BlockedRow {
     /// The issue, as last read.
     pub issue: Arc<Issue>,
-    /// Why.
+    /// Why it is blocked.
     pub why: BlockReason,
-    /// Since when.
+    /// Since when it is blocked.
     pub since: Now,
 }
 
@@ -165,13 +165,13 @@ pub struct CleaningRow {
 /// Slots in use and in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slots {
-    /// Live runs.
+    /// How many runs are live.
     pub used: u32,
     /// `agent.max_concurrent_agents`
     pub limit: u32,
     /// Live runs by the state of their issue.
     pub by_state: BTreeMap<StateName, u32>,
-    /// Live runs by machine.
+    /// Live runs by host.
     pub by_host: BTreeMap<HostId, u32>,
 }
 
@@ -184,7 +184,7 @@ pub struct Totals {
     pub cost: Option<UsdMicros>,
     /// Running time of all runs, the live ones included.
     pub runtime: Duration,
-    /// Runs started.
+    /// Runs that were started.
     pub started: u64,
     /// Runs whose issue is completed.
     pub done: u64,
@@ -203,20 +203,20 @@ pub struct Totals {
 /// An agent that nothing is started on for now (contract 7.6).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HoldRow {
-    /// The agent's kind.
+    /// The kind of the agent, as in `agent.kind`.
     pub agent: String,
     /// Until then; after it, one run tries.
     pub until: Mono,
-    /// The run that tries.
+    /// The run that tries whether the hold can end.
     pub probe: Option<RunId>,
-    /// Why.
+    /// The failure that caused the hold.
     pub failure: Failure,
 }
 
 /// How and when the tracker is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Polling {
-    /// The pace.
+    /// How fast the tracker is polled.
     pub mode: Mode,
     /// Whether quiet hours are on.
     pub quiet: bool,
@@ -235,9 +235,9 @@ pub struct Polling {
 /// Deliveries of the tracker in force (contract 12.8).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookView {
-    /// When the last one came.
+    /// When the last delivery came.
     pub last: Wall,
-    /// How many there were.
+    /// How many deliveries came.
     pub received: u64,
     /// How many changes none of them announced.
     pub missed: u64,
@@ -274,10 +274,10 @@ impl Mode {
     }
 }
 
-/// One job.
+/// A periodic job and its schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobRow {
-    /// Which.
+    /// Which job it is.
     pub job: Job,
     /// Whether its read is open.
     pub in_progress: bool,
@@ -295,7 +295,7 @@ pub struct JobRow {
 pub struct CandidatesView {
     /// When the list was read; `None` before the first.
     pub read_at: Option<Mono>,
-    /// How many it holds.
+    /// How many candidates the list holds.
     pub total: usize,
     /// Whether the tracker had more.
     pub more: bool,
@@ -312,7 +312,7 @@ pub struct Unstarted {
     pub id: IssueId,
     /// The human key.
     pub identifier: Identifier,
-    /// Why.
+    /// Why it is not running.
     pub reason: Reason,
 }
 

@@ -77,7 +77,7 @@ pub trait TrackerExt: Tracker {
         polled.candidates.map_or_else(|| Ok(Vec::new()), |list| Ok(list?.issues))
     }
 
-    /// Reads these issues.
+    /// Reads the issues with these ids.
     ///
     /// # Errors
     /// As [`Tracker::poll`] has them for its ids.
@@ -174,10 +174,10 @@ pub struct Polled {
     pub budget: Option<BudgetView>,
 }
 
-/// A list of candidates.
+/// A list of issues in the states that were asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Candidates {
-    /// The issues.
+    /// The issues that were found.
     pub issues: Vec<Issue>,
     /// Whether the tracker stopped early because enough were known.
     pub more: bool,
@@ -195,9 +195,9 @@ pub struct ById {
 /// An issue whose record could not be read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unreadable {
-    /// The issue.
+    /// The id that was asked for.
     pub id: IssueId,
-    /// Why not.
+    /// Why its record could not be read.
     pub message: String,
 }
 
@@ -317,9 +317,9 @@ impl<'a> TrackerContext<'a> {
 /// A tracker, ready to be read.
 #[derive(Debug)]
 pub struct BuiltTracker {
-    /// The tracker.
+    /// The tracker itself.
     pub tracker: Arc<dyn Tracker>,
-    /// What it can see.
+    /// The part of the tracker that it reads.
     pub scope: Scope,
     /// Environment variables that hold secrets: removed from every child (2.9).
     pub secret_names: Vec<String>,
@@ -329,13 +329,13 @@ pub struct BuiltTracker {
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct TrackerError {
-    /// The category.
+    /// The category, the only part that decides anything.
     pub kind: TrackerErrorKind,
     /// What people read: this layer's part only.
     pub message: String,
     /// When to ask again, where known.
     pub retry_at: Option<Wall>,
-    /// The cause.
+    /// The error that caused this one.
     #[source]
     pub source: Option<Box<dyn Error + Send + Sync>>,
 }
@@ -384,21 +384,21 @@ impl TrackerError {
         Self { kind, message: message.into(), retry_at: None, source: None }
     }
 
-    /// With its cause.
+    /// Sets the error that caused this one.
     #[must_use]
     pub fn with_source(mut self, source: impl Error + Send + Sync + 'static) -> Self {
         self.source = Some(Box::new(source));
         self
     }
 
-    /// With the time at which to ask again.
+    /// Sets the time at which to ask again.
     #[must_use]
     pub const fn with_retry_at(mut self, at: Option<Wall>) -> Self {
         self.retry_at = at;
         self
     }
 
-    /// What the scheduler is told: the whole chain in one line, and a span instead of a time.
+    /// Converts it for the scheduler: the whole chain in one line, and a span instead of a time.
     #[must_use]
     pub fn to_failure(&self, now: Wall) -> Failure {
         let message = chain(self);
@@ -420,9 +420,9 @@ pub trait AgentTools: fmt::Debug + Send + Sync {
 /// One tool, as the agent sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// Its name.
+    /// The name that the agent calls it by.
     pub name: String,
-    /// What it is for.
+    /// What it does, for the agent.
     pub description: String,
     /// The JSON Schema of its arguments.
     pub input_schema: Value,
@@ -431,7 +431,7 @@ pub struct ToolSpec {
 /// One call of a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
-    /// Which tool.
+    /// The name of the tool.
     pub name: String,
     /// Its arguments, unchecked.
     pub arguments: Value,
@@ -445,7 +445,7 @@ pub struct ToolCall {
 pub struct ToolResult {
     /// Whether it did what was asked.
     pub success: bool,
-    /// What the agent reads.
+    /// The text that the agent reads.
     pub text: String,
     /// Whether it changed the tracker, or may have: an issue that is seen over after such a call
     /// was probably moved by its own agent, whose turn is then not cut off (contract 8.2).

@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
-    /// The agent, to us.
+    /// The agent's output, to Symphony.
     In,
-    /// We, to the agent.
+    /// Symphony's input, to the agent.
     Out,
     /// The agent, on standard error.
     Stderr,
 }
 
 impl Direction {
-    /// As one word.
+    /// Returns the word used in transcripts.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

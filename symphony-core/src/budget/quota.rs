@@ -8,9 +8,9 @@ use crate::time::Wall;
 /// What the headers of one response said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reported {
-    /// About requests.
+    /// The limit of requests.
     pub requests: Quota,
-    /// About points.
+    /// The limit of points.
     pub points: Quota,
     /// The points that the request really cost.
     pub charged: Option<u64>,
