@@ -28,7 +28,7 @@ pub struct Browser {
 
 /// What a window looks like.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct Appearance {
     /// Its width.
     pub width: u32,
     /// Its height.
@@ -160,7 +160,7 @@ impl Browser {
     }
 
     /// Makes the window look so.
-    pub async fn look(&self, look: Look) {
+    pub async fn look(&self, look: Appearance) {
         let size = json!({"width": look.width, "height": look.height, "deviceScaleFactor": 1,
             "mobile": look.width < 600});
         self.tell("Emulation.setDeviceMetricsOverride", &size).await;

@@ -7,6 +7,6 @@ mod browser;
 mod installed;
 mod model;
 
-pub use browser::{Browser, Look};
+pub use browser::{Appearance, Browser};
 pub use installed::{codex, symphony};
-pub use model::{Does, Model};
+pub use model::{Model, ModelAction};

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 /// What the model does when it is asked.
 #[derive(Clone, Debug)]
-pub enum Does {
+pub enum ModelAction {
     /// Answers, which ends the turn.
     Say(&'static str),
     /// Calls a tool that Codex offered.
@@ -26,7 +26,7 @@ pub enum Does {
     Hang,
 }
 
-impl Does {
+impl ModelAction {
     /// Runs a command in the shell that Codex offers.
     #[must_use]
     pub fn run(command: &str) -> Self {
@@ -44,7 +44,7 @@ pub struct Model {
     _serving: JoinSet<()>,
 }
 
-type Decide = Box<dyn FnMut(&Value) -> Does + Send>;
+type Decide = Box<dyn FnMut(&Value) -> ModelAction + Send>;
 
 struct Mind {
     decide: Mutex<Decide>,
@@ -53,13 +53,13 @@ struct Mind {
 }
 
 impl Model {
-    /// Does one after the other, whatever session asks; afterwards it refuses.
+    /// Does one action after the other, whatever session asks; afterwards it refuses.
     ///
     /// # Panics
     /// There is no loopback.
-    pub async fn following(script: impl IntoIterator<Item = Does>) -> Self {
+    pub async fn following(script: impl IntoIterator<Item = ModelAction>) -> Self {
         let mut script: VecDeque<_> = script.into_iter().collect();
-        let over = || Does::Refuse(500, json!({"error": {"message": "the script is over"}}));
+        let over = || ModelAction::Refuse(500, json!({"error": {"message": "the script is over"}}));
         Self::deciding(move |_| script.pop_front().unwrap_or_else(over)).await
     }
 
@@ -67,7 +67,7 @@ impl Model {
     ///
     /// # Panics
     /// There is no loopback.
-    pub async fn deciding(decide: impl FnMut(&Value) -> Does + Send + 'static) -> Self {
+    pub async fn deciding(decide: impl FnMut(&Value) -> ModelAction + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (heard, asked) = watch::channel(Vec::new());
@@ -171,18 +171,18 @@ async fn serve(stream: TcpStream, mind: Arc<Mind>) {
     let does = (lock(&mind.decide))(&body);
     mind.asked.send_modify(|asked| asked.push(body));
     let item = match does {
-        Does::Say(text) => json!({
+        ModelAction::Say(text) => json!({
             "type": "message", "role": "assistant", "id": "m",
             "content": [{"type": "output_text", "text": text}],
         }),
-        Does::Call(tool, arguments) => json!({
+        ModelAction::Call(tool, arguments) => json!({
             "type": "function_call", "id": "f", "call_id": "c", "name": tool,
             "arguments": arguments.to_string(),
         }),
-        Does::Refuse(status, error) => {
+        ModelAction::Refuse(status, error) => {
             return respond(&mut stream, status, "application/json", &error.to_string()).await;
         }
-        Does::UsedUp(until) => {
+        ModelAction::UsedUp(until) => {
             // Codex reads the limits from the headers, and passes those on.
             let kind = format!(
                 "application/json\r\nx-codex-primary-used-percent: 100\r\n\
@@ -192,7 +192,7 @@ async fn serve(stream: TcpStream, mind: Arc<Mind>) {
             let error = json!({ "error": error }).to_string();
             return respond(&mut stream, 429, &kind, &error).await;
         }
-        Does::Hang => return std::future::pending().await,
+        ModelAction::Hang => return std::future::pending().await,
     };
     let answer = {
         let mut answered = lock(&mind.answered);

@@ -22,11 +22,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) run: RunArgs,
     #[command(subcommand)]
-    pub(crate) command: Option<Command>,
+    pub(crate) command: Option<CliCommand>,
 }
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Run a workflow file until Ctrl-C (what `symphony` alone does)
     Run(RunArgs),
     /// Say everything that is wrong or doubtful in a workflow file, and ask its tracker and agent

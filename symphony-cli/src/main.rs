@@ -14,22 +14,22 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Args, Command};
+use args::{Args, CliCommand};
 
 fn main() -> ExitCode {
     // Every hook and agent runs below a second process of this program: it branches off here.
     symphony_host::init();
     let Args { run, command } = Args::parse();
-    let done = match command.unwrap_or(Command::Run(run)) {
-        Command::Run(args) => commands::run::run(&args),
-        Command::Check(args) => commands::check::check(&args),
-        Command::Demo(args) => commands::demo::demo(&args),
-        Command::DemoAgent(args) => commands::demo::agent::serve(&args),
-        Command::Init(args) => commands::init::init(&args),
-        Command::Prompt(args) => commands::prompt::prompt(&args),
-        Command::Top(args) => commands::top::top(&args),
-        Command::Status(args) => commands::status::status(&args),
-        Command::Explain(args) => commands::explain::explain(&args),
+    let done = match command.unwrap_or(CliCommand::Run(run)) {
+        CliCommand::Run(args) => commands::run::run(&args),
+        CliCommand::Check(args) => commands::check::check(&args),
+        CliCommand::Demo(args) => commands::demo::demo(&args),
+        CliCommand::DemoAgent(args) => commands::demo::agent::serve(&args),
+        CliCommand::Init(args) => commands::init::init(&args),
+        CliCommand::Prompt(args) => commands::prompt::prompt(&args),
+        CliCommand::Top(args) => commands::top::top(&args),
+        CliCommand::Status(args) => commands::status::status(&args),
+        CliCommand::Explain(args) => commands::explain::explain(&args),
     };
     done.unwrap_or_else(|error| {
         // A reader that closes the pipe, as `head` does, has what it wanted.

@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(fine, Finding::fine("shell", "`bash -lc` starts in 108 ms"));
         let slow = login_of(Duration::from_millis(1001));
         assert!(slow.text.starts_with("`bash -lc` starts in 1001 ms: every agent waits for it"));
-        assert_ne!(slow.verdict, fine.verdict);
+        assert_ne!(slow.severity, fine.severity);
     }
 
     #[tokio::test]

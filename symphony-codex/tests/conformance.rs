@@ -36,7 +36,7 @@ done
 struct Codex {
     runtime: Runtime,
     folder: TempDir,
-    script: Cell<agent::Script>,
+    script: Cell<agent::SessionScript>,
 }
 
 impl Codex {
@@ -45,7 +45,7 @@ impl Codex {
         let runtime = { runtime }.worker_threads(1).enable_all().build().unwrap();
         let folder = tempfile::Builder::new().prefix("codex-").tempdir().unwrap();
         std::fs::create_dir(folder.path().join("MT-1")).unwrap();
-        Self { runtime, folder, script: Cell::new(agent::Script::Complete) }
+        Self { runtime, folder, script: Cell::new(agent::SessionScript::Complete) }
     }
 
     /// The servers that were started and live.
@@ -74,10 +74,10 @@ impl AgentFixture for Codex {
         let root = self.folder.path().to_owned();
         let mut settings = Settings::new("memory", active, over, root);
         let turn = match self.script.get() {
-            agent::Script::Complete => "over completed",
-            agent::Script::Fail => "over failed",
-            agent::Script::Ask => "asks",
-            agent::Script::Hang => ":",
+            agent::SessionScript::Complete => "over completed",
+            agent::SessionScript::Fail => "over failed",
+            agent::SessionScript::Ask => "asks",
+            agent::SessionScript::Hang => ":",
         };
         settings.agent.common.command = Some(format!("turn() {{ {turn}; }}\n{SERVER}"));
         settings.agent.stop_grace = Duration::from_millis(100);
@@ -88,7 +88,7 @@ impl AgentFixture for Codex {
         self.folder.path().join("MT-1")
     }
 
-    fn script(&self, turns: agent::Script) -> Able {
+    fn script(&self, turns: agent::SessionScript) -> Able {
         self.script.set(turns);
         Ok(())
     }

@@ -6,7 +6,7 @@
 #[non_exhaustive]
 pub struct Finding {
     /// Whether it keeps the service from working.
-    pub verdict: Verdict,
+    pub severity: Severity,
     /// What it is about, in a word or two: `project`, `codex`.
     pub subject: String,
     /// What was found and, where it is bad, what to do.
@@ -15,7 +15,7 @@ pub struct Finding {
 
 /// Whether the service could work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub enum Severity {
     /// As it should be.
     Fine,
     /// It could not be seen, or it is probably not what is meant.
@@ -27,16 +27,16 @@ pub enum Verdict {
 impl Finding {
     /// Makes a finding that all is as it should be.
     pub fn fine(subject: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Fine, subject: subject.into(), text: text.into() }
+        Self { severity: Severity::Fine, subject: subject.into(), text: text.into() }
     }
 
     /// Makes a finding that could not be seen, or that is probably not what is meant.
     pub fn doubtful(subject: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Doubtful, ..Self::fine(subject, text) }
+        Self { severity: Severity::Doubtful, ..Self::fine(subject, text) }
     }
 
     /// Makes a finding that keeps the service from working.
     pub fn wrong(subject: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { verdict: Verdict::Wrong, ..Self::fine(subject, text) }
+        Self { severity: Severity::Wrong, ..Self::fine(subject, text) }
     }
 }

@@ -19,7 +19,7 @@ pub trait Webhook: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// What did not come from the tracker, came too late or cannot be understood.
-    fn receive(&self, delivery: &Delivery<'_>, now: Wall) -> Result<Vec<IssueId>, Refused>;
+    fn receive(&self, delivery: &Delivery<'_>, now: Wall) -> Result<Vec<IssueId>, DeliveryRefused>;
 }
 
 /// One request that says it is from a tracker.
@@ -70,7 +70,7 @@ impl fmt::Debug for Delivery<'_> {
 /// Why a delivery is not taken. No part of it is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Refused {
+pub enum DeliveryRefused {
     /// The tracker did not send it, or it was changed on the way.
     #[error("the signature is missing or wrong")]
     Signature,

@@ -16,7 +16,7 @@ use symphony_api::{
 };
 use symphony_core::snapshot::Snapshot;
 use symphony_core::time::Wall;
-use symphony_core::webhook::{Delivery, Refused};
+use symphony_core::webhook::{Delivery, DeliveryRefused};
 use symphony_core::{Identifier, IssueId, plain};
 use symphony_runtime::{Handle, NotReceived};
 
@@ -110,9 +110,9 @@ pub(crate) async fn state(
 }
 
 /// The issue that a path names.
-pub(crate) struct Named(pub(crate) Identifier);
+pub(crate) struct PathName(pub(crate) Identifier);
 
-impl<S: Send + Sync> FromRequestParts<S> for Named {
+impl<S: Send + Sync> FromRequestParts<S> for PathName {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Error> {
@@ -134,7 +134,7 @@ fn find(handle: &Handle, identifier: &Identifier) -> Result<IssueId, Error> {
 /// `GET /api/v1/<identifier>`
 pub(crate) async fn issue(
     State(app): State<Arc<HttpState>>,
-    Named(identifier): Named,
+    PathName(identifier): PathName,
 ) -> Result<Response, Error> {
     Ok(json(StatusCode::OK, &look_up(&app.handle, &identifier).await?))
 }
@@ -196,7 +196,7 @@ pub(crate) async fn clear_holds(State(app): State<Arc<HttpState>>) -> Result<Res
 /// `POST /api/v1/<identifier>/stop`
 pub(crate) async fn stop(
     State(app): State<Arc<HttpState>>,
-    Named(identifier): Named,
+    PathName(identifier): PathName,
 ) -> Result<Response, Error> {
     let id = find(&app.handle, &identifier)?;
     let stage = app.handle.issue(&identifier).map(|issue| issue.status);
@@ -214,7 +214,7 @@ pub(crate) async fn stop(
 /// `POST /api/v1/<identifier>/retry`
 pub(crate) async fn retry(
     State(app): State<Arc<HttpState>>,
-    Named(identifier): Named,
+    PathName(identifier): PathName,
 ) -> Result<Response, Error> {
     let id = find(&app.handle, &identifier)?;
     let stage = app.handle.issue(&identifier).map(|issue| issue.status);
@@ -236,7 +236,7 @@ pub(crate) async fn explain(State(app): State<Arc<HttpState>>) -> Result<Respons
 /// `GET /api/v1/explain/<identifier>`
 pub(crate) async fn explain_issue(
     State(app): State<Arc<HttpState>>,
-    Named(identifier): Named,
+    PathName(identifier): PathName,
 ) -> Result<Response, Error> {
     let explanation = app.handle.explain().await?;
     let now = app.handle.last_snapshot().now;
@@ -277,7 +277,7 @@ where
 /// `POST /webhooks/<tracker>`
 pub(crate) async fn webhook(
     State(app): State<Arc<HttpState>>,
-    Named(kind): Named,
+    PathName(kind): PathName,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Error> {
@@ -302,10 +302,10 @@ pub(crate) async fn webhook(
     }
 }
 
-fn refused_delivery(why: Refused) -> Error {
+fn refused_delivery(why: DeliveryRefused) -> Error {
     let (status, code) = match why {
-        Refused::Signature => (StatusCode::UNAUTHORIZED, "bad_signature"),
-        Refused::Time => (StatusCode::BAD_REQUEST, "stale_delivery"),
+        DeliveryRefused::Signature => (StatusCode::UNAUTHORIZED, "bad_signature"),
+        DeliveryRefused::Time => (StatusCode::BAD_REQUEST, "stale_delivery"),
         _ => (StatusCode::BAD_REQUEST, "bad_delivery"),
     };
     Error::new(status, code, why.to_string())

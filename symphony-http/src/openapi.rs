@@ -14,7 +14,7 @@ use crate::routes::{Route, api};
 
 /// What a route answers when all is well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum Returns {
     State,
     Issue,
     Explanation,
@@ -26,7 +26,7 @@ pub(crate) enum Answer {
     Text,
 }
 
-impl Answer {
+impl Returns {
     const fn status(self) -> u16 {
         match self {
             Self::Queued => 202,

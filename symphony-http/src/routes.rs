@@ -23,7 +23,7 @@ use crate::guard::{self, Guard};
 use crate::guesses::Guesses;
 use crate::hub::Hub;
 use crate::metrics;
-use crate::openapi::{self, Answer};
+use crate::openapi::{self, Returns};
 
 /// Where trackers deliver what changed.
 pub(crate) const WEBHOOKS_PATH: &str = "/webhooks/";
@@ -58,7 +58,7 @@ pub(crate) struct Route {
     pub(crate) path: &'static str,
     pub(crate) summary: &'static str,
     /// What it answers besides errors.
-    pub(crate) answer: Answer,
+    pub(crate) answer: Returns,
     /// The errors of its own.
     pub(crate) errors: &'static [u16],
     handler: MethodRouter<Arc<HttpState>>,
@@ -83,79 +83,79 @@ pub(crate) fn api() -> Vec<Route> {
         handler,
     };
     vec![
-        read("/api/v1/state", "Everything at a glance", Answer::State, &[], get(api::state)),
+        read("/api/v1/state", "Everything at a glance", Returns::State, &[], get(api::state)),
         read(
             "/api/v1/events",
             "The state, and then what changes in it, as server-sent events",
-            Answer::Events,
+            Returns::Events,
             &[],
             get(api::events),
         ),
         read(
             "/api/v1/explain",
             "Why nothing starts, and why each candidate is not running",
-            Answer::Explanation,
+            Returns::Explanation,
             &[],
             get(api::explain),
         ),
         read(
             "/api/v1/explain/{identifier}",
             "Why one issue is not running",
-            Answer::IssueExplanation,
+            Returns::IssueExplanation,
             &[400, 404],
             get(api::explain_issue),
         ),
-        order("/api/v1/refresh", "Poll the tracker now", Answer::Queued, &[], post(api::refresh)),
+        order("/api/v1/refresh", "Poll the tracker now", Returns::Queued, &[], post(api::refresh)),
         order(
             "/api/v1/pause",
             "Start nothing until resumed; what runs goes on",
-            Answer::Queued,
+            Returns::Queued,
             &[],
             post(api::pause),
         ),
-        order("/api/v1/resume", "Start again", Answer::Queued, &[], post(api::resume)),
+        order("/api/v1/resume", "Start again", Returns::Queued, &[], post(api::resume)),
         order(
             "/api/v1/clear-holds",
             "Try agents again that refuse for now",
-            Answer::Queued,
+            Returns::Queued,
             &[],
             post(api::clear_holds),
         ),
-        read("/api/v1/openapi.json", "This document", Answer::Document, &[], get(openapi::serve)),
+        read("/api/v1/openapi.json", "This document", Returns::Document, &[], get(openapi::serve)),
         read(
             "/api/v1/{identifier}",
             "One issue, with its runs and the last things that happened to it",
-            Answer::Issue,
+            Returns::Issue,
             &[400, 404],
             get(api::issue),
         ),
         order(
             "/api/v1/{identifier}/stop",
             "End the issue's run and keep it blocked until a retry",
-            Answer::Queued,
+            Returns::Queued,
             &[400, 404, 409],
             post(api::stop),
         ),
         order(
             "/api/v1/{identifier}/retry",
             "Try a waiting or blocked issue now",
-            Answer::Queued,
+            Returns::Queued,
             &[400, 404, 409],
             post(api::retry),
         ),
         order(
             "/webhooks/{tracker}",
             "What a tracker tells by itself, with its signature",
-            Answer::Received,
+            Returns::Received,
             &[400, 404],
             post(api::webhook),
         ),
-        read("/metrics", "Counts for Prometheus", Answer::Text, &[], get(metrics::serve)),
-        read("/healthz", "Whether the service lives", Answer::Text, &[], get(api::health)),
+        read("/metrics", "Counts for Prometheus", Returns::Text, &[], get(metrics::serve)),
+        read("/healthz", "Whether the service lives", Returns::Text, &[], get(api::health)),
         read(
             "/readyz",
             "Whether the service lives and is not ending",
-            Answer::Text,
+            Returns::Text,
             &[],
             get(api::ready),
         ),

@@ -10,7 +10,7 @@ use symphony_core::tracker::{TrackerContext, TrackerError, TrackerErrorKind};
 
 use crate::board::Board;
 use crate::key::ApiKey;
-use crate::normal::Assignee;
+use crate::normal::WantedAssignee;
 use crate::webhook::{LinearWebhook, SigningSecret};
 
 /// The variable that holds the key where the file does not say.
@@ -39,7 +39,7 @@ pub(crate) struct LinearConfig {
     /// Variables that hold secrets.
     pub(crate) secret_names: Vec<String>,
     pub(crate) board: Board,
-    pub(crate) assignee: Option<Assignee>,
+    pub(crate) assignee: Option<WantedAssignee>,
     pub(crate) tool: ToolMode,
     /// What reads deliveries, where the secret that signs them is known.
     pub(crate) webhook: Option<Arc<LinearWebhook>>,
@@ -71,9 +71,9 @@ impl LinearConfig {
             secret_names,
             board,
             assignee: keys.text("assignee")?.map(|text| match text.as_str() {
-                "me" | "@me" => Assignee::Me,
-                text if text.contains('@') => Assignee::Email(text.to_owned()),
-                text => Assignee::Id(text.to_owned()),
+                "me" | "@me" => WantedAssignee::Me,
+                text if text.contains('@') => WantedAssignee::Email(text.to_owned()),
+                text => WantedAssignee::Id(text.to_owned()),
             }),
             tool: keys.tool()?,
             webhook: secret.map(|secret| Arc::new(LinearWebhook::new(secret))),

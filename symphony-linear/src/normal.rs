@@ -8,7 +8,7 @@ use crate::queries;
 
 /// The user that an issue must be assigned to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Assignee {
+pub(crate) enum WantedAssignee {
     /// The owner of the key: Linear says of each user whether that is it, so nothing is looked up.
     Me,
     /// A user's id.
@@ -17,7 +17,7 @@ pub(crate) enum Assignee {
     Email(String),
 }
 
-impl Assignee {
+impl WantedAssignee {
     fn matches(&self, user: &queries::Assignee) -> bool {
         match self {
             Self::Me => user.is_me == Some(true),
@@ -56,7 +56,7 @@ pub(crate) const fn is_whole(node: &queries::Issue) -> bool {
 
 /// The issue in a record. Without an id, an identifier, a title or a state it is none (1.3), and
 /// with half of its labels or blockers it would be another one.
-pub(crate) fn issue(node: queries::Issue, wanted: Option<&Assignee>) -> Result<Issue, Flaw> {
+pub(crate) fn issue(node: queries::Issue, wanted: Option<&WantedAssignee>) -> Result<Issue, Flaw> {
     let flaw = |message: String| Flaw { id: IssueId::from(id(&node)), message };
     if overflows(&node, queries::REST_PAGE_SIZE, queries::REST_PAGE_SIZE) {
         let most = queries::REST_PAGE_SIZE;

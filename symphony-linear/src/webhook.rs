@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use sha2::Sha256;
 use symphony_core::IssueId;
 use symphony_core::time::Wall;
-use symphony_core::webhook::{Delivery, Refused, Webhook};
+use symphony_core::webhook::{Delivery, DeliveryRefused, Webhook};
 
 /// The header that holds the signature of the body.
 const SIGNATURE_HEADER: &str = "linear-signature";
@@ -61,19 +61,19 @@ impl LinearWebhook {
 }
 
 impl Webhook for LinearWebhook {
-    fn receive(&self, delivery: &Delivery<'_>, now: Wall) -> Result<Vec<IssueId>, Refused> {
+    fn receive(&self, delivery: &Delivery<'_>, now: Wall) -> Result<Vec<IssueId>, DeliveryRefused> {
         let signature =
-            delivery.header(SIGNATURE_HEADER).and_then(digest).ok_or(Refused::Signature)?;
+            delivery.header(SIGNATURE_HEADER).and_then(digest).ok_or(DeliveryRefused::Signature)?;
         // Nothing is parsed before the signature is verified.
         if !self.secret.has_signed(delivery.body(), &signature) {
-            return Err(Refused::Signature);
+            return Err(DeliveryRefused::Signature);
         }
         let payload: Map<String, Value> =
-            serde_json::from_slice(delivery.body()).map_err(|_| Refused::Content)?;
+            serde_json::from_slice(delivery.body()).map_err(|_| DeliveryRefused::Content)?;
         let sent = payload.get("webhookTimestamp").and_then(Value::as_i64);
-        let sent = sent.ok_or(Refused::Content)?;
+        let sent = sent.ok_or(DeliveryRefused::Content)?;
         if sent.abs_diff(now.as_unix_millis()) > MAX_CLOCK_SKEW_MS {
-            return Err(Refused::Time);
+            return Err(DeliveryRefused::Time);
         }
         issues(&payload)
     }
@@ -81,15 +81,15 @@ impl Webhook for LinearWebhook {
 
 /// The issues that a payload is about. Of an issue nothing that is delivered apart from it, such as
 /// comments, is of interest here, so that reading it would tell nothing.
-fn issues(payload: &Map<String, Value>) -> Result<Vec<IssueId>, Refused> {
-    let kind = payload.get("type").and_then(Value::as_str).ok_or(Refused::Content)?;
+fn issues(payload: &Map<String, Value>) -> Result<Vec<IssueId>, DeliveryRefused> {
+    let kind = payload.get("type").and_then(Value::as_str).ok_or(DeliveryRefused::Content)?;
     let names = match kind {
         "Issue" => ["id"].as_slice(),
         "IssueRelation" => &["issueId", "relatedIssueId"],
         _ => return Ok(Vec::new()),
     };
-    let data = payload.get("data").and_then(Value::as_object).ok_or(Refused::Content)?;
-    let id = |name: &&str| data.get(*name).and_then(id).ok_or(Refused::Content);
+    let data = payload.get("data").and_then(Value::as_object).ok_or(DeliveryRefused::Content)?;
+    let id = |name: &&str| data.get(*name).and_then(id).ok_or(DeliveryRefused::Content);
     names.iter().map(id).collect()
 }
 

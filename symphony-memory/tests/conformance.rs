@@ -303,16 +303,16 @@ impl AgentFixture for Scripted {
         self.workspace.path().to_owned()
     }
 
-    fn script(&self, turns: agent::Script) -> Able {
+    fn script(&self, turns: agent::SessionScript) -> Able {
         // Waits that are over at once still give the kit somewhere to drop the future.
         let pause = ScriptStep::Wait(Duration::from_millis(1));
         let every_turn = |script: AgentScript| {
             let script = script.say("working").then(pause.clone()).spend(10, 5);
             match turns {
-                agent::Script::Complete => script.write("notes.md", "done\n"),
-                agent::Script::Fail => script.fail(AgentErrorKind::TurnFailed, "no"),
-                agent::Script::Ask => script.ask("red or blue?"),
-                agent::Script::Hang => script.stall(),
+                agent::SessionScript::Complete => script.write("notes.md", "done\n"),
+                agent::SessionScript::Fail => script.fail(AgentErrorKind::TurnFailed, "no"),
+                agent::SessionScript::Ask => script.ask("red or blue?"),
+                agent::SessionScript::Hang => script.stall(),
             }
         };
         let script = AgentScript::new().on_open(pause.clone()).on_close(pause.clone());

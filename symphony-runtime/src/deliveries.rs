@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use sha2::{Digest as _, Sha256};
 use symphony_core::IssueId;
-use symphony_core::webhook::{Delivery, Refused, Webhook};
+use symphony_core::webhook::{Delivery, DeliveryRefused, Webhook};
 use tokio::sync::watch;
 use tracing::{debug, warn};
 
@@ -39,7 +39,7 @@ pub enum NotReceived {
     NoWebhook,
     /// The tracker's adapter refused it.
     #[error(transparent)]
-    Refused(#[from] Refused),
+    Refused(#[from] DeliveryRefused),
     /// The service has ended.
     #[error(transparent)]
     ServiceStopped(#[from] crate::handle::ServiceStopped),
@@ -94,14 +94,14 @@ impl Deliveries {
         let webhook = webhook.ok_or(NotReceived::NoWebhook)?;
         // An adapter's panic is a refusal: what it could not take is not to end anything.
         let read = || webhook.receive(delivery, wall_now());
-        let read = catch_unwind(AssertUnwindSafe(read)).unwrap_or(Err(Refused::Content));
+        let read = catch_unwind(AssertUnwindSafe(read)).unwrap_or(Err(DeliveryRefused::Content));
         let issues = read.inspect_err(|refused| self.log_refusal(*refused))?;
         // Of the body and not of a header: only the body is signed.
         let is_new = self.seen.lock().unwrap_or_else(PoisonError::into_inner).add(delivery.body());
         Ok(is_new.then_some(issues))
     }
 
-    fn log_refusal(&self, refused: Refused) {
+    fn log_refusal(&self, refused: DeliveryRefused) {
         let count = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
         let now = Instant::now();
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

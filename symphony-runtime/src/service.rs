@@ -31,7 +31,7 @@ use crate::loader::{LoadError, Loaded, Loader, ProcessEnv, WorkflowSource};
 use crate::recent::Recent;
 use crate::registry::Registry;
 use crate::run_hooks::Hooks;
-use crate::state::{Saver, State};
+use crate::state::{SavedState, Saver};
 use crate::transcript::Transcripts;
 use crate::watch::Watch;
 use crate::{activity, news, quiet};
@@ -197,7 +197,7 @@ impl ServiceBuilder {
             Some(hooks) => Hooks::Custom(hooks),
             None => Hooks::Shell { host: Arc::clone(&host), service: Arc::clone(home.service()) },
         };
-        let state = blocking(move || State::begin(&root, wall_now())).await??;
+        let state = blocking(move || SavedState::begin(&root, wall_now())).await??;
         loaded.tracker.resume(&state.spent());
         let mut clock = Clock::start();
         let now = clock.now();
@@ -253,7 +253,7 @@ pub struct Service {
     host: Arc<dyn Host>,
     home: Home,
     hooks: Hooks,
-    state: State,
+    state: SavedState,
     inbox: Inbox,
     queue: mpsc::UnboundedReceiver<DriverMessage>,
     snapshots: watch::Sender<Arc<Snapshot>>,

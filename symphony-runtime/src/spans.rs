@@ -13,11 +13,11 @@ use crate::plain::safe;
 
 /// The spans of one run: cheap to clone.
 #[derive(Clone, Debug)]
-pub(crate) struct RunSpans(Arc<Mutex<Now>>);
+pub(crate) struct RunSpans(Arc<Mutex<SpanState>>);
 
 /// Where the run is.
 #[derive(Debug)]
-struct Now {
+struct SpanState {
     /// All closed from the run's end on, even while clones exist.
     run: Span,
     phase: Option<(Phase, Span)>,
@@ -38,14 +38,14 @@ impl RunSpans {
             otel.status_code = Empty,
             otel.status_description = Empty,
         );
-        Self(Arc::new(Mutex::new(Now { run, phase: None, turn: Span::none() })))
+        Self(Arc::new(Mutex::new(SpanState { run, phase: None, turn: Span::none() })))
     }
 
     pub(crate) fn run(&self) -> Span {
         self.lock().run.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Now> {
+    fn lock(&self) -> MutexGuard<'_, SpanState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -19,7 +19,7 @@ pub(crate) const STATE_FILE: &str = "state.json";
 
 /// What the last life left.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct State {
+pub(crate) struct SavedState {
     /// Which life of the service it was.
     boot: u64,
     #[serde(default)]
@@ -35,7 +35,7 @@ pub(crate) struct State {
     stopped: BTreeMap<Scope, Vec<StoppedIssue>>,
 }
 
-impl State {
+impl SavedState {
     /// Reads what the last life left and begins a new one, with a number that was never used.
     pub(crate) fn begin(root: &Root, now: Wall) -> Result<Self, DiskError> {
         let mut state = match Self::read(root)? {
@@ -118,7 +118,7 @@ pub(crate) struct Saver {
 
 impl Saver {
     /// Starts the task that writes.
-    pub(crate) fn start(mut state: State, root: Arc<Root>) -> Self {
+    pub(crate) fn start(mut state: SavedState, root: Arc<Root>) -> Self {
         let (sender, mut latest) = watch::channel(None);
         let task = tokio::spawn(async move {
             let mut troubles = Troubles::default();

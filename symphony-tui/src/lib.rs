@@ -15,7 +15,7 @@ mod source;
 mod terminal;
 pub mod text;
 
-pub use app::{App, AppAction, List, Owner};
+pub use app::{App, AppAction, IssueList, Owner};
 pub use dashboard::{Dashboard, DashboardEnd, Options};
 pub use draw::{Palette, draw, phase, problems};
 pub use keys::{Key, KeyDecoder};

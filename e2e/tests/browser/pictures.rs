@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use symphony_e2e::Look;
+use symphony_e2e::Appearance;
 
 use crate::harness::{Harness, blocker, issue};
 
@@ -14,7 +14,7 @@ fn folder() -> PathBuf {
     folder
 }
 
-async fn take(harness: &Harness, name: &str, look: Look) {
+async fn take(harness: &Harness, name: &str, look: Appearance) {
     harness.browser.look(look).await;
     let too_wide = "return document.documentElement.scrollWidth > window.innerWidth";
     assert_eq!(harness.browser.run(too_wide).await, false, "{name} is wider than the window");
@@ -58,14 +58,16 @@ async fn rule_13_3_the_dashboard_fits_every_window_and_its_pictures_are_taken() 
     harness.visit("/").await;
     harness.browser.until("document.querySelectorAll('#main tr[id^=run-]').length === 4").await;
     harness.browser.until("document.querySelectorAll('.chart rect').length >= 3").await;
-    let wide = Look { width: 1_280, height: 1_000, dark: false };
+    let wide = Appearance { width: 1_280, height: 1_000, dark: false };
     take(&harness, "dashboard-light.png", wide).await;
-    take(&harness, "dashboard-dark.png", Look { dark: true, ..wide }).await;
-    take(&harness, "dashboard-phone.png", Look { width: 390, height: 844, dark: false }).await;
-    take(&harness, "dashboard-narrow.png", Look { width: 800, height: 900, dark: false }).await;
+    take(&harness, "dashboard-dark.png", Appearance { dark: true, ..wide }).await;
+    take(&harness, "dashboard-phone.png", Appearance { width: 390, height: 844, dark: false })
+        .await;
+    take(&harness, "dashboard-narrow.png", Appearance { width: 800, height: 900, dark: false })
+        .await;
     harness.visit("/issues/MT-110").await;
     harness.browser.until("document.querySelector('#timeline')").await;
     take(&harness, "issue-light.png", wide).await;
-    take(&harness, "issue-phone.png", Look { width: 390, height: 844, dark: true }).await;
+    take(&harness, "issue-phone.png", Appearance { width: 390, height: 844, dark: true }).await;
     harness.close().await;
 }

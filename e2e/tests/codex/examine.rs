@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::json;
 use symphony_codex::CodexAgent;
 use symphony_core::agent::AgentBackend as _;
-use symphony_core::finding::{Finding, Verdict};
+use symphony_core::finding::{Finding, Severity};
 use symphony_core::{Settings, StateSet};
 use symphony_e2e::codex;
 use symphony_host::LocalHost;
@@ -42,7 +42,7 @@ async fn rule_10_3_a_policy_that_codex_does_not_know_is_named_with_those_it_know
     })
     .await;
     let wrong: Vec<_> =
-        findings.iter().filter(|finding| finding.verdict == Verdict::Wrong).collect();
+        findings.iter().filter(|finding| finding.severity == Severity::Wrong).collect();
     let expected = [
         ("codex.approval_policy", "`sometimes`", "`never`"),
         ("codex.thread_sandbox", "`workspaceWrite`", "`workspace-write`"),
@@ -61,7 +61,7 @@ async fn rule_10_10_a_command_that_is_not_there_or_no_codex_is_wrong() {
         let findings =
             examine(|settings| settings.agent.common.command = Some(command.to_owned())).await;
         let finding = findings.last().unwrap();
-        assert_eq!((finding.verdict, finding.subject.as_str()), (Verdict::Wrong, "codex"));
+        assert_eq!((finding.severity, finding.subject.as_str()), (Severity::Wrong, "codex"));
         assert!(finding.text.contains(said), "{finding:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use symphony_core::agent::{QuestionKind, TurnEnd};
-use symphony_e2e::Does;
+use symphony_e2e::ModelAction;
 
 use crate::sessions::{Trial, close, turn};
 
@@ -21,7 +21,8 @@ async fn rule_10_6_a_model_that_asks_a_question_is_not_asked_again() {
             {"label": "Green", "description": "As the fence."},
         ],
     }]});
-    let script = [Does::Call("request_user_input", question), Does::Say("So it is red.")];
+    let script =
+        [ModelAction::Call("request_user_input", question), ModelAction::Say("So it is red.")];
     let trial = Trial::new(script).await;
     let mut session = trial.open().await;
     let end = turn(session.as_mut(), "Paint it").await;

@@ -14,7 +14,7 @@ use symphony_core::agent::{
 use symphony_core::run::RunId;
 use symphony_core::tracker::{AgentTools, ToolCall, ToolResult, ToolSpec};
 use symphony_core::{Issue, Settings, StateSet};
-use symphony_e2e::{Does, Model, codex};
+use symphony_e2e::{Model, ModelAction, codex};
 use symphony_host::LocalHost;
 use tempfile::TempDir;
 
@@ -49,7 +49,7 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    pub(crate) async fn new(script: impl IntoIterator<Item = Does>) -> Self {
+    pub(crate) async fn new(script: impl IntoIterator<Item = ModelAction>) -> Self {
         Self::with(Model::following(script).await)
     }
 
@@ -112,12 +112,12 @@ pub(crate) async fn close(session: Box<dyn AgentSession>) {
 #[tokio::test]
 async fn rule_10_1_a_whole_conversation_with_tools_commands_and_a_resume() {
     let mut trial = Trial::new([
-        Does::Call("note_down", json!({"text": "a door"})),
-        Does::run("echo hello > made && pwd"),
-        Does::Say("Done."),
-        Does::Say("Still done."),
-        Does::Call("note_down", json!({"text": "again"})),
-        Does::Say("After a resume."),
+        ModelAction::Call("note_down", json!({"text": "a door"})),
+        ModelAction::run("echo hello > made && pwd"),
+        ModelAction::Say("Done."),
+        ModelAction::Say("Still done."),
+        ModelAction::Call("note_down", json!({"text": "again"})),
+        ModelAction::Say("After a resume."),
     ])
     .await;
     let mut session = trial.open().await;
@@ -150,7 +150,7 @@ async fn rule_10_1_a_whole_conversation_with_tools_commands_and_a_resume() {
 
 #[tokio::test]
 async fn rule_7_6_a_refused_credential_is_unauthorized() {
-    let trial = Trial::new([Does::Refuse(401, json!({}))]).await;
+    let trial = Trial::new([ModelAction::Refuse(401, json!({}))]).await;
     let mut session = trial.open().await;
     let end = turn(session.as_mut(), "Fix it").await;
     close(session).await;
@@ -160,7 +160,8 @@ async fn rule_7_6_a_refused_credential_is_unauthorized() {
 #[tokio::test]
 async fn rule_10_5_a_model_that_fails_is_a_failed_turn() {
     let trial =
-        Trial::new([Does::Refuse(400, json!({"error": {"message": "the script says no"}}))]).await;
+        Trial::new([ModelAction::Refuse(400, json!({"error": {"message": "the script says no"}}))])
+            .await;
     let mut session = trial.open().await;
     let end = turn(session.as_mut(), "Fix it").await;
     close(session).await;
@@ -169,7 +170,7 @@ async fn rule_10_5_a_model_that_fails_is_a_failed_turn() {
 
 #[tokio::test]
 async fn rule_10_9_a_turn_that_hangs_is_interrupted_and_nothing_is_left() {
-    let trial = Trial::new([Does::Hang]).await;
+    let trial = Trial::new([ModelAction::Hang]).await;
     let mut session = trial.open().await;
     tokio::select! {
         end = turn(session.as_mut(), "Fix it") => panic!("{end:?}"),
@@ -207,8 +208,8 @@ async fn rule_10_6_approvals_reach_codex() {
         (Approvals::Decline, Ok(TurnEnd::Completed), false),
     ];
     for (approvals, expected, is_made) in cases {
-        let command = Does::run("touch made");
-        let mut trial = Trial::new([command, Does::Say("Done.")]).await;
+        let command = ModelAction::run("touch made");
+        let mut trial = Trial::new([command, ModelAction::Say("Done.")]).await;
         let mut settings = Settings::clone(&trial.request.settings);
         settings.agent.section.set("approval_policy", json!("untrusted"));
         settings.agent.common.approvals = approvals;
@@ -219,8 +220,8 @@ async fn rule_10_6_approvals_reach_codex() {
         assert_eq!(end, expected, "{approvals:?}");
         assert_eq!(trial.workspace.join("made").exists(), is_made, "{approvals:?}");
     }
-    let command = Does::run("touch made");
-    let mut trial = Trial::new([command, Does::Say("Done.")]).await;
+    let command = ModelAction::run("touch made");
+    let mut trial = Trial::new([command, ModelAction::Say("Done.")]).await;
     let mut settings = Settings::clone(&trial.request.settings);
     settings.agent.section.set("approval_policy", json!("untrusted"));
     settings.agent.common.approvals = Approvals::Block;

@@ -6,13 +6,15 @@ use symphony_core::agent::{
     AgentErrorKind, ClientTurnId, LastTurn, LastTurnState, SteerNote, Turn, TurnEnd,
 };
 use symphony_core::run::RunId;
-use symphony_e2e::Does;
+use symphony_e2e::ModelAction;
 
 use crate::sessions::{TEST_TIMEOUT, Trial, close, turn};
 
 #[tokio::test]
 async fn rule_10_3_codex_remembers_the_last_turn_by_our_id() {
-    let mut trial = Trial::new([Does::Say("Done."), Does::Say("Done again."), Does::Hang]).await;
+    let mut trial =
+        Trial::new([ModelAction::Say("Done."), ModelAction::Say("Done again."), ModelAction::Hang])
+            .await;
     let mut session = trial.open().await;
     let first = session.opened();
     assert!(first.thread.is_some() && first.model.is_some(), "{first:?}");
@@ -46,7 +48,7 @@ async fn rule_10_3_codex_remembers_the_last_turn_by_our_id() {
 #[tokio::test]
 async fn rule_10_11_the_model_reads_a_note_within_the_turn() {
     let wait = "touch begun; until test -e told; do sleep 0.05; done";
-    let trial = Trial::new([Does::run(wait), Does::Say("Done.")]).await;
+    let trial = Trial::new([ModelAction::run(wait), ModelAction::Say("Done.")]).await;
     let mut session = trial.open().await;
     let steering = session.steering().expect("Codex takes notes");
     let early = steering.steer(SteerNote::new("note-0", "Too early.")).await;

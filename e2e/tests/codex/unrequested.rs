@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use symphony_core::Settings;
 use symphony_core::agent::{AgentErrorKind, AgentUpdate, TurnEnd};
-use symphony_e2e::{Does, Model, codex};
+use symphony_e2e::{Model, ModelAction, codex};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
 
@@ -18,8 +18,8 @@ const WATCHED: Duration = Duration::from_secs(2);
 /// A model that sets itself a goal and then says that it is done, however often it is asked.
 async fn with_a_goal() -> Model {
     let goal = json!({"objective": "Mend every door there is"});
-    let mut first = Some(Does::Call("create_goal", goal));
-    Model::deciding(move |_| first.take().unwrap_or(Does::Say("Done."))).await
+    let mut first = Some(ModelAction::Call("create_goal", goal));
+    Model::deciding(move |_| first.take().unwrap_or(ModelAction::Say("Done."))).await
 }
 
 /// The tools that the model was offered with a request.

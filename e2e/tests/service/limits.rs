@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use symphony_core::orchestrator::Happened;
-use symphony_e2e::{Does, Model};
+use symphony_e2e::{Model, ModelAction};
 
 use crate::harness::{Harness, now};
 use crate::work::move_to;
@@ -12,8 +12,12 @@ use crate::work::move_to;
 #[tokio::test]
 async fn rule_7_1_a_failed_turn_is_a_retry_with_the_models_message() {
     let error = json!({"error": {"message": "the oracle is silent"}});
-    let script =
-        [Does::Refuse(400, error), Does::run("echo again"), move_to("Done"), Does::Say("Done.")];
+    let script = [
+        ModelAction::Refuse(400, error),
+        ModelAction::run("echo again"),
+        move_to("Done"),
+        ModelAction::Say("Done."),
+    ];
     let harness = Harness::new(Model::following(script).await);
     let live = harness.start().await;
     live.until_done().await;
@@ -41,9 +45,9 @@ async fn rule_7_6_a_used_up_share_holds_all_starts_and_recovers() {
         let mut times = times.lock().unwrap();
         times.push(now());
         match times[..] {
-            [first] => Does::UsedUp(first + HELD),
+            [first] => ModelAction::UsedUp(first + HELD),
             [_, _] => move_to("Done"),
-            _ => Does::Say("Done."),
+            _ => ModelAction::Say("Done."),
         }
     });
     let harness = Harness::new(model.await);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use symphony_core::orchestrator::Happened;
-use symphony_e2e::{Does, Model};
+use symphony_e2e::{Model, ModelAction};
 use symphony_linear_fake::FakeIssue;
 
 use crate::harness::Harness;
@@ -13,14 +13,14 @@ const MOVE: &str = "mutation Move($id: String!, $state: String!) {
 }";
 
 /// A model that finishes whichever issue it is told about.
-fn finisher(body: &Value) -> Does {
+fn finisher(body: &Value) -> ModelAction {
     let input = body["input"].as_array().cloned().unwrap_or_default();
     if input.iter().any(|item| item["type"] == "function_call_output") {
-        return Does::Say("It is done.");
+        return ModelAction::Say("It is done.");
     }
     let id = if body["input"].to_string().contains("Work on MT-2") { "id-2" } else { "id-1" };
     let variables = json!({"id": id, "state": "state-MT-done"});
-    Does::Call("linear_graphql", json!({"query": MOVE, "variables": variables}))
+    ModelAction::Call("linear_graphql", json!({"query": MOVE, "variables": variables}))
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn rule_5_2_a_blocked_issue_starts_when_its_blocker_is_done() {
 #[tokio::test]
 async fn rule_8_2_an_issue_that_is_cancelled_in_linear_stops_its_agent() {
     let harness =
-        Harness::on_linear(Model::following([Does::Hang]).await, [FakeIssue::new(1)]).await;
+        Harness::on_linear(Model::following([ModelAction::Hang]).await, [FakeIssue::new(1)]).await;
     let live = harness.start().await;
     harness.model.until_asked(1).await;
     assert!(harness.linear().move_to("MT-1", "Canceled"));
@@ -69,7 +69,7 @@ async fn rule_8_2_an_issue_that_is_cancelled_in_linear_stops_its_agent() {
 
 #[tokio::test]
 async fn rule_8_2_an_issue_that_is_moved_to_another_project_stops_its_agent_and_keeps_its_files() {
-    let script = [Does::run("echo half done > report"), Does::Hang];
+    let script = [ModelAction::run("echo half done > report"), ModelAction::Hang];
     let harness = Harness::on_linear(Model::following(script).await, [FakeIssue::new(1)]).await;
     let live = harness.start().await;
     harness.model.until_asked(2).await;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use symphony_core::orchestrator::{BlockReason, Happened};
-use symphony_e2e::{Does, Model};
+use symphony_e2e::{Model, ModelAction};
 
 use crate::harness::{Harness, ISSUE};
 use crate::work::move_to;
@@ -11,7 +11,11 @@ use crate::work::move_to;
 const ASKING: &str = "  approval_policy: untrusted\n";
 
 async fn with_approvals(approvals: &str) -> (Harness, String) {
-    let script = [Does::run("touch made && echo made it"), move_to("Done"), Does::Say("Done.")];
+    let script = [
+        ModelAction::run("touch made && echo made it"),
+        move_to("Done"),
+        ModelAction::Say("Done."),
+    ];
     let harness = Harness::new(Model::following(script).await);
     let live = harness.start_with(&format!("{ASKING}  approvals: {approvals}\n")).await;
     live.until_done().await;
@@ -34,7 +38,7 @@ async fn rule_10_6_an_approval_that_is_declined_is_told_to_the_model() {
 
 #[tokio::test]
 async fn rule_10_6_an_approval_that_needs_a_person_blocks_until_the_issue_moves() {
-    let script = [Does::run("touch made"), move_to("Done"), Does::Say("Done.")];
+    let script = [ModelAction::run("touch made"), move_to("Done"), ModelAction::Say("Done.")];
     let harness = Harness::new(Model::following(script).await);
     let live = harness.start_with(&format!("{ASKING}  approvals: block\n")).await;
     let why =
@@ -60,7 +64,7 @@ async fn rule_10_6_a_question_blocks_the_issue_and_is_kept() {
             {"label": "Green", "description": "As the fence."},
         ],
     }]});
-    let script = [Does::Call("request_user_input", question), Does::Hang];
+    let script = [ModelAction::Call("request_user_input", question), ModelAction::Hang];
     let harness = Harness::new(Model::following(script).await);
     let live = harness.start().await;
     let why =

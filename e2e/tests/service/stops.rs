@@ -3,7 +3,7 @@
 use std::fs;
 
 use symphony_core::orchestrator::Happened;
-use symphony_e2e::{Does, Model};
+use symphony_e2e::{Model, ModelAction};
 
 use crate::harness::{Harness, ISSUE, Live, eventually};
 use crate::work::move_to;
@@ -55,7 +55,7 @@ async fn what_lives_in_a_removed_workspace_is_seen() {
 
 #[tokio::test]
 async fn rule_8_2_an_issue_that_is_over_stops_its_agent_in_the_middle_of_a_command() {
-    let harness = Harness::new(Model::following([Does::run(STAYS)]).await);
+    let harness = Harness::new(Model::following([ModelAction::run(STAYS)]).await);
     let live = harness.start().await;
     in_the_middle(&harness, &live).await;
     assert!(alive(&harness).len() >= 4);
@@ -69,7 +69,7 @@ async fn rule_8_2_an_issue_that_is_over_stops_its_agent_in_the_middle_of_a_comma
 
 #[tokio::test]
 async fn rule_8_2_an_issue_that_is_no_longer_active_stops_its_agent_and_keeps_its_files() {
-    let harness = Harness::new(Model::following([Does::run(STAYS)]).await);
+    let harness = Harness::new(Model::following([ModelAction::run(STAYS)]).await);
     let live = harness.start().await;
     in_the_middle(&harness, &live).await;
     harness.board.set_state(ISSUE, "In Review");
@@ -100,7 +100,7 @@ async fn rule_10_9_an_agent_that_is_stopped_while_it_is_greeted_is_gone_before_t
 
 #[tokio::test]
 async fn rule_10_9_a_killed_wrapper_leaves_nothing_and_is_a_failure_that_is_tried_again() {
-    let script = [Does::run(STAYS), move_to("Done"), Does::Say("Done.")];
+    let script = [ModelAction::run(STAYS), move_to("Done"), ModelAction::Say("Done.")];
     let harness = Harness::new(Model::following(script).await);
     let live = harness.start().await;
     in_the_middle(&harness, &live).await;

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use symphony_core::orchestrator::Happened;
 use symphony_core::snapshot::Snapshot;
-use symphony_e2e::{Does, Model};
+use symphony_e2e::{Model, ModelAction};
 
 use crate::harness::{Harness, ISSUE, eventually};
 
 /// The tracker's tool, called by the model.
-pub(crate) fn move_to(state: &str) -> Does {
-    Does::Call("update_issue", json!({"state": state}))
+pub(crate) fn move_to(state: &str) -> ModelAction {
+    ModelAction::Call("update_issue", json!({"state": state}))
 }
 
 /// A folder that Codex keeps its commands from. It lets each of them write below `/tmp` and `$TMPDIR`,
@@ -30,10 +30,10 @@ async fn rule_10_1_an_issue_goes_from_todo_to_done() {
     let folder = elsewhere();
     let outside = folder.path().join("outside");
     let script = [
-        Does::run("pwd > where && cat where"),
-        Does::run(&format!("touch '{}' || echo refused", outside.display())),
+        ModelAction::run("pwd > where && cat where"),
+        ModelAction::run(&format!("touch '{}' || echo refused", outside.display())),
         move_to("Done"),
-        Does::Say("It is done."),
+        ModelAction::Say("It is done."),
     ];
     let harness = Harness::new(Model::following(script).await);
     let live = harness.start().await;
@@ -61,7 +61,7 @@ async fn rule_8_2_a_push_after_the_move_is_not_lost() {
         "touch here; until [ -e '{0}.go' ]; do sleep 0.1; done; touch '{0}'",
         pushed.display()
     );
-    let script = [move_to("Done"), Does::run(&push), Does::Say("It is done.")];
+    let script = [move_to("Done"), ModelAction::run(&push), ModelAction::Say("It is done.")];
     let harness = Harness::new(Model::following(script).await);
     let live = harness.start_with("  thread_sandbox: danger-full-access\n  turn_sandbox_policy: {type: dangerFullAccess}\n").await;
     eventually("the push", || harness.workspace().join("here").exists()).await;
@@ -78,10 +78,10 @@ async fn rule_8_2_a_push_after_the_move_is_not_lost() {
 #[tokio::test]
 async fn rule_10_1_several_turns_are_one_conversation() {
     let script = [
-        Does::Say("I have begun."),
-        Does::Say("I go on."),
+        ModelAction::Say("I have begun."),
+        ModelAction::Say("I go on."),
         move_to("Done"),
-        Does::Say("It is done."),
+        ModelAction::Say("It is done."),
     ];
     let harness = Harness::new(Model::following(script).await);
     let live = harness.start().await;
@@ -105,12 +105,12 @@ async fn rule_10_1_several_turns_are_one_conversation() {
 #[tokio::test]
 async fn rule_10_3_a_run_after_a_normal_end_resumes_the_conversation_in_a_new_process() {
     let script = [
-        Does::run("echo first > made"),
-        Does::Say("The first run."),
-        Does::run("cat made"),
-        Does::Say("The second run."),
+        ModelAction::run("echo first > made"),
+        ModelAction::Say("The first run."),
+        ModelAction::run("cat made"),
+        ModelAction::Say("The second run."),
         move_to("Done"),
-        Does::Say("It is done."),
+        ModelAction::Say("It is done."),
     ];
     let mut harness = Harness::new(Model::following(script).await);
     harness.max_turns = 1;

@@ -32,7 +32,7 @@ fn tokio() -> anyhow::Result<tokio::runtime::Runtime> {
 
 /// Takes the port of the dashboard and the API, where there is to be one.
 async fn listen(settings: &Settings, port: Option<u16>) -> anyhow::Result<Option<Server>> {
-    let config = Config::from_settings(&settings.server, port, &ProcessEnv)?;
+    let config = Config::from_settings(&settings.server, port, &CliEnv)?;
     Ok(match config {
         Some(config) => Some(Server::bind(&config).await?),
         None => None,
@@ -46,9 +46,9 @@ fn serve(server: Server, handle: &Handle) -> AbortOnDropHandle<()> {
 
 /// The environment of this process.
 #[derive(Debug)]
-pub(crate) struct ProcessEnv;
+pub(crate) struct CliEnv;
 
-impl Env for ProcessEnv {
+impl Env for CliEnv {
     fn var(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
     }

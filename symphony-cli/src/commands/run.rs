@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use symphony_codex::{CODEX, login_shell};
-use symphony_core::finding::Verdict;
+use symphony_core::finding::Severity;
 use symphony_host::{Host, LocalHost};
 use symphony_runtime::{Ended, Handle, Service, StartError, inspect, plain};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -86,9 +86,9 @@ async fn log_login_time() {
     let host: Arc<dyn Host> = Arc::new(LocalHost::new());
     let finding = login_shell(&host).await;
     let text = plain(&finding.text, 500);
-    match finding.verdict {
-        Verdict::Fine => info!("{text}"),
-        Verdict::Doubtful | Verdict::Wrong => warn!("{text}"),
+    match finding.severity {
+        Severity::Fine => info!("{text}"),
+        Severity::Doubtful | Severity::Wrong => warn!("{text}"),
     }
 }
 

@@ -26,9 +26,9 @@ const MAX_TEXT_BYTES: usize = 16 * 1024;
 
 /// The format of lines, shared by all writers; it may change at any time.
 #[derive(Clone, Debug)]
-pub(super) struct Look(Arc<AtomicBool>);
+pub(super) struct LineFormat(Arc<AtomicBool>);
 
-impl Look {
+impl LineFormat {
     pub(super) fn new(format: LogFormat) -> Self {
         Self(Arc::new(AtomicBool::new(format == LogFormat::Json)))
     }
@@ -49,7 +49,7 @@ pub(super) struct Lines {
     /// Whether the screen shows colours.
     pub(super) colours: bool,
     pub(super) file: Option<NonBlockingWriter>,
-    pub(super) look: Look,
+    pub(super) look: LineFormat,
 }
 
 /// The fields of a span or an event, in order.
@@ -247,10 +247,10 @@ mod tests {
     }
 
     /// What is written to a screen with colours and to a file, without the times.
-    fn written(format: LogFormat, tell: impl FnOnce(&Look)) -> [Vec<String>; 2] {
+    fn written(format: LogFormat, tell: impl FnOnce(&LineFormat)) -> [Vec<String>; 2] {
         let kept = [Kept::default(), Kept::default()];
         let [screen, file] = kept.clone().map(|kept| NonBlockingWriter::new(kept).unwrap());
-        let look = Look::new(format);
+        let look = LineFormat::new(format);
         let lines = Lines {
             screen: screen.clone(),
             colours: true,

@@ -24,7 +24,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry};
 
 use crate::args::LoggingArgs;
-use lines::{Lines, Look};
+use lines::{LineFormat, Lines};
 use non_blocking::NonBlockingWriter;
 use rotating::{Limits, RotatingFile};
 pub(crate) use screen::{Diverted, divert};
@@ -43,7 +43,7 @@ pub(crate) struct Log {
 pub(crate) struct LogSettings {
     filter: reload::Handle<EnvFilter, Registry>,
     is_filter_given: bool,
-    look: Look,
+    look: LineFormat,
     is_look_given: bool,
     limits: Arc<Limits>,
 }
@@ -64,7 +64,7 @@ pub(crate) fn start(args: &LoggingArgs) -> anyhow::Result<Log> {
     let filter = parse_filter(filter)
         .with_context(|| format!("--log: {filter:?} is not a filter; try `info` or `debug`"))?;
     let (filter, filter_handle) = reload::Layer::new(filter);
-    let look = Look::new(args.log_format.map_or(default.format, LogFormat::from));
+    let look = LineFormat::new(args.log_format.map_or(default.format, LogFormat::from));
     let limits = Arc::new(Limits::new(&default));
     let mut writers = Writers(Vec::new());
     let screen = writers.add(screen::Screen)?;
@@ -199,7 +199,7 @@ mod tests {
     fn rule_13_1_a_panic_is_a_line_of_the_log() {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let screen = NonBlockingWriter::new(writer).unwrap();
-        let look = Look::new(LogFormat::Text);
+        let look = LineFormat::new(LogFormat::Text);
         let lines = Lines { screen: screen.clone(), colours: false, file: None, look };
         let before = std::panic::take_hook();
         log_panics();

@@ -11,7 +11,7 @@ use symphony_http::Config;
 use symphony_runtime::inspect;
 
 use crate::adapters;
-use crate::commands::ProcessEnv;
+use crate::commands::CliEnv;
 
 /// The variable with the token.
 const TOKEN_VARIABLE: &str = "SYMPHONY_TOKEN";
@@ -45,7 +45,7 @@ fn of_file(workflow: &Path, token: Option<SecretString>) -> anyhow::Result<Servi
         ..settings.server.clone()
     };
     let Some(config) =
-        Config::from_settings(&server, None, &ProcessEnv)?.filter(|config| config.port != 0)
+        Config::from_settings(&server, None, &CliEnv)?.filter(|config| config.port != 0)
     else {
         bail!(
             "which service? {file} sets no server.port; set it and start the service anew, or \

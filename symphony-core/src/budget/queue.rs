@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::spender::{Rank, Spender};
+use super::spender::{Spender, SpenderRank};
 use crate::time::Mono;
 
 /// How long after the promised time a place is kept, at least.
@@ -66,7 +66,7 @@ impl QueuePosition {
 pub(super) struct WaitQueue {
     waiting: BTreeMap<Spender, Wait>,
     /// When each rank last got something.
-    served: BTreeMap<Rank, Mono>,
+    served: BTreeMap<SpenderRank, Mono>,
 }
 
 impl WaitQueue {
@@ -118,7 +118,7 @@ impl WaitQueue {
         spender: &'a Spender,
         since: Mono,
         step: Duration,
-    ) -> (Mono, Rank, Mono, &'a Spender) {
+    ) -> (Mono, SpenderRank, Mono, &'a Spender) {
         let rank = spender.rank();
         // What the rank got in the meantime counts: a hundred agents are no better than one.
         let from = self.served.get(&rank).map_or(since, |at| since.max(*at));

@@ -28,19 +28,21 @@ impl Spender {
         }
     }
 
-    pub(super) const fn rank(&self) -> Rank {
+    pub(super) const fn rank(&self) -> SpenderRank {
         match self {
-            Self::Read(Purpose::Refresh | Purpose::Turn | Purpose::Manual) => Rank::Upkeep,
-            Self::Read(Purpose::Check) | Self::Tool(_) => Rank::Work,
+            Self::Read(Purpose::Refresh | Purpose::Turn | Purpose::Manual) => SpenderRank::Upkeep,
+            Self::Read(Purpose::Check) | Self::Tool(_) => SpenderRank::Work,
             // A delivery says that looking may be worth while. What it would find, polls find too.
-            Self::Read(Purpose::Candidates | Purpose::Sweep | Purpose::Delivery) => Rank::Search,
+            Self::Read(Purpose::Candidates | Purpose::Sweep | Purpose::Delivery) => {
+                SpenderRank::Search
+            }
         }
     }
 }
 
 /// The priority of spenders: lower ranks give way. Within a rank the order is FIFO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Rank {
+pub(super) enum SpenderRank {
     /// Keeps what runs true to the tracker.
     Upkeep,
     /// Moves claimed work on.
@@ -49,7 +51,7 @@ pub(super) enum Rank {
     Search,
 }
 
-impl Rank {
+impl SpenderRank {
     /// How much of the reserve the rank leaves alone, in halves.
     pub(super) const fn halves_of_reserve(self) -> u32 {
         match self {

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{Able, Deviation, Rule, Unable, Verdict, abandon, broken, ensure, ensure_eq};
+use super::{Able, Deviation, Rule, RuleResult, Unable, abandon, broken, ensure, ensure_eq};
 use crate::agent::{
     AgentBackend, AgentError, AgentSession, AgentUpdate, SessionRequest, SteerNote, ThreadId, Turn,
     TurnEnd, Updates,
@@ -34,7 +34,7 @@ pub trait AgentFixture {
     ///
     /// # Errors
     /// The agent cannot be made to do this.
-    fn script(&self, turns: Script) -> Able;
+    fn script(&self, turns: SessionScript) -> Able;
 
     /// How many agents live. It may wait a moment for those that are on their way out.
     fn alive(&self) -> usize;
@@ -42,7 +42,7 @@ pub trait AgentFixture {
 
 /// What an agent does in a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Script {
+pub enum SessionScript {
     /// It works and says that it is through.
     Complete,
     /// It says that the turn failed.
@@ -54,14 +54,14 @@ pub enum Script {
 }
 
 /// A fixture in use, with everything its agents said.
-struct Trial<'f, F> {
+struct AgentTrial<'f, F> {
     fixture: &'f F,
     backend: Arc<dyn AgentBackend>,
     said: Arc<Mutex<Vec<AgentUpdate>>>,
 }
 
-impl<'f, F: AgentFixture> Trial<'f, F> {
-    fn new(fixture: &'f F, turns: Script) -> Able<Self> {
+impl<'f, F: AgentFixture> AgentTrial<'f, F> {
+    fn new(fixture: &'f F, turns: SessionScript) -> Able<Self> {
         fixture.script(turns)?;
         Ok(Self { fixture, backend: fixture.backend(), said: Arc::default() })
     }
@@ -91,7 +91,7 @@ impl<'f, F: AgentFixture> Trial<'f, F> {
         self.fixture.block_on(session.run_turn(turn(number)))
     }
 
-    fn close(&self, session: Box<dyn AgentSession>) -> Verdict {
+    fn close(&self, session: Box<dyn AgentSession>) -> RuleResult {
         let closed = self.fixture.block_on(session.close());
         closed.map_err(|error| failed("close", &error))?;
         ensure_eq("agents alive after close", self.fixture.alive(), 0)
@@ -118,14 +118,14 @@ fn failed(what: &str, error: &AgentError) -> Deviation {
     broken(format!("{what} failed: {}: {error}", error.kind.as_str()))
 }
 
-fn completes(what: &str, end: Result<TurnEnd, AgentError>) -> Verdict {
+fn completes(what: &str, end: Result<TurnEnd, AgentError>) -> RuleResult {
     let end = end.map_err(|error| failed(what, &error))?;
     ensure_eq(what, end, TurnEnd::Completed)
 }
 
 /// A session opens, runs more than one turn and is closed.
-pub fn rule_10_1_a_session_runs_turns_and_is_closed<F: AgentFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture, Script::Complete)?;
+pub fn rule_10_1_a_session_runs_turns_and_is_closed<F: AgentFixture>(fixture: &F) -> RuleResult {
+    let trial = AgentTrial::new(fixture, SessionScript::Complete)?;
     let mut session = trial.open(1)?;
     completes("the first turn", trial.turn(&mut *session, 1))?;
     completes("the second turn", trial.turn(&mut *session, 2))?;
@@ -133,8 +133,8 @@ pub fn rule_10_1_a_session_runs_turns_and_is_closed<F: AgentFixture>(fixture: &F
 }
 
 /// Every turn shows a sign of life: without one it counts as stalled.
-pub fn rule_10_1_every_turn_sends_updates<F: AgentFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture, Script::Complete)?;
+pub fn rule_10_1_every_turn_sends_updates<F: AgentFixture>(fixture: &F) -> RuleResult {
+    let trial = AgentTrial::new(fixture, SessionScript::Complete)?;
     let mut session = trial.open(1)?;
     for number in 1..=2 {
         trial.said.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -146,8 +146,8 @@ pub fn rule_10_1_every_turn_sends_updates<F: AgentFixture>(fixture: &F) -> Verdi
 }
 
 /// All turns are of the conversation that was opened, and `session_id` is `<thread>-<turn>`.
-pub fn rule_10_3_turns_share_the_opened_conversation<F: AgentFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture, Script::Complete)?;
+pub fn rule_10_3_turns_share_the_opened_conversation<F: AgentFixture>(fixture: &F) -> RuleResult {
+    let trial = AgentTrial::new(fixture, SessionScript::Complete)?;
     let mut session = trial.open(1)?;
     completes("the first turn", trial.turn(&mut *session, 1))?;
     completes("the second turn", trial.turn(&mut *session, 2))?;
@@ -164,8 +164,8 @@ pub fn rule_10_3_turns_share_the_opened_conversation<F: AgentFixture>(fixture: &
 }
 
 /// A turn that failed is not one that completed.
-pub fn rule_10_5_a_failed_turn_is_an_error<F: AgentFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture, Script::Fail)?;
+pub fn rule_10_5_a_failed_turn_is_an_error<F: AgentFixture>(fixture: &F) -> RuleResult {
+    let trial = AgentTrial::new(fixture, SessionScript::Fail)?;
     let mut session = trial.open(1)?;
     if let Ok(end) = trial.turn(&mut *session, 1) {
         return Err(broken(format!("the failed turn ended with {end:?}")));
@@ -174,8 +174,8 @@ pub fn rule_10_5_a_failed_turn_is_an_error<F: AgentFixture>(fixture: &F) -> Verd
 }
 
 /// The question is kept for the person who will answer it.
-pub fn rule_10_6_a_question_ends_the_turn_and_is_kept<F: AgentFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture, Script::Ask)?;
+pub fn rule_10_6_a_question_ends_the_turn_and_is_kept<F: AgentFixture>(fixture: &F) -> RuleResult {
+    let trial = AgentTrial::new(fixture, SessionScript::Ask)?;
     let mut session = trial.open(1)?;
     match trial.turn(&mut *session, 1) {
         Ok(TurnEnd::InputRequired { question }) if !question.to_string().trim().is_empty() => {}
@@ -186,8 +186,8 @@ pub fn rule_10_6_a_question_ends_the_turn_and_is_kept<F: AgentFixture>(fixture: 
 }
 
 /// Totals are absolute, so they never fall within a conversation.
-pub fn rule_10_8_token_totals_never_fall<F: AgentFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture, Script::Complete)?;
+pub fn rule_10_8_token_totals_never_fall<F: AgentFixture>(fixture: &F) -> RuleResult {
+    let trial = AgentTrial::new(fixture, SessionScript::Complete)?;
     let mut session = trial.open(1)?;
     for number in 1..=3 {
         completes("a turn", trial.turn(&mut *session, number))?;
@@ -212,8 +212,8 @@ pub fn rule_10_8_token_totals_never_fall<F: AgentFixture>(fixture: &F) -> Verdic
 }
 
 /// A turn may be dropped wherever it is; closing then still ends everything.
-pub fn rule_10_9_close_ends_a_turn_that_hangs<F: AgentFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture, Script::Hang)?;
+pub fn rule_10_9_close_ends_a_turn_that_hangs<F: AgentFixture>(fixture: &F) -> RuleResult {
+    let trial = AgentTrial::new(fixture, SessionScript::Hang)?;
     for polls in [0, 1, 2, 50] {
         let mut session = trial.open(1)?;
         let hanging = session.run_turn(turn(1));
@@ -226,8 +226,8 @@ pub fn rule_10_9_close_ends_a_turn_that_hangs<F: AgentFixture>(fixture: &F) -> V
 }
 
 /// A session that is still being opened may be dropped wherever it is.
-pub fn rule_10_9_a_dropped_open_leaves_nothing<F: AgentFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture, Script::Complete)?;
+pub fn rule_10_9_a_dropped_open_leaves_nothing<F: AgentFixture>(fixture: &F) -> RuleResult {
+    let trial = AgentTrial::new(fixture, SessionScript::Complete)?;
     for polls in 0..6 {
         let opening = trial.backend.open(trial.request(1)?);
         match fixture.block_on(abandon(opening, polls)) {
@@ -239,8 +239,8 @@ pub fn rule_10_9_a_dropped_open_leaves_nothing<F: AgentFixture>(fixture: &F) -> 
 }
 
 /// The end of one session is nothing to another.
-pub fn rule_10_9_closing_one_session_leaves_the_others<F: AgentFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture, Script::Complete)?;
+pub fn rule_10_9_closing_one_session_leaves_the_others<F: AgentFixture>(fixture: &F) -> RuleResult {
+    let trial = AgentTrial::new(fixture, SessionScript::Complete)?;
     let (first, mut second) = (trial.open(1)?, trial.open(2)?);
     let closed = fixture.block_on(first.close());
     closed.map_err(|error| failed("close", &error))?;
@@ -249,8 +249,8 @@ pub fn rule_10_9_closing_one_session_leaves_the_others<F: AgentFixture>(fixture:
 }
 
 /// Between turns there is nothing to steer, and a note must not be lost.
-pub fn rule_10_11_a_note_needs_a_live_turn<F: AgentFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture, Script::Complete)?;
+pub fn rule_10_11_a_note_needs_a_live_turn<F: AgentFixture>(fixture: &F) -> RuleResult {
+    let trial = AgentTrial::new(fixture, SessionScript::Complete)?;
     let mut session = trial.open(1)?;
     let Some(steering) = session.steering() else {
         trial.close(session)?;

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use super::{Able, Rule, Verdict, abandon, broken, ensure_eq};
+use super::{Able, Rule, RuleResult, abandon, broken, ensure_eq};
 use crate::hooks::{Hook, HookContext, HookError, WorkspaceHooks};
 
 const ALL_HOOKS: [Hook; 4] =
@@ -26,7 +26,7 @@ pub trait HooksFixture {
     ///
     /// # Errors
     /// It cannot be made to do this.
-    fn configure(&self, hook: Hook, script: Script) -> Able;
+    fn configure(&self, hook: Hook, script: HookScript) -> Able;
 
     /// The hooks that were begun, in order.
     fn begun(&self) -> Vec<Hook>;
@@ -37,7 +37,7 @@ pub trait HooksFixture {
 
 /// What a hook does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Script {
+pub enum HookScript {
     /// It ends well.
     Succeed,
     /// It ends badly.
@@ -51,7 +51,7 @@ fn run<F: HooksFixture>(fixture: &F, hook: Hook) -> Result<(), HookError> {
 }
 
 /// Nothing to do is done.
-pub fn rule_9_4_a_hook_that_is_not_configured_succeeds<F: HooksFixture>(fixture: &F) -> Verdict {
+pub fn rule_9_4_a_hook_that_is_not_configured_succeeds<F: HooksFixture>(fixture: &F) -> RuleResult {
     for hook in ALL_HOOKS {
         run(fixture, hook).map_err(|error| broken(error.to_string()))?;
     }
@@ -59,9 +59,11 @@ pub fn rule_9_4_a_hook_that_is_not_configured_succeeds<F: HooksFixture>(fixture:
 }
 
 /// The hook that was asked for, and no other.
-pub fn rule_9_4_each_hook_runs_when_asked_and_only_then<F: HooksFixture>(fixture: &F) -> Verdict {
+pub fn rule_9_4_each_hook_runs_when_asked_and_only_then<F: HooksFixture>(
+    fixture: &F,
+) -> RuleResult {
     for hook in ALL_HOOKS {
-        fixture.configure(hook, Script::Succeed)?;
+        fixture.configure(hook, HookScript::Succeed)?;
     }
     for (done, hook) in ALL_HOOKS.into_iter().enumerate() {
         run(fixture, hook).map_err(|error| broken(error.to_string()))?;
@@ -73,9 +75,9 @@ pub fn rule_9_4_each_hook_runs_when_asked_and_only_then<F: HooksFixture>(fixture
 /// The caller decides what a failure means, so it must know which hook it was.
 pub fn rule_9_4_a_hook_that_fails_is_an_error_that_names_it<F: HooksFixture>(
     fixture: &F,
-) -> Verdict {
+) -> RuleResult {
     for hook in ALL_HOOKS {
-        fixture.configure(hook, Script::Fail)?;
+        fixture.configure(hook, HookScript::Fail)?;
         let error = run(fixture, hook).err().map(|error| error.hook());
         ensure_eq("the hook that failed", error, Some(hook))?;
     }
@@ -83,8 +85,10 @@ pub fn rule_9_4_a_hook_that_fails_is_an_error_that_names_it<F: HooksFixture>(
 }
 
 /// A hook that does not end is ended.
-pub fn rule_9_5_a_hook_that_hangs_times_out_and_is_gone<F: HooksFixture>(fixture: &F) -> Verdict {
-    fixture.configure(Hook::BeforeRun, Script::Hang)?;
+pub fn rule_9_5_a_hook_that_hangs_times_out_and_is_gone<F: HooksFixture>(
+    fixture: &F,
+) -> RuleResult {
+    fixture.configure(Hook::BeforeRun, HookScript::Hang)?;
     match run(fixture, Hook::BeforeRun) {
         Err(HookError::TimedOut { hook: Hook::BeforeRun, .. }) => {}
         other => return Err(broken(format!("the hook that hangs ended with {other:?}"))),
@@ -93,8 +97,8 @@ pub fn rule_9_5_a_hook_that_hangs_times_out_and_is_gone<F: HooksFixture>(fixture
 }
 
 /// A hook may be dropped wherever it is.
-pub fn rule_9_5_a_dropped_hook_leaves_nothing<F: HooksFixture>(fixture: &F) -> Verdict {
-    fixture.configure(Hook::BeforeRun, Script::Hang)?;
+pub fn rule_9_5_a_dropped_hook_leaves_nothing<F: HooksFixture>(fixture: &F) -> RuleResult {
+    fixture.configure(Hook::BeforeRun, HookScript::Hang)?;
     let (hooks, cx) = (fixture.hooks(), fixture.context());
     for polls in [0, 1, 2, 20] {
         let running = hooks.run(Hook::BeforeRun, &cx);

@@ -25,7 +25,7 @@
 //! use std::pin::pin;
 //! use std::sync::Arc;
 //! use std::task::{Context, Poll, Waker};
-//! use symphony_core::conformance::hooks::{self, Script};
+//! use symphony_core::conformance::hooks::{self, HookScript};
 //! use symphony_core::conformance::{Able, Deviation, HooksFixture, Unable};
 //! use symphony_core::hooks::{Hook, HookContext, HookError, WorkspaceHooks};
 //! use symphony_core::{Issue, Settings, StateSet};
@@ -64,7 +64,7 @@
 //!         let settings = Settings::new("memory", states.clone(), states, root.clone());
 //!         HookContext::new(Arc::new(issue), root.join("MT-1"), Arc::new(settings))
 //!     }
-//!     fn configure(&self, _: Hook, _: Script) -> Able {
+//!     fn configure(&self, _: Hook, _: HookScript) -> Able {
 //!         Err(Unable("these hooks do nothing"))
 //!     }
 //!     fn begun(&self) -> Vec<Hook> {
@@ -113,10 +113,10 @@ pub struct Unable(pub &'static str);
 pub type Able<T = ()> = Result<T, Unable>;
 
 /// A rule of a kit: its name, and the check of a fixture.
-pub type Rule<F> = (&'static str, fn(&F) -> Verdict);
+pub type Rule<F> = (&'static str, fn(&F) -> RuleResult);
 
 /// How an adapter did on one rule.
-pub type Verdict = Result<(), Deviation>;
+pub type RuleResult = Result<(), Deviation>;
 
 /// Why a rule was not shown to be kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,12 +148,12 @@ fn broken(what: impl Into<String>) -> Deviation {
     Deviation::Broken(Broken(what.into()))
 }
 
-fn ensure(kept: bool, otherwise: impl FnOnce() -> String) -> Verdict {
+fn ensure(kept: bool, otherwise: impl FnOnce() -> String) -> RuleResult {
     if kept { Ok(()) } else { Err(broken(otherwise())) }
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "reads like an assertion")]
-fn ensure_eq<T: PartialEq + fmt::Debug>(what: &str, found: T, expected: T) -> Verdict {
+fn ensure_eq<T: PartialEq + fmt::Debug>(what: &str, found: T, expected: T) -> RuleResult {
     ensure(found == expected, || format!("{what}: expected {expected:?}, found {found:?}"))
 }
 
@@ -199,7 +199,7 @@ async fn join_all<T>(futures: Vec<Pin<Box<dyn Future<Output = T> + '_>>>) -> Vec
 /// # Errors
 /// The rule is broken, or cannot be set up.
 #[doc(hidden)]
-pub fn kept(rule: &str, verdict: Verdict) -> Result<(), Broken> {
+pub fn kept(rule: &str, verdict: RuleResult) -> Result<(), Broken> {
     match verdict {
         Ok(()) => Ok(()),
         Err(Deviation::Broken(broken)) => Err(broken),
@@ -215,7 +215,7 @@ pub fn kept(rule: &str, verdict: Verdict) -> Result<(), Broken> {
 /// # Errors
 /// The rule can be set up.
 #[doc(hidden)]
-pub fn skipped(verdict: Verdict) -> Result<(), Broken> {
+pub fn skipped(verdict: RuleResult) -> Result<(), Broken> {
     match verdict {
         Err(Deviation::Skipped(_)) => Ok(()),
         Err(Deviation::Broken(broken)) => Err(broken),

@@ -10,7 +10,7 @@ use symphony_core::agent::{
     AgentBackend, AgentError, AgentErrorKind, AgentSession, AgentUpdate, Opened, Question,
     SessionRequest, SteerNote, Tokens, Turn, TurnEnd, TurnSteering, Updates,
 };
-use symphony_core::conformance::agent::{self, Script};
+use symphony_core::conformance::agent::{self, SessionScript};
 use symphony_core::conformance::{Able, AgentFixture};
 use symphony_core::{Settings, StateSet};
 use tokio::runtime::Runtime;
@@ -36,7 +36,7 @@ enum Mistake {
 #[derive(Debug)]
 struct Backend {
     mistake: Option<Mistake>,
-    script: Mutex<Script>,
+    script: Mutex<SessionScript>,
     alive: Arc<AtomicUsize>,
     opened: AtomicUsize,
 }
@@ -161,16 +161,18 @@ impl AgentSession for Session {
         yield_now().await;
         let script = *self.backend.script.lock().unwrap();
         match script {
-            Script::Complete => Ok(TurnEnd::Completed),
-            Script::Fail if self.makes(Mistake::TakesFailureForSuccess) => Ok(TurnEnd::Completed),
-            Script::Fail => Err(AgentError::new(AgentErrorKind::TurnFailed, "out of ideas")),
-            Script::Ask => Ok(TurnEnd::InputRequired {
+            SessionScript::Complete => Ok(TurnEnd::Completed),
+            SessionScript::Fail if self.makes(Mistake::TakesFailureForSuccess) => {
+                Ok(TurnEnd::Completed)
+            }
+            SessionScript::Fail => Err(AgentError::new(AgentErrorKind::TurnFailed, "out of ideas")),
+            SessionScript::Ask => Ok(TurnEnd::InputRequired {
                 question: match self.makes(Mistake::LosesTheQuestion) {
                     true => Question::text("q-1", ""),
                     false => Question::text("q-1", "Which gate?"),
                 },
             }),
-            Script::Hang => {
+            SessionScript::Hang => {
                 if self.makes(Mistake::OutlivesADroppedTurn) {
                     // A child of its own, which is never ended.
                     std::mem::forget(Alive::begin(&self.backend.alive));
@@ -201,7 +203,7 @@ impl Fixture {
         Self {
             backend: Arc::new(Backend {
                 mistake,
-                script: Mutex::new(Script::Complete),
+                script: Mutex::new(SessionScript::Complete),
                 alive: Arc::default(),
                 opened: AtomicUsize::new(0),
             }),
@@ -228,7 +230,7 @@ impl AgentFixture for Fixture {
         PathBuf::from("/nowhere")
     }
 
-    fn script(&self, turns: Script) -> Able {
+    fn script(&self, turns: SessionScript) -> Able {
         *self.backend.script.lock().unwrap() = turns;
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use symphony_core::conformance::hooks::{self, Script};
+use symphony_core::conformance::hooks::{self, HookScript};
 use symphony_core::conformance::{Able, HooksFixture};
 use symphony_core::hooks::{Hook, HookContext, HookError, WorkspaceHooks};
 use symphony_core::{Issue, Settings, StateSet};
@@ -29,7 +29,7 @@ enum Mistake {
 #[derive(Debug)]
 struct Hooks {
     mistake: Option<Mistake>,
-    scripts: Mutex<BTreeMap<Hook, Script>>,
+    scripts: Mutex<BTreeMap<Hook, HookScript>>,
     begun: Mutex<Vec<Hook>>,
     alive: Arc<AtomicUsize>,
 }
@@ -65,13 +65,13 @@ impl WorkspaceHooks for Hooks {
         self.alive.fetch_add(1, Ordering::SeqCst);
         let alive = Alive(Arc::clone(&self.alive));
         match script {
-            Script::Succeed => Ok(()),
-            Script::Fail if self.mistake == Some(Mistake::IgnoresTheStatus) => Ok(()),
-            Script::Fail if self.mistake == Some(Mistake::NamesAnotherHook) => {
+            HookScript::Succeed => Ok(()),
+            HookScript::Fail if self.mistake == Some(Mistake::IgnoresTheStatus) => Ok(()),
+            HookScript::Fail if self.mistake == Some(Mistake::NamesAnotherHook) => {
                 Err(failed(Hook::AfterRun))
             }
-            Script::Fail => Err(failed(hook)),
-            Script::Hang => {
+            HookScript::Fail => Err(failed(hook)),
+            HookScript::Hang => {
                 if self.mistake == Some(Mistake::LeavesItRunning) {
                     std::mem::forget(alive);
                 }
@@ -124,7 +124,7 @@ impl HooksFixture for Fixture {
         HookContext::new(Arc::new(issue), root, Arc::new(settings))
     }
 
-    fn configure(&self, hook: Hook, script: Script) -> Able {
+    fn configure(&self, hook: Hook, script: HookScript) -> Able {
         self.hooks.scripts.lock().unwrap().insert(hook, script);
         Ok(())
     }

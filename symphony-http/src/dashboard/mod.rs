@@ -19,7 +19,7 @@ use symphony_api::IssueStatus;
 use symphony_core::orchestrator::Notice;
 use symphony_core::snapshot::Snapshot;
 
-use crate::api::{self, Named, last_seen, wall_now, with_type};
+use crate::api::{self, PathName, last_seen, wall_now, with_type};
 use crate::error::Error;
 use crate::hub::{Feed, HubEvent};
 use crate::peers::Peer;
@@ -65,7 +65,7 @@ struct Overview<'a> {
 
 #[derive(Template)]
 #[template(path = "issue.html")]
-struct IssuePage<'a> {
+struct IssuePageTemplate<'a> {
     issue: &'a IssueStatus,
     name: String,
     path: String,
@@ -98,9 +98,9 @@ async fn overview(
 }
 
 /// `GET /issues/<identifier>`
-async fn issue(State(app): State<Arc<HttpState>>, named: Result<Named, Error>) -> Response {
+async fn issue(State(app): State<Arc<HttpState>>, named: Result<PathName, Error>) -> Response {
     let found = match named {
-        Ok(Named(identifier)) => api::look_up(&app.handle, &identifier).await,
+        Ok(PathName(identifier)) => api::look_up(&app.handle, &identifier).await,
         Err(error) => Err(error),
     };
     match found {
@@ -108,7 +108,10 @@ async fn issue(State(app): State<Arc<HttpState>>, named: Result<Named, Error>) -
             let clock = PageClock { now: wall_now(), live: false };
             let name = name_of(&issue.issue_identifier);
             let path = path_of(&issue.issue_identifier);
-            page(StatusCode::OK, &IssuePage { issue: &issue, name, path, clock, version: VERSION })
+            page(
+                StatusCode::OK,
+                &IssuePageTemplate { issue: &issue, name, path, clock, version: VERSION },
+            )
         }
         Err(error) => error_page(&error),
     }

@@ -164,7 +164,7 @@ struct Blocked {
 
 #[derive(Template)]
 #[template(path = "candidates.html")]
-struct Candidates<'a> {
+struct CandidatesPiece<'a> {
     summary: &'a Summary,
     rows: Vec<&'a UnstartedStatus>,
     clock: PageClock,
@@ -228,7 +228,11 @@ impl Pieces {
             running: html(&Running { rows: running, more: running_more, clock }),
             retrying: html(&Retrying { rows: waiting, more: waiting_more, clock }),
             blocked: html(&Blocked { rows: blocked, more: blocked_more, clock }),
-            candidates: html(&Candidates { summary: &summary, rows: candidates.collect(), clock }),
+            candidates: html(&CandidatesPiece {
+                summary: &summary,
+                rows: candidates.collect(),
+                clock,
+            }),
             polling: html(&PollingPiece { summary: &summary, clock }),
         }
     }

@@ -8,7 +8,7 @@ use serde_json::json;
 use symphony_core::IssueId;
 use symphony_core::time::Wall;
 use symphony_core::tracker::{AgentTools, Poll, Polled, Tracker};
-use symphony_core::webhook::{Delivery, Refused, Webhook};
+use symphony_core::webhook::{Delivery, DeliveryRefused, Webhook};
 use symphony_http::Config;
 use symphony_memory::MemoryTracker;
 
@@ -37,15 +37,15 @@ impl Tracker for Delivers {
 struct Signature;
 
 impl Webhook for Signature {
-    fn receive(&self, delivery: &Delivery<'_>, _: Wall) -> Result<Vec<IssueId>, Refused> {
+    fn receive(&self, delivery: &Delivery<'_>, _: Wall) -> Result<Vec<IssueId>, DeliveryRefused> {
         if delivery.header("Signature") != Some(b"board's") {
-            return Err(Refused::Signature);
+            return Err(DeliveryRefused::Signature);
         }
         match delivery.body() {
-            b"late" => Err(Refused::Time),
+            b"late" => Err(DeliveryRefused::Time),
             b"panic" => panic!("an adapter of somebody else"),
             body => {
-                let ids = std::str::from_utf8(body).map_err(|_| Refused::Content)?;
+                let ids = std::str::from_utf8(body).map_err(|_| DeliveryRefused::Content)?;
                 Ok(ids.split_ascii_whitespace().map(IssueId::from).collect())
             }
         }

@@ -1,7 +1,7 @@
 //! What `symphony check` tells of Linear.
 
 use serde_json::json;
-use symphony_core::finding::{Finding, Verdict};
+use symphony_core::finding::{Finding, Severity};
 use symphony_core::{Label, Settings, StateSet};
 use symphony_linear_fake::{Fake, FakeFault, FakeIssue};
 
@@ -13,7 +13,7 @@ async fn examine(fake: &Fake, settings: &Settings) -> Vec<Finding> {
 }
 
 fn lines(findings: &[Finding]) -> Vec<String> {
-    let line = |one: &Finding| format!("{:?} {}: {}", one.verdict, one.subject, one.text);
+    let line = |one: &Finding| format!("{:?} {}: {}", one.severity, one.subject, one.text);
     findings.iter().map(line).collect()
 }
 
@@ -55,7 +55,7 @@ async fn rule_11_6_an_examination_finds_what_does_not_exist() {
     wrong.tracker.terminal_states = StateSet::new(["done", "Finished"]);
     wrong.tracker.required_labels = vec![Label::new("agnet")];
     let mut found = examine(&fake, &wrong).await;
-    found.retain(|finding| finding.verdict != Verdict::Fine);
+    found.retain(|finding| finding.severity != Severity::Fine);
     assert_eq!(
         lines(&found),
         [
@@ -66,7 +66,7 @@ async fn rule_11_6_an_examination_finds_what_does_not_exist() {
     );
     let found = examine(&fake, &settings(&json!({ "project_slug": "gone" }))).await;
     let last = found.last().unwrap();
-    assert_eq!((last.verdict, last.subject.as_str()), (Verdict::Wrong, "scope"));
+    assert_eq!((last.severity, last.subject.as_str()), (Severity::Wrong, "scope"));
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use sha2::Sha256;
 use symphony_core::IssueId;
 use symphony_core::time::Wall;
 use symphony_core::tracker::TrackerErrorKind;
-use symphony_core::webhook::{Delivery, Refused, Webhook};
+use symphony_core::webhook::{Delivery, DeliveryRefused, Webhook};
 use symphony_http::{Config, Server};
 use symphony_linear_fake::{Fake, FakeIssue, KEY};
 use symphony_memory::{AgentScript, ScriptedAgent, ScriptedFactory};
@@ -44,12 +44,16 @@ fn about(kind: &str, data: &Value, sent: i64) -> String {
 }
 
 /// What comes of a body with this signature, a minute-proof while after it was sent.
-fn receive(body: &[u8], headers: &[(&str, &[u8])], now: i64) -> Result<Vec<IssueId>, Refused> {
+fn receive(
+    body: &[u8],
+    headers: &[(&str, &[u8])],
+    now: i64,
+) -> Result<Vec<IssueId>, DeliveryRefused> {
     webhook().receive(&Delivery::new(headers, body), Wall::from_unix_millis(now))
 }
 
 /// The same with the right signature.
-fn signed(body: &str, now: i64) -> Result<Vec<IssueId>, Refused> {
+fn signed(body: &str, now: i64) -> Result<Vec<IssueId>, DeliveryRefused> {
     let signature = sign(body.as_bytes(), SECRET);
     receive(body.as_bytes(), &[("Linear-Signature", signature.as_bytes())], now)
 }
@@ -93,7 +97,11 @@ fn rule_12_8_a_forged_or_altered_delivery_is_refused() {
         ("two of them", vec![("linear-signature", plain), ("linear-signature", plain)]),
     ];
     for (what, headers) in cases {
-        assert_eq!(receive(body.as_bytes(), &headers, NOW), Err(Refused::Signature), "{what}");
+        assert_eq!(
+            receive(body.as_bytes(), &headers, NOW),
+            Err(DeliveryRefused::Signature),
+            "{what}"
+        );
     }
     for altered in [
         body.replace(ID, "00000000-f7c8-44e3-bbf3-2d60b5ea8bc9"),
@@ -103,7 +111,7 @@ fn rule_12_8_a_forged_or_altered_delivery_is_refused() {
         String::new(),
     ] {
         let headers: [(&str, &[u8]); 1] = [("linear-signature", plain)];
-        assert_eq!(receive(altered.as_bytes(), &headers, NOW), Err(Refused::Signature));
+        assert_eq!(receive(altered.as_bytes(), &headers, NOW), Err(DeliveryRefused::Signature));
     }
 }
 
@@ -115,7 +123,11 @@ fn rule_12_8_every_bit_of_the_signature_counts() {
         let mut wrong = right.clone().into_bytes();
         wrong[place] = if wrong[place] == b'0' { b'1' } else { b'0' };
         let headers: [(&str, &[u8]); 1] = [("linear-signature", &wrong)];
-        assert_eq!(receive(body.as_bytes(), &headers, NOW), Err(Refused::Signature), "{place}");
+        assert_eq!(
+            receive(body.as_bytes(), &headers, NOW),
+            Err(DeliveryRefused::Signature),
+            "{place}"
+        );
     }
 }
 
@@ -131,7 +143,8 @@ fn rule_12_8_a_delivery_is_good_for_a_minute() {
         (i64::MIN + 1, false),
     ] {
         let body = about("Issue", &json!({ "id": ID }), NOW.saturating_add(ahead));
-        let expected = if is_good { Ok(vec![IssueId::from(ID)]) } else { Err(Refused::Time) };
+        let expected =
+            if is_good { Ok(vec![IssueId::from(ID)]) } else { Err(DeliveryRefused::Time) };
         assert_eq!(signed(&body, NOW), expected, "{ahead}");
     }
     // The time is signed too: a header says nothing.
@@ -139,7 +152,7 @@ fn rule_12_8_a_delivery_is_good_for_a_minute() {
     let (signature, time) = (sign(body.as_bytes(), SECRET), NOW.to_string());
     let headers: [(&str, &[u8]); 2] =
         [("linear-signature", signature.as_bytes()), ("linear-timestamp", time.as_bytes())];
-    assert_eq!(receive(body.as_bytes(), &headers, NOW), Err(Refused::Time));
+    assert_eq!(receive(body.as_bytes(), &headers, NOW), Err(DeliveryRefused::Time));
 }
 
 #[test]
@@ -179,7 +192,7 @@ fn rule_12_8_a_signed_body_that_makes_no_sense_is_refused() {
         about("Issue", &json!({ "id": "a\"b" }), NOW),
         about("Issue", &json!({ "id": "\u{1b}[2J" }), NOW),
     ] {
-        assert_eq!(signed(&body, NOW), Err(Refused::Content), "{body:.80}");
+        assert_eq!(signed(&body, NOW), Err(DeliveryRefused::Content), "{body:.80}");
     }
 }
 
@@ -192,7 +205,7 @@ proptest! {
         now in any::<i64>(),
     ) {
         let received = receive(&body, &[(&name, &value)], now);
-        prop_assert_eq!(received, Err(Refused::Signature));
+        prop_assert_eq!(received, Err(DeliveryRefused::Signature));
     }
 
     #[test]
@@ -323,7 +336,7 @@ async fn rule_12_8_a_replayed_or_forged_delivery_asks_for_nothing() {
         assert_eq!(live.handle.deliver("linear", &delivery), Ok(Received { is_duplicate: true }));
         let forged = Delivery::new(&headers, b"{}");
         let refused = live.handle.deliver("linear", &forged);
-        assert_eq!(refused, Err(NotReceived::Refused(Refused::Signature)));
+        assert_eq!(refused, Err(NotReceived::Refused(DeliveryRefused::Signature)));
     }
     assert_eq!(live.handle.deliver("memory", &delivery), Err(NotReceived::NoWebhook));
     seconds(5).await;
@@ -379,7 +392,7 @@ async fn rule_12_8_another_secret_is_in_force_after_an_edit() {
         .unwrap();
     let handle = service.handle();
     let running = tokio::spawn(service.run());
-    let refused = Err(NotReceived::Refused(Refused::Signature));
+    let refused = Err(NotReceived::Refused(DeliveryRefused::Signature));
     assert_eq!(deliver(&handle, "id-1"), refused);
     let mut settings = handle.settings_changes();
     write(SECRET);

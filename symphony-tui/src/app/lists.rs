@@ -4,7 +4,7 @@ use symphony_api::{IssueHead, Status};
 
 /// One of the lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum List {
+pub enum IssueList {
     /// Live runs.
     #[default]
     Running,
@@ -16,7 +16,7 @@ pub enum List {
     Unstarted,
 }
 
-impl List {
+impl IssueList {
     /// In the order in which they are shown.
     pub const ALL: [Self; 4] = [Self::Running, Self::Waiting, Self::Blocked, Self::Unstarted];
 
@@ -112,7 +112,7 @@ pub(crate) struct Cursor {
 
 impl Cursor {
     /// The place among these rows.
-    pub(crate) fn place(&self, list: List, status: &Status, rows: &[usize]) -> usize {
+    pub(crate) fn place(&self, list: IssueList, status: &Status, rows: &[usize]) -> usize {
         let id = |at: &usize| list.names(status, *at).map(|(id, _)| id);
         let found = self.issue.as_deref().and_then(|issue| {
             // Mostly it is where it was.
@@ -126,7 +126,13 @@ impl Cursor {
     }
 
     /// Moves to this place.
-    pub(crate) fn move_to(&mut self, place: usize, list: List, status: &Status, rows: &[usize]) {
+    pub(crate) fn move_to(
+        &mut self,
+        place: usize,
+        list: IssueList,
+        status: &Status,
+        rows: &[usize],
+    ) {
         self.at = place.min(rows.len().saturating_sub(1));
         let chosen = rows.get(self.at).and_then(|at| list.names(status, *at));
         self.issue = chosen.map(|(id, _)| id.to_owned());

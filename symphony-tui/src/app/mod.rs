@@ -14,7 +14,7 @@ use crate::source::{Link, SourceCommand, SourceRefusal, SourceView};
 
 pub(crate) use chart::Chart;
 use lists::Cursor;
-pub use lists::List;
+pub use lists::IssueList;
 
 /// How long a filter may be.
 const MAX_FILTER_BYTES: usize = 100;
@@ -28,7 +28,7 @@ pub struct App {
     pub(crate) status: Option<Arc<Status>>,
     pub(crate) link: Link,
     pub(crate) chart: Chart,
-    pub(crate) list: List,
+    pub(crate) list: IssueList,
     pub(crate) filter: String,
     pub(crate) view: AppView,
     pub(crate) asking: Asking,
@@ -101,7 +101,7 @@ impl App {
             status: None,
             link: Link::Connecting,
             chart: Chart::default(),
-            list: List::default(),
+            list: IssueList::default(),
             filter: String::new(),
             view: AppView::Lists,
             asking: Asking::Nothing,
@@ -169,7 +169,7 @@ impl App {
     }
 
     /// The rows of a list that pass the filter, and the place of the chosen one among them.
-    pub(crate) fn rows(&self, list: List) -> (Vec<usize>, usize) {
+    pub(crate) fn rows(&self, list: IssueList) -> (Vec<usize>, usize) {
         let Some(status) = self.status.as_deref() else { return (Vec::new(), 0) };
         let rows = list.rows(status, &self.filter);
         let place = self.cursors[list.index()].place(list, status, &rows);
@@ -307,10 +307,10 @@ impl App {
             return view.status.as_ref()?.as_ref().ok().map(|issue| issue.status);
         }
         Some(match self.list {
-            List::Running => IssueStage::Running,
-            List::Waiting => IssueStage::Retrying,
-            List::Blocked => IssueStage::Blocked,
-            List::Unstarted => IssueStage::Candidate,
+            IssueList::Running => IssueStage::Running,
+            IssueList::Waiting => IssueStage::Retrying,
+            IssueList::Blocked => IssueStage::Blocked,
+            IssueList::Unstarted => IssueStage::Candidate,
         })
     }
 

@@ -11,7 +11,7 @@ use symphony_core::time::Wall;
 
 use super::look::Palette;
 use super::{rule, write};
-use crate::app::{App, List};
+use crate::app::{App, IssueList};
 use crate::text::{count, fit, fit_right, since, until};
 
 /// A column: its name, its width, and from which width of the whole it is shown.
@@ -38,10 +38,10 @@ const fn wide(name: &'static str, width: Width) -> Column {
     Column { name, width, from: 100 }
 }
 
-fn columns(list: List) -> Vec<Column> {
+fn columns(list: IssueList) -> Vec<Column> {
     use Width::{Left, Rest, Right};
     match list {
-        List::Running => vec![
+        IssueList::Running => vec![
             column("ISSUE", Left(10)),
             column("STATE", Left(11)),
             column("PHASE", Left(9)),
@@ -51,7 +51,7 @@ fn columns(list: List) -> Vec<Column> {
             column("LAST EVENT", Rest(3)),
             wide("TITLE", Rest(2)),
         ],
-        List::Waiting => vec![
+        IssueList::Waiting => vec![
             column("ISSUE", Left(10)),
             column("STATE", Left(11)),
             column("ATTEMPT", Right(7)),
@@ -59,14 +59,14 @@ fn columns(list: List) -> Vec<Column> {
             column("WHY", Rest(3)),
             wide("TITLE", Rest(2)),
         ],
-        List::Blocked => vec![
+        IssueList::Blocked => vec![
             column("ISSUE", Left(10)),
             column("STATE", Left(11)),
             column("SINCE", Right(7)),
             column("NEEDS", Rest(3)),
             wide("TITLE", Rest(2)),
         ],
-        List::Unstarted => {
+        IssueList::Unstarted => {
             vec![column("ISSUE", Left(10)), column("UNTIL", Right(7)), column("WHY NOT", Rest(1))]
         }
     }
@@ -78,23 +78,23 @@ pub(super) struct Rows([(Vec<usize>, usize); 4]);
 impl Rows {
     /// Found once per picture: lists may be long.
     pub(super) fn new(app: &App) -> Self {
-        Self(List::ALL.map(|list| app.rows(list)))
+        Self(IssueList::ALL.map(|list| app.rows(list)))
     }
 
-    fn in_list(&self, list: List) -> (&[usize], usize) {
+    fn in_list(&self, list: IssueList) -> (&[usize], usize) {
         let (rows, chosen) = &self.0[list.index()];
         (rows, *chosen)
     }
 
     /// How many lines a list would like.
-    pub(super) fn lines(&self, list: List) -> u16 {
+    pub(super) fn lines(&self, list: IssueList) -> u16 {
         let rows = self.in_list(list).0.len();
         if rows == 0 { 1 } else { u16::try_from(rows.saturating_add(2)).unwrap_or(u16::MAX) }
     }
 
     /// How many lines all lists would take.
     pub(super) fn all_lines(&self) -> u16 {
-        List::ALL.into_iter().fold(0, |sum, list| sum.saturating_add(self.lines(list)))
+        IssueList::ALL.into_iter().fold(0, |sum, list| sum.saturating_add(self.lines(list)))
     }
 }
 
@@ -103,7 +103,7 @@ pub(super) fn draw(
     frame: &mut Frame<'_>,
     app: &App,
     rows: &Rows,
-    list: List,
+    list: IssueList,
     area: Rect,
     look: Palette,
 ) {
@@ -141,13 +141,13 @@ const fn first_shown(chosen: usize, rows: usize, space: usize) -> usize {
     if first < last_first { first } else { last_first }
 }
 
-fn heading(app: &App, status: &Status, list: List, shown: usize) -> String {
+fn heading(app: &App, status: &Status, list: IssueList, shown: usize) -> String {
     let all = list.count(status);
     let mut text = format!("{} {all}", list.name());
     if shown < all {
         text.push_str(&format!(", {shown} shown"));
     }
-    if list == List::Unstarted {
+    if list == IssueList::Unstarted {
         let reasons = status.summary.candidates.reasons.iter();
         let reasons: Vec<String> = reasons.map(|(why, n)| format!("{why} {n}")).collect();
         if !reasons.is_empty() {
@@ -192,12 +192,20 @@ fn line(mark: &str, cells: &[String], columns: &[Column], widths: &[usize]) -> S
     text
 }
 
-fn cells(list: List, status: &Status, at: usize, now: Wall, look: Palette) -> (Vec<String>, Style) {
+fn cells(
+    list: IssueList,
+    status: &Status,
+    at: usize,
+    now: Wall,
+    look: Palette,
+) -> (Vec<String>, Style) {
     let row = match list {
-        List::Running => status.running.get(at).map(|row| running(row, now, look)),
-        List::Waiting => status.retrying.get(at).map(|row| waiting(row, now)),
-        List::Blocked => status.blocked.get(at).map(|row| blocked(row, now, look)),
-        List::Unstarted => status.summary.candidates.first.get(at).map(|row| unstarted(row, now)),
+        IssueList::Running => status.running.get(at).map(|row| running(row, now, look)),
+        IssueList::Waiting => status.retrying.get(at).map(|row| waiting(row, now)),
+        IssueList::Blocked => status.blocked.get(at).map(|row| blocked(row, now, look)),
+        IssueList::Unstarted => {
+            status.summary.candidates.first.get(at).map(|row| unstarted(row, now))
+        }
     };
     row.unwrap_or_default()
 }

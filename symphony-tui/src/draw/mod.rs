@@ -12,7 +12,7 @@ use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
 use symphony_core::{is_plain, plain};
 
-use crate::app::{App, AppView, Asking, List, Owner};
+use crate::app::{App, AppView, Asking, IssueList, Owner};
 use crate::source::Link;
 use crate::text::{cut, fit, time_of_day, width};
 use lists::Rows;
@@ -121,8 +121,8 @@ fn all_lists(frame: &mut Frame<'_>, app: &mut App, rows: &Rows, mut area: Rect, 
         app.page = usize::from(area.height.saturating_sub(2)).max(1);
         return;
     }
-    let heights = share(List::ALL.map(|list| rows.lines(list)), focus, area.height);
-    for (list, height) in List::ALL.into_iter().zip(heights) {
+    let heights = share(IssueList::ALL.map(|list| rows.lines(list)), focus, area.height);
+    for (list, height) in IssueList::ALL.into_iter().zip(heights) {
         let part = take_top(&mut area, height);
         lists::draw(frame, app, rows, list, part, look);
         if list == focus {
@@ -132,7 +132,7 @@ fn all_lists(frame: &mut Frame<'_>, app: &mut App, rows: &Rows, mut area: Rect, 
 }
 
 /// What each list gets: a few lines each, then the one that is looked at, then all in order.
-fn share(wanted: [u16; 4], focus: List, height: u16) -> [u16; 4] {
+fn share(wanted: [u16; 4], focus: IssueList, height: u16) -> [u16; 4] {
     let mut given = wanted.map(|wanted| wanted.min(4));
     let mut left = height.saturating_sub(given.iter().sum());
     let least_focus = wanted[focus.index()].min(height / 2).saturating_sub(given[focus.index()]);
@@ -148,7 +148,7 @@ fn share(wanted: [u16; 4], focus: List, height: u16) -> [u16; 4] {
 
 fn tab_line(app: &App) -> Line<'static> {
     let Some(status) = app.status.as_deref() else { return Line::default() };
-    let tabs = List::ALL.into_iter().flat_map(|list| {
+    let tabs = IssueList::ALL.into_iter().flat_map(|list| {
         let text = format!("{} {}", list.name(), list.count(status));
         let (text, style) = if list == app.list {
             (format!("[{text}]"), Palette::chosen())

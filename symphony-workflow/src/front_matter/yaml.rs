@@ -25,7 +25,7 @@ const TOO_LARGE: &str = "the front matter is too large once its aliases are foll
 /// # Errors
 /// The text is not YAML, is more than one document, or exceeds a bound.
 pub(super) fn load(yaml: &str) -> Result<Node, Problem> {
-    let mut loader = Loader::new(yaml);
+    let mut loader = TreeBuilder::new(yaml);
     let mut root = None;
     loop {
         let (event, at) = loader.next()?;
@@ -46,7 +46,7 @@ fn refuse<T>(message: &str, at: Position) -> Result<T, Problem> {
 }
 
 /// Builds a [`Node`].
-struct Loader<'a> {
+struct TreeBuilder<'a> {
     events: Parser<'a, StrInput<'a>>,
     /// The character with which each line of the file begins. The parser ends lines at more
     /// characters than editors do.
@@ -57,7 +57,7 @@ struct Loader<'a> {
     room: usize,
 }
 
-impl<'a> Loader<'a> {
+impl<'a> TreeBuilder<'a> {
     fn new(yaml: &'a str) -> Self {
         let limits = options! { flow_nesting_limit: MAX_DEPTH, block_nesting_limit: MAX_DEPTH };
         let ends = yaml.chars().enumerate().filter(|(_, char)| *char == '\n');

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::prompt::source::{Broken, Source};
+use crate::prompt::source::{RenderError, Source};
 use crate::prompt::variables::Sample;
 use crate::prompt::{Template, hints, liquid, tera};
 use symphony_core::problem::{Problem, ProblemKind};
@@ -160,12 +160,12 @@ impl EngineTrial {
     }
 }
 
-fn fails(template: &Template, sample: Option<Sample>) -> Option<Broken> {
+fn fails(template: &Template, sample: Option<Sample>) -> Option<RenderError> {
     template.render(&sample?.input()).err()
 }
 
 /// What a tracker puts into `native_ref` is known only when an issue is there.
-fn is_native(broken: &Broken) -> bool {
+fn is_native(broken: &RenderError) -> bool {
     let name = broken.name.as_deref().unwrap_or_default();
     name.contains("native_ref")
 }

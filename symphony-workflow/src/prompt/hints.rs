@@ -1,11 +1,11 @@
 //! When neither language can render a body: which one its author most likely meant, so that the
 //! error that helps is shown.
 
-use crate::prompt::marks::{Fault, Piece, Token, cut};
+use crate::prompt::marks::{Piece, PromptFault, Token, cut};
 use symphony_core::settings::PromptEngine;
 
 /// Marks of a third language, Handlebars or Go templates.
-pub(super) fn other_language(body: &str) -> Option<Fault> {
+pub(super) fn other_language(body: &str) -> Option<PromptFault> {
     let mut from = 0;
     while let Some(found) = body[from..].find("{{") {
         let at = from + found;
@@ -24,17 +24,17 @@ pub(super) fn other_language(body: &str) -> Option<Fault> {
     None
 }
 
-fn handlebars(inside: &str, at: usize) -> Fault {
+fn handlebars(inside: &str, at: usize) -> PromptFault {
     let help = if inside.starts_with("#each") {
         "write a loop as `{% for label in issue.labels %}` and `{% endfor %}`"
     } else {
         "write a condition as `{% if issue.description %}` and `{% endif %}`"
     };
-    Fault::new(at, "this is a mark of Handlebars, not of Tera or Liquid").with_help(help)
+    PromptFault::new(at, "this is a mark of Handlebars, not of Tera or Liquid").with_help(help)
 }
 
-fn go_template(at: usize) -> Fault {
-    Fault::new(at, "this is a mark of Go templates, not of Tera or Liquid").with_help(
+fn go_template(at: usize) -> PromptFault {
+    PromptFault::new(at, "this is a mark of Go templates, not of Tera or Liquid").with_help(
         "write a variable as `{{ issue.title }}` and a condition as `{% if attempt %}` and \
          `{% endif %}`",
     )

@@ -13,14 +13,14 @@ const MAX_WORDS: usize = 256;
 
 /// Something that cannot be read, and where.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Fault {
+pub(super) struct PromptFault {
     /// The offset in the body, in bytes.
     pub(super) at: usize,
     pub(super) message: String,
     pub(super) help: Option<String>,
 }
 
-impl Fault {
+impl PromptFault {
     pub(super) fn new(at: usize, message: impl Into<String>) -> Self {
         Self { at, message: message.into(), help: None }
     }
@@ -103,7 +103,7 @@ const SIGNS: [&str; 32] = [
 ];
 
 /// Cuts the body up. With a fault, the pieces are those before it.
-pub(super) fn cut(body: &str, engine: PromptEngine) -> (Vec<Piece<'_>>, Option<Fault>) {
+pub(super) fn cut(body: &str, engine: PromptEngine) -> (Vec<Piece<'_>>, Option<PromptFault>) {
     let mut cutter = Cutter { body, engine, at: 0, trims: false, pieces: Vec::new() };
     let fault = cutter.run().err();
     (cutter.pieces, fault)
@@ -123,7 +123,7 @@ impl<'a> Cutter<'a> {
         &self.body[self.at..]
     }
 
-    fn run(&mut self) -> Result<(), Fault> {
+    fn run(&mut self) -> Result<(), PromptFault> {
         while self.at < self.body.len() {
             let open = self.next_open();
             let text = &self.body[self.at..open];
@@ -169,10 +169,10 @@ impl<'a> Cutter<'a> {
     }
 
     /// `{# ... #}`, which only Tera has.
-    fn comment(&mut self) -> Result<(), Fault> {
+    fn comment(&mut self) -> Result<(), PromptFault> {
         let open = self.at;
         let Some(len) = self.rest().get(2..).and_then(|rest| rest.find("#}")) else {
-            return Err(Fault::new(open, "this `{#` is never closed by `#}`"));
+            return Err(PromptFault::new(open, "this `{#` is never closed by `#}`"));
         };
         let inner = &self.body[open + 2..open + 2 + len];
         self.trims = inner.ends_with('-');
@@ -180,7 +180,7 @@ impl<'a> Cutter<'a> {
         Ok(())
     }
 
-    fn tag(&mut self) -> Result<(), Fault> {
+    fn tag(&mut self) -> Result<(), PromptFault> {
         let open = self.at;
         let inside = &self.rest()[2..];
         let inside = inside.strip_prefix('-').unwrap_or(inside);
@@ -202,7 +202,7 @@ impl<'a> Cutter<'a> {
     }
 
     /// Everything between `{% raw %}` and `{% endraw %}` is text.
-    fn raw(&mut self, start: usize, trims_start: bool) -> Result<(), Fault> {
+    fn raw(&mut self, start: usize, trims_start: bool) -> Result<(), PromptFault> {
         let open = self.at;
         let mut from = start;
         while let Some(found) = self.body[from..].find("{%") {
@@ -217,11 +217,11 @@ impl<'a> Cutter<'a> {
                 return Ok(());
             }
         }
-        Err(Fault::new(open, "this `raw` is never closed by `endraw`"))
+        Err(PromptFault::new(open, "this `raw` is never closed by `endraw`"))
     }
 
     /// Liquid's `{% comment %} ... {% endcomment %}`, which may contain others.
-    fn comment_block(&mut self) -> Result<(), Fault> {
+    fn comment_block(&mut self) -> Result<(), PromptFault> {
         let open = self.at;
         let mut depth = 0_usize;
         while let Some(found) = self.rest().find("{%") {
@@ -237,20 +237,20 @@ impl<'a> Cutter<'a> {
                 }
             }
         }
-        Err(Fault::new(open, "this `comment` is never closed by `endcomment`"))
+        Err(PromptFault::new(open, "this `comment` is never closed by `endcomment`"))
     }
 
     /// Liquid's `{% # ... %}`.
-    fn inline_comment(&mut self) -> Result<(), Fault> {
+    fn inline_comment(&mut self) -> Result<(), PromptFault> {
         let Some(len) = self.rest().find("%}") else {
-            return Err(Fault::new(self.at, "this `{%` is never closed by `%}`"));
+            return Err(PromptFault::new(self.at, "this `{%` is never closed by `%}`"));
         };
         self.trims = self.rest()[..len].ends_with('-');
         self.at += len + 2;
         Ok(())
     }
 
-    fn mark(&mut self, kind: MarkKind) -> Result<TemplateMark<'a>, Fault> {
+    fn mark(&mut self, kind: MarkKind) -> Result<TemplateMark<'a>, PromptFault> {
         let open = self.at;
         let close = kind.close();
         self.at += 2;
@@ -271,13 +271,16 @@ impl<'a> Cutter<'a> {
             }
             if rest.is_empty() {
                 let opened = &self.body[open..open + 2];
-                return Err(Fault::new(
+                return Err(PromptFault::new(
                     open,
                     format!("this `{opened}` is never closed by `{close}`"),
                 ));
             }
             if words.len() == MAX_WORDS {
-                return Err(Fault::new(open, format!("this mark has more than {MAX_WORDS} words")));
+                return Err(PromptFault::new(
+                    open,
+                    format!("this mark has more than {MAX_WORDS} words"),
+                ));
             }
             let word = self.word()?;
             self.at = word.span.end;
@@ -285,7 +288,7 @@ impl<'a> Cutter<'a> {
         }
     }
 
-    fn word(&self) -> Result<Word<'a>, Fault> {
+    fn word(&self) -> Result<Word<'a>, PromptFault> {
         let rest = self.rest();
         let first = rest.chars().next().unwrap_or_default();
         let (token, len) = match first {
@@ -304,7 +307,7 @@ impl<'a> Cutter<'a> {
             _ => match SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
                 Some(sign) => (Token::Sign(&rest[..sign.len()]), sign.len()),
                 None => {
-                    return Err(Fault::new(
+                    return Err(PromptFault::new(
                         self.at,
                         format!("`{}` cannot stand here", first.escape_debug()),
                     ));
@@ -331,7 +334,7 @@ impl<'a> Cutter<'a> {
         len + usize::from(liquid && rest[len..].starts_with('?'))
     }
 
-    fn quoted(&self, quote: char) -> Result<(Token<'a>, usize), Fault> {
+    fn quoted(&self, quote: char) -> Result<(Token<'a>, usize), PromptFault> {
         let inside = &self.rest()[1..];
         let escapes = self.engine == PromptEngine::Tera;
         let mut text = String::new();
@@ -353,10 +356,10 @@ impl<'a> Cutter<'a> {
                 text.push(c);
             }
         }
-        Err(Fault::new(self.at, format!("this text is never closed by `{quote}`")))
+        Err(PromptFault::new(self.at, format!("this text is never closed by `{quote}`")))
     }
 
-    fn number(&self) -> Result<(Token<'a>, usize), Fault> {
+    fn number(&self) -> Result<(Token<'a>, usize), PromptFault> {
         let rest = self.rest();
         let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
         let sign = usize::from(rest.starts_with('-'));
@@ -370,7 +373,7 @@ impl<'a> Cutter<'a> {
         };
         token
             .map(|token| (token, len))
-            .ok_or_else(|| Fault::new(self.at, format!("`{}` is too large", &rest[..len])))
+            .ok_or_else(|| PromptFault::new(self.at, format!("`{}` is too large", &rest[..len])))
     }
 }
 

@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::prompt::meter::{MAX_BODY_BYTES, StepMeter};
-use crate::prompt::source::{Broken, Source};
+use crate::prompt::source::{RenderError, Source};
 use crate::prompt::variables::{text_bytes, variables};
 use symphony_core::failure::{Failure, FailureKind};
 use symphony_core::issue::Issue;
@@ -58,8 +58,8 @@ pub struct Prompt {
 
 #[derive(Clone, Debug)]
 enum Template {
-    Tera(Arc<tera::Template>),
-    Liquid(liquid::Template),
+    Tera(Arc<tera::TeraTemplate>),
+    Liquid(liquid::LiquidTemplate),
 }
 
 /// What a prompt is rendered for.
@@ -169,7 +169,7 @@ impl PartialEq for Prompt {
 }
 
 impl Template {
-    fn render(&self, input: &PromptInput<'_>) -> Result<String, Broken> {
+    fn render(&self, input: &PromptInput<'_>) -> Result<String, RenderError> {
         let variables = variables(input);
         let meter = StepMeter::new(text_bytes(&variables));
         match self {

@@ -3,7 +3,7 @@
 //! Neither template library refuses `{% if issue.titel %}`: to them it is false. So names are
 //! looked up here, when the file is loaded.
 
-use crate::prompt::marks::Fault;
+use crate::prompt::marks::PromptFault;
 use symphony_core::settings::PromptEngine;
 
 /// What a name stands for, as far as it is known before rendering.
@@ -110,7 +110,12 @@ impl Scope {
     }
 
     /// What a path stands for; an unknown part is a fault at `at`.
-    pub(super) fn shape(&self, root: &str, hops: &[Hop<'_>], at: usize) -> Result<Shape, Fault> {
+    pub(super) fn shape(
+        &self,
+        root: &str,
+        hops: &[Hop<'_>],
+        at: usize,
+    ) -> Result<Shape, PromptFault> {
         let mut shape = self.root(root).ok_or_else(|| self.unknown(root, at))?;
         let mut path = root.to_owned();
         for hop in hops {
@@ -160,14 +165,14 @@ impl Scope {
         }
     }
 
-    fn unknown(&self, name: &str, at: usize) -> Fault {
+    fn unknown(&self, name: &str, at: usize) -> PromptFault {
         let known: Vec<&str> = self
             .own
             .iter()
             .map(|(name, _)| name.as_str())
             .chain(GLOBALS.iter().map(|(name, _)| *name))
             .collect();
-        let fault = Fault::new(at, format!("there is no variable `{name}`"));
+        let fault = PromptFault::new(at, format!("there is no variable `{name}`"));
         let field = find(ISSUE, name).is_some();
         match nearest(name, known.iter().copied()) {
             _ if field => fault.with_help(format!("did you mean `issue.{name}`?")),
@@ -176,7 +181,7 @@ impl Scope {
         }
     }
 
-    fn unknown_field(&self, shape: Shape, path: &str, field: &str, at: usize) -> Fault {
+    fn unknown_field(&self, shape: Shape, path: &str, field: &str, at: usize) -> PromptFault {
         let known: &Fields = match shape {
             Shape::Issue => ISSUE,
             Shape::Blocker => BLOCKER,
@@ -188,7 +193,8 @@ impl Scope {
                     Shape::Number => "a number",
                     _ => "true or false",
                 };
-                let fault = Fault::new(at, format!("`{path}` is {what} and has no `{field}`"));
+                let fault =
+                    PromptFault::new(at, format!("`{path}` is {what} and has no `{field}`"));
                 return match (self.engine, field) {
                     (PromptEngine::Tera, "size") => {
                         fault.with_help(format!("Tera counts with a filter: `{path} | length`"))
@@ -198,7 +204,7 @@ impl Scope {
             }
         };
         let names = || known.iter().map(|(name, _)| *name);
-        let fault = Fault::new(at, format!("`{path}` has no field `{field}`"));
+        let fault = PromptFault::new(at, format!("`{path}` has no field `{field}`"));
         match nearest(field, names()) {
             Some(near) => fault.with_help(format!("did you mean `{path}.{near}`?")),
             None => fault.with_help(format!("it has {}", list(&names().collect::<Vec<_>>()))),

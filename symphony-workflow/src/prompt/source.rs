@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::prompt::marks::Fault;
+use crate::prompt::marks::PromptFault;
 use crate::prompt::{PromptError, Template};
 use symphony_core::problem::{Position, Problem, ProblemKind};
 
@@ -25,13 +25,13 @@ impl Source {
         }
     }
 
-    pub(super) fn problem(&self, fault: Fault, kind: ProblemKind) -> Problem {
+    pub(super) fn problem(&self, fault: PromptFault, kind: ProblemKind) -> Problem {
         let problem =
             Problem::new(kind, fault.message).with_position(Some(self.position(fault.at)));
         Problem { help: fault.help, ..problem }
     }
 
-    pub(super) fn error(&self, broken: Broken) -> PromptError {
+    pub(super) fn error(&self, broken: RenderError) -> PromptError {
         PromptError {
             at: broken.at.map(|at| self.position(at)),
             name: broken.name,
@@ -39,7 +39,7 @@ impl Source {
         }
     }
 
-    pub(super) fn render_problem(&self, broken: Broken, kind: ProblemKind) -> Problem {
+    pub(super) fn render_problem(&self, broken: RenderError, kind: ProblemKind) -> Problem {
         let error = self.error(broken);
         let message = match &error.name {
             Some(name) => format!("`{name}`: {}", error.message),
@@ -52,7 +52,7 @@ impl Source {
 /// What an engine makes of a body that it can read.
 pub(super) struct Compiled<T> {
     pub(super) template: T,
-    pub(super) warnings: Vec<Fault>,
+    pub(super) warnings: Vec<PromptFault>,
 }
 
 impl<T> Compiled<T> {
@@ -63,13 +63,13 @@ impl<T> Compiled<T> {
 
 /// Why a rendering ended, with its offset in the body.
 #[derive(Debug)]
-pub(super) struct Broken {
+pub(super) struct RenderError {
     pub(super) at: Option<usize>,
     pub(super) name: Option<String>,
     pub(super) message: String,
 }
 
-impl Broken {
+impl RenderError {
     pub(super) fn new(at: Option<usize>, message: impl Into<String>) -> Self {
         Self { at, name: None, message: message.into() }
     }

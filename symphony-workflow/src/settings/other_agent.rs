@@ -74,12 +74,12 @@ const MAX_NAME_BYTES: usize = 60;
 struct Mention {
     path: String,
     at: Option<Position>,
-    agent: Named,
+    agent: AgentName,
 }
 
 /// Which agent a text names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Named {
+enum AgentName {
     Codex,
     /// Another known agent, by its name.
     Known(String),
@@ -98,8 +98,9 @@ pub(super) fn refuse(r: &mut Reader<'_>, default: &str) {
         listed(agents, "agents", 1, &mut hinted);
     }
     hinted.extend(r.root().entries().iter().filter_map(section));
-    let is_known = |mention: &&Mention| matches!(mention.agent, Named::Known(_));
-    let names_codex = selected.iter().chain(&hinted).any(|mention| mention.agent == Named::Codex);
+    let is_known = |mention: &&Mention| matches!(mention.agent, AgentName::Known(_));
+    let names_codex =
+        selected.iter().chain(&hinted).any(|mention| mention.agent == AgentName::Codex);
     // What selects an agent decides; a section or a command counts where nothing names Codex.
     let meant = selected.iter().find(is_known).or_else(|| {
         let mut others = hinted.iter().filter(is_known).chain(&selected);
@@ -114,8 +115,8 @@ pub(super) fn refuse(r: &mut Reader<'_>, default: &str) {
 impl Mention {
     fn problem(&self, default: &str) -> Problem {
         let agent = match &self.agent {
-            Named::Known(name) => format!("the agent {name}"),
-            Named::Codex | Named::Unknown => "another agent".to_owned(),
+            AgentName::Known(name) => format!("the agent {name}"),
+            AgentName::Codex | AgentName::Unknown => "another agent".to_owned(),
         };
         let message = format!(
             "names {agent}, but without agent.kind it is {default} that would run; \
@@ -136,32 +137,33 @@ fn mention(r: &Reader<'_>, path: &str) -> Option<Mention> {
 fn of_text(path: String, entry: &Entry) -> Option<Mention> {
     let Node::Scalar(Value::String(text)) = &entry.value else { return None };
     let mut named = text.split_whitespace().filter_map(agent_of);
-    Some(Mention { path, at: Some(entry.at), agent: named.next().unwrap_or(Named::Unknown) })
+    Some(Mention { path, at: Some(entry.at), agent: named.next().unwrap_or(AgentName::Unknown) })
 }
 
 /// The agent that a word of a command names: a program, with or without its path, or a package.
 ///
 /// The first such word decides. So what starts the program (`npx -y`, `timeout 1h`, `bash -lc`)
 /// need not be known, and folders that are called like an agent come too late to matter.
-fn agent_of(word: &str) -> Option<Named> {
+fn agent_of(word: &str) -> Option<AgentName> {
     let word = word.trim_matches(['"', '\'', '`', '(', ')', ';']);
     let name = word.rsplit('/').next().unwrap_or(word);
     let name = name.split('@').find(|part| !part.is_empty())?;
     let folded = folded(name);
     // Codex's own account is OpenAI's.
     if folded.contains("codex") || folded == "openai" {
-        return Some(Named::Codex);
+        return Some(AgentName::Codex);
     }
     let stripped = SUFFIXES.iter().find_map(|suffix| folded.strip_suffix(suffix));
     let is_known = |name: &str| OTHER_AGENTS.contains(&name);
     let is_other = is_known(&folded) || stripped.is_some_and(is_known);
-    is_other.then(|| Named::Known(plain(name, MAX_NAME_BYTES)))
+    is_other.then(|| AgentName::Known(plain(name, MAX_NAME_BYTES)))
 }
 
 /// A section of another agent's.
 fn section(entry: &Entry) -> Option<Mention> {
     let is_known = !entry.value.is_null() && OTHER_AGENTS.contains(&folded(&entry.key).as_str());
-    let (path, agent) = (dotted(&[&entry.key]), Named::Known(plain(&entry.key, MAX_NAME_BYTES)));
+    let (path, agent) =
+        (dotted(&[&entry.key]), AgentName::Known(plain(&entry.key, MAX_NAME_BYTES)));
     is_known.then_some(Mention { path, at: Some(entry.at), agent })
 }
 
@@ -202,7 +204,7 @@ mod tests {
             ("./claude.sh", "claude.sh"),
             ("\"opencode\" serve", "opencode"),
         ] {
-            assert_eq!(named(command), Some(Named::Known(expected.to_owned())), "{command}");
+            assert_eq!(named(command), Some(AgentName::Known(expected.to_owned())), "{command}");
         }
         for command in [
             "codex app-server",
@@ -211,7 +213,7 @@ mod tests {
             "npx @openai/codex@0.166 app-server",
             "./run-codex.sh",
         ] {
-            assert_eq!(named(command), Some(Named::Codex), "{command}");
+            assert_eq!(named(command), Some(AgentName::Codex), "{command}");
         }
         for command in ["", "echo", "@", "./agent.sh --fast"] {
             assert_eq!(named(command), None, "{command}");

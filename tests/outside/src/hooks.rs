@@ -37,10 +37,6 @@ impl WorkspaceHooks for Functions {
         let Some(step) = self.0.get(&hook) else {
             return Ok(());
         };
-        step(cx).map_err(|status| HookError::Failed {
-            hook,
-            status,
-            output: String::new(),
-        })
+        step(cx).map_err(|status| HookError::Failed { hook, status, output: String::new() })
     }
 }

@@ -78,10 +78,8 @@ fn issue(line: &str) -> Result<Issue, Unreadable> {
     let mut next = || fields.next().unwrap_or_default();
     let (id, identifier, state, title) = (next(), next(), next(), next());
     let labels = next();
-    let mut issue = Issue::new(id, identifier, title, state).map_err(|error| Unreadable {
-        id: id.into(),
-        message: error.to_string(),
-    })?;
+    let mut issue = Issue::new(id, identifier, title, state)
+        .map_err(|error| Unreadable { id: id.into(), message: error.to_string() })?;
     issue.labels = Label::list(labels.split(','));
     Ok(issue)
 }
@@ -91,9 +89,7 @@ impl ReadIssues for PaperTracker {
     async fn by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError> {
         let text = self.paper.read().await?;
         let issues = text.lines().filter_map(|line| issue(line).ok());
-        Ok(issues
-            .filter(|issue| states.contains(&issue.state))
-            .collect())
+        Ok(issues.filter(|issue| states.contains(&issue.state)).collect())
     }
 
     async fn by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {

@@ -18,7 +18,9 @@ use symphony_core::conformance::{
 };
 use symphony_core::hooks::{Hook, HookContext, WorkspaceHooks};
 use symphony_core::settings::Provider;
-use symphony_core::tracker::{Tracker, TrackerContext, TrackerErrorKind, TrackerFactory, TrackerExt, TwoReads};
+use symphony_core::tracker::{
+    Tracker, TrackerContext, TrackerErrorKind, TrackerExt, TrackerFactory, TwoReads,
+};
 use symphony_core::{Issue, IssueId, Settings, StateName};
 
 /// Nothing here waits for the world outside, so polling again is enough.
@@ -35,12 +37,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 fn settings() -> Settings {
     let profile = PaperFactory::default().profile().clone();
     let root = PathBuf::from("/tmp/outside");
-    Settings::new(
-        "paper",
-        profile.active_states,
-        profile.terminal_states,
-        root,
-    )
+    Settings::new("paper", profile.active_states, profile.terminal_states, root)
 }
 
 struct Board(Paper);
@@ -87,9 +84,7 @@ impl TrackerFixture for Board {
         let text = self.0.text();
         let id = format!("{}", text.lines().count());
         let (state, title, labels) = (&seed.state, &seed.title, seed.labels.join(","));
-        self.0.write(Some(format!(
-            "{text}{id}|P-{id}|{state}|{title}|{labels}\n"
-        )));
+        self.0.write(Some(format!("{text}{id}|P-{id}|{state}|{title}|{labels}\n")));
         Ok(id.into())
     }
 
@@ -172,9 +167,9 @@ impl AgentFixture for Agent {
         PathBuf::from("/tmp/outside/MT-1")
     }
 
-    fn script(&self, turns: agent::Script) -> Able {
+    fn script(&self, turns: agent::SessionScript) -> Able {
         match turns {
-            agent::Script::Complete => Ok(()),
+            agent::SessionScript::Complete => Ok(()),
             _ => Err(Unable("it always says yes")),
         }
     }
@@ -195,7 +190,7 @@ mod agent_rules {
 
 #[derive(Default)]
 struct Told {
-    scripts: RefCell<BTreeMap<Hook, hooks::Script>>,
+    scripts: RefCell<BTreeMap<Hook, hooks::HookScript>>,
     begun: Arc<Mutex<Vec<Hook>>>,
 }
 
@@ -211,7 +206,7 @@ impl HooksFixture for Told {
             functions = functions.on(hook, move |_| {
                 begun.lock().unwrap().push(hook);
                 match script {
-                    hooks::Script::Fail => Err("no".to_owned()),
+                    hooks::HookScript::Fail => Err("no".to_owned()),
                     _ => Ok(()),
                 }
             });
@@ -225,8 +220,8 @@ impl HooksFixture for Told {
         HookContext::new(Arc::new(issue), PathBuf::from("/tmp/outside/P-1"), settings)
     }
 
-    fn configure(&self, hook: Hook, script: hooks::Script) -> Able {
-        if script == hooks::Script::Hang {
+    fn configure(&self, hook: Hook, script: hooks::HookScript) -> Able {
+        if script == hooks::HookScript::Hang {
             return Err(Unable("a function cannot be ended"));
         }
         self.scripts.borrow_mut().insert(hook, script);
@@ -262,10 +257,7 @@ fn a_factory_builds_a_tracker_from_a_file_s_settings_and_the_environment() {
     };
     let built = build("$BOARD").unwrap();
     let found = block_on(built.tracker.fetch_issues_by_ids(&["7".into()])).unwrap();
-    assert_eq!(
-        found.found,
-        [Issue::new("7", "P-7", "Mend it", "Todo").unwrap()]
-    );
+    assert_eq!(found.found, [Issue::new("7", "P-7", "Mend it", "Todo").unwrap()]);
     let error = build("$NOWHERE").unwrap_err();
     assert_eq!(error.kind, TrackerErrorKind::InvalidConfig);
     assert_eq!(factory.kind(), "paper");

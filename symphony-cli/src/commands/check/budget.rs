@@ -89,13 +89,13 @@ pub(super) fn findings(
 
 #[cfg(test)]
 mod tests {
-    use symphony_core::finding::Verdict;
+    use symphony_core::finding::Severity;
 
     use super::*;
 
-    fn verdicts(polling: &PollingSettings, theirs: Option<u64>) -> Vec<Verdict> {
+    fn severities(polling: &PollingSettings, theirs: Option<u64>) -> Vec<Severity> {
         let view = BudgetView { requests_limit: theirs, ..BudgetView::default() };
-        findings(polling, 10, Some(&view)).into_iter().map(|finding| finding.verdict).collect()
+        findings(polling, 10, Some(&view)).into_iter().map(|finding| finding.severity).collect()
     }
 
     #[test]
@@ -103,11 +103,11 @@ mod tests {
         let mut polling = PollingSettings::default();
         // 120 polls, 60 reads after turns, 30 before starts.
         assert_eq!(hourly(&polling, Mode::Active, Workload::with_agents(10)).total(), 210);
-        assert_eq!(verdicts(&polling, None), [Verdict::Fine], "no limit");
-        assert_eq!(verdicts(&polling, Some(2_500)), [Verdict::Fine]);
-        assert_eq!(verdicts(&polling, Some(240)), [Verdict::Doubtful], "little is left");
+        assert_eq!(severities(&polling, None), [Severity::Fine], "no limit");
+        assert_eq!(severities(&polling, Some(2_500)), [Severity::Fine]);
+        assert_eq!(severities(&polling, Some(240)), [Severity::Doubtful], "little is left");
         polling.budget.per_hour = Some(100);
         polling.budget.per_day = Some(100_000);
-        assert_eq!(verdicts(&polling, None), [Verdict::Doubtful, Verdict::Fine]);
+        assert_eq!(severities(&polling, None), [Severity::Doubtful, Severity::Fine]);
     }
 }

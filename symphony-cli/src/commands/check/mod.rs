@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use anstream::stdout;
 use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
-use symphony_core::finding::{Finding, Verdict};
+use symphony_core::finding::{Finding, Severity};
 use symphony_core::problem::Problem;
 use symphony_runtime::{Usable, inspect, plain};
 
@@ -40,7 +40,7 @@ pub(crate) fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
                 let settings = serde_yaml::to_string(usable.settings().as_ref())?;
                 writeln!(out, "\n{}", report::for_a_screen(&settings))?;
             }
-            if findings.iter().any(|finding| finding.verdict == Verdict::Wrong) {
+            if findings.iter().any(|finding| finding.severity == Severity::Wrong) {
                 writeln!(out, "\nIt would not work as things are: see the errors above")?;
                 return Ok(ExitCode::FAILURE);
             }
@@ -98,10 +98,10 @@ fn forecast(
 
 /// What was found outside the file.
 fn write_finding(out: &mut impl std::io::Write, finding: &Finding) -> std::io::Result<()> {
-    let (style, word) = match finding.verdict {
-        Verdict::Fine => (Style::new(), ""),
-        Verdict::Doubtful => (AnsiColor::Yellow.on_default().bold(), "warning: "),
-        Verdict::Wrong => (AnsiColor::Red.on_default().bold(), "error: "),
+    let (style, word) = match finding.severity {
+        Severity::Fine => (Style::new(), ""),
+        Severity::Doubtful => (AnsiColor::Yellow.on_default().bold(), "warning: "),
+        Severity::Wrong => (AnsiColor::Red.on_default().bold(), "error: "),
     };
     let (subject, text) =
         (plain(&finding.subject, MAX_VALUE_BYTES), plain(&finding.text, MAX_VALUE_BYTES));

@@ -20,7 +20,7 @@ const THREAD_ID: &str = "demo-thread";
 const CALL_ID: &str = "call";
 
 /// One thing that the agent does.
-enum Does {
+enum DemoAction {
     /// Moves its issue, with the tracker's tool.
     Move(&'static str),
     Say(&'static str),
@@ -94,17 +94,17 @@ impl Agent {
         let mut error = None;
         for does in self.script()? {
             match does {
-                Does::Move(state) => self.call("update_issue", &json!({"state": state}))?,
-                Does::Say(text) => {
+                DemoAction::Move(state) => self.call("update_issue", &json!({"state": state}))?,
+                DemoAction::Say(text) => {
                     let item = json!({"type": "agentMessage", "id": "said", "text": text});
                     let turn = self.turn.to_string();
                     let said = json!({"threadId": THREAD_ID, "turnId": turn, "item": item});
                     notify("item/completed", &said)?;
                 }
-                Does::Write(line) => writeln!(report()?, "{line}")?,
-                Does::Think(time) => thread::sleep(time.saturating_mul(self.slower)),
-                Does::Spend(input, output) => self.spend(input, output)?,
-                Does::Fail(why) => error = Some(json!({"message": why})),
+                DemoAction::Write(line) => writeln!(report()?, "{line}")?,
+                DemoAction::Think(time) => thread::sleep(time.saturating_mul(self.slower)),
+                DemoAction::Spend(input, output) => self.spend(input, output)?,
+                DemoAction::Fail(why) => error = Some(json!({"message": why})),
             }
         }
         let status = if error.is_some() { "failed" } else { "completed" };
@@ -113,42 +113,42 @@ impl Agent {
     }
 
     /// What this turn is to do.
-    fn script(&self) -> anyhow::Result<Vec<Does>> {
+    fn script(&self) -> anyhow::Result<Vec<DemoAction>> {
         let (issue, title) = self.name.split_once(": ").unwrap_or((&self.name, ""));
-        let a_moment = || Does::Think(Duration::from_millis(250));
-        let write = |line: &str| Does::Write(line.to_owned());
+        let a_moment = || DemoAction::Think(Duration::from_millis(250));
+        let write = |line: &str| DemoAction::Write(line.to_owned());
         let nobody = "Nobody answers.";
         Ok(match (issue, self.turn) {
             ("DEMO-4", _) if !std::fs::read_to_string("report.md")?.contains(nobody) => vec![
-                Does::Move("In Progress"),
-                Does::Say("calling the shop"),
+                DemoAction::Move("In Progress"),
+                DemoAction::Say("calling the shop"),
                 a_moment(),
                 write(nobody),
-                Does::Spend(900, 60),
-                Does::Fail("the line went dead"),
+                DemoAction::Spend(900, 60),
+                DemoAction::Fail("the line went dead"),
             ],
             ("DEMO-5", 1) => vec![
-                Does::Move("In Progress"),
-                Does::Say("first coat"),
+                DemoAction::Move("In Progress"),
+                DemoAction::Say("first coat"),
                 a_moment(),
                 write("The first coat is on."),
-                Does::Spend(1_200, 300),
+                DemoAction::Spend(1_200, 300),
             ],
             ("DEMO-5", _) => vec![
-                Does::Say("second coat"),
+                DemoAction::Say("second coat"),
                 a_moment(),
                 write("The second coat is on."),
-                Does::Spend(1_500, 280),
-                Does::Move("Done"),
+                DemoAction::Spend(1_500, 280),
+                DemoAction::Move("Done"),
             ],
             _ => vec![
-                Does::Move("In Progress"),
-                Does::Say("at work"),
+                DemoAction::Move("In Progress"),
+                DemoAction::Say("at work"),
                 a_moment(),
-                Does::Write(format!("{title}: done.")),
-                Does::Spend(1_000, 200),
-                Does::Say("finished"),
-                Does::Move("Done"),
+                DemoAction::Write(format!("{title}: done.")),
+                DemoAction::Spend(1_000, 200),
+                DemoAction::Say("finished"),
+                DemoAction::Move("Done"),
             ],
         })
     }

@@ -2,30 +2,30 @@
 
 use std::time::Duration;
 
-use super::{Fault, TrackerFixture, Trial};
-use crate::conformance::{Deviation, Verdict, broken, ensure, ensure_eq};
+use super::{Fault, TrackerFixture, TrackerTrial};
+use crate::conformance::{Deviation, RuleResult, broken, ensure, ensure_eq};
 use crate::settings::StateSet;
 use crate::tracker::{TrackerError, TrackerErrorKind};
 
 /// No answer at all.
 pub fn rule_11_2_an_unreachable_tracker_is_a_request_error<F: TrackerFixture>(
     fixture: &F,
-) -> Verdict {
+) -> RuleResult {
     fails_as(fixture, Fault::Unreachable, TrackerErrorKind::Request).map(drop)
 }
 
 /// An answer that says no.
-pub fn rule_11_2_an_error_status_is_a_status_error<F: TrackerFixture>(fixture: &F) -> Verdict {
+pub fn rule_11_2_an_error_status_is_a_status_error<F: TrackerFixture>(fixture: &F) -> RuleResult {
     fails_as(fixture, Fault::Status, TrackerErrorKind::Status).map(drop)
 }
 
 /// An answer that cannot be understood.
-pub fn rule_11_2_nonsense_is_a_response_error<F: TrackerFixture>(fixture: &F) -> Verdict {
+pub fn rule_11_2_nonsense_is_a_response_error<F: TrackerFixture>(fixture: &F) -> RuleResult {
     fails_as(fixture, Fault::Nonsense, TrackerErrorKind::Response).map(drop)
 }
 
 /// A refusal for a while, with its end.
-pub fn rule_11_2_a_rate_limit_says_when_to_come_back<F: TrackerFixture>(fixture: &F) -> Verdict {
+pub fn rule_11_2_a_rate_limit_says_when_to_come_back<F: TrackerFixture>(fixture: &F) -> RuleResult {
     let fault = Fault::RateLimited(Duration::from_secs(90));
     for error in fails_as(fixture, fault, TrackerErrorKind::RateLimited)? {
         ensure(error.retry_at.is_some(), || "retry_at is missing".to_owned())?;
@@ -36,8 +36,8 @@ pub fn rule_11_2_a_rate_limit_says_when_to_come_back<F: TrackerFixture>(fixture:
 /// Neither part of a poll looks like "nothing there".
 pub fn rule_11_2_a_failed_poll_is_an_error_in_every_part<F: TrackerFixture>(
     fixture: &F,
-) -> Verdict {
-    let trial = Trial::new(fixture);
+) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let id = trial.put("Here")?;
     fixture.fail(Some(Fault::Unreachable))?;
     let polled = trial.poll(Some(trial.query(10)), vec![id]);
@@ -50,8 +50,8 @@ pub fn rule_11_2_a_failed_poll_is_an_error_in_every_part<F: TrackerFixture>(
 }
 
 /// When the tracker is back, so are its answers.
-pub fn rule_11_2_a_failure_is_not_remembered<F: TrackerFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture);
+pub fn rule_11_2_a_failure_is_not_remembered<F: TrackerFixture>(fixture: &F) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let id = trial.put("Here")?;
     fixture.fail(Some(Fault::Unreachable))?;
     ensure(trial.try_by_ids(std::slice::from_ref(&id)).is_err(), || {
@@ -66,7 +66,7 @@ fn fails_as<F: TrackerFixture>(
     fault: Fault,
     kind: TrackerErrorKind,
 ) -> Result<[TrackerError; 2], Deviation> {
-    let trial = Trial::new(fixture);
+    let trial = TrackerTrial::new(fixture);
     let id = trial.put("Here")?;
     fixture.fail(Some(fault))?;
     let list = trial.try_list(&StateSet::new([trial.open.clone()]));

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Able, Deviation, Rule, Unable, Verdict, broken};
+use super::{Able, Deviation, Rule, RuleResult, Unable, broken};
 use crate::issue::{Issue, IssueId, StateName};
 use crate::settings::StateSet;
 use crate::time::Wall;
@@ -140,14 +140,14 @@ pub enum Fault {
 }
 
 /// A fixture in use: its tracker, called to the end, with errors as broken rules.
-struct Trial<'f, F> {
+struct TrackerTrial<'f, F> {
     fixture: &'f F,
     tracker: Arc<dyn Tracker>,
     open: StateName,
     other: StateName,
 }
 
-impl<'f, F: TrackerFixture> Trial<'f, F> {
+impl<'f, F: TrackerFixture> TrackerTrial<'f, F> {
     fn new(fixture: &'f F) -> Self {
         let [open, other] = fixture.states();
         Self { fixture, tracker: fixture.tracker(), open, other }
@@ -202,7 +202,7 @@ impl<'f, F: TrackerFixture> Trial<'f, F> {
     }
 
     /// How many requests this makes.
-    fn counted(&self, act: impl FnOnce() -> Verdict) -> Result<u64, Deviation> {
+    fn counted(&self, act: impl FnOnce() -> RuleResult) -> Result<u64, Deviation> {
         let before = self.fixture.requests();
         act()?;
         Ok(self.fixture.requests().saturating_sub(before))

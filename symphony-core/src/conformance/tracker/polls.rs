@@ -1,7 +1,7 @@
 //! Both reads in one (contract 11.1).
 
-use super::{Seed, TrackerFixture, Trial, by_id, candidates, ids, sorted};
-use crate::conformance::{Verdict, ensure, ensure_eq};
+use super::{Seed, TrackerFixture, TrackerTrial, by_id, candidates, ids, sorted};
+use crate::conformance::{RuleResult, ensure, ensure_eq};
 use crate::issue::Issue;
 use crate::time::Wall;
 
@@ -9,8 +9,8 @@ use crate::time::Wall;
 const NOON: i64 = 1_771_416_000_000;
 
 /// A poll for nothing is answered without asking.
-pub fn rule_11_1_a_poll_for_nothing_makes_no_request<F: TrackerFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture);
+pub fn rule_11_1_a_poll_for_nothing_makes_no_request<F: TrackerFixture>(fixture: &F) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     trial.put("Here")?;
     let made = trial.counted(|| {
         let polled = trial.poll(None, Vec::new());
@@ -23,8 +23,10 @@ pub fn rule_11_1_a_poll_for_nothing_makes_no_request<F: TrackerFixture>(fixture:
 }
 
 /// An issue that was asked for in both ways is in both answers.
-pub fn rule_11_1_a_poll_brings_candidates_and_ids_apart<F: TrackerFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture);
+pub fn rule_11_1_a_poll_brings_candidates_and_ids_apart<F: TrackerFixture>(
+    fixture: &F,
+) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let here = trial.put_many(2)?;
     let there = fixture.put(Seed::new("There", &trial.other))?;
     let claimed = vec![here[0].clone(), there];
@@ -34,8 +36,10 @@ pub fn rule_11_1_a_poll_brings_candidates_and_ids_apart<F: TrackerFixture>(fixtu
 }
 
 /// With no free slot candidates are not asked for, so none come.
-pub fn rule_11_1_a_poll_without_candidates_brings_none<F: TrackerFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture);
+pub fn rule_11_1_a_poll_without_candidates_brings_none<F: TrackerFixture>(
+    fixture: &F,
+) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let here = trial.put_many(2)?;
     let alone = trial.counted(|| trial.by_ids(&here[..1]).map(drop))?;
     let made = trial.counted(|| {
@@ -49,8 +53,8 @@ pub fn rule_11_1_a_poll_without_candidates_brings_none<F: TrackerFixture>(fixtur
 /// Travelling together is never dearer.
 pub fn rule_11_1_a_poll_takes_no_more_requests_than_two_reads<F: TrackerFixture>(
     fixture: &F,
-) -> Verdict {
-    let trial = Trial::new(fixture);
+) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let here = trial.put_many(2)?;
     let apart = trial.counted(|| {
         trial.list_open()?;
@@ -67,8 +71,8 @@ pub fn rule_11_1_a_poll_takes_no_more_requests_than_two_reads<F: TrackerFixture>
 }
 
 /// The day's counts rest on it.
-pub fn rule_11_1_a_poll_counts_its_requests<F: TrackerFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture);
+pub fn rule_11_1_a_poll_counts_its_requests<F: TrackerFixture>(fixture: &F) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let here = trial.put_many(2)?;
     let query = || Some(trial.query(10));
     for (candidates, ids) in [(query(), here.clone()), (query(), Vec::new()), (None, here)] {
@@ -85,8 +89,8 @@ pub fn rule_11_1_a_poll_counts_its_requests<F: TrackerFixture>(fixture: &F) -> V
 /// One bad record costs neither the candidates nor the other ids.
 pub fn rule_11_1_an_unreadable_issue_does_not_spoil_a_poll<F: TrackerFixture>(
     fixture: &F,
-) -> Verdict {
-    let trial = Trial::new(fixture);
+) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let all = trial.put_many(3)?;
     fixture.spoil(&all[1])?;
     let polled = trial.poll(Some(trial.query(10)), all.clone());
@@ -104,8 +108,8 @@ pub fn rule_11_1_a_poll_that_stops_early_brings_the_first_in_order_and_says_so<
     F: TrackerFixture,
 >(
     fixture: &F,
-) -> Verdict {
-    let trial = Trial::new(fixture);
+) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let count = fixture.page_size().unwrap_or(2) * 2 + 1;
     for n in 0..i64::try_from(count).unwrap_or(i64::MAX) {
         let hours_ago = (n * 7) % 11;

@@ -1,14 +1,14 @@
 //! A list alone, and ids alone (contract 11.1).
 
-use super::{Fault, Seed, TrackerFixture, Trial, failed, ids, sorted};
-use crate::conformance::{Verdict, abandon, broken, ensure, ensure_eq, join_all};
+use super::{Fault, Seed, TrackerFixture, TrackerTrial, failed, ids, sorted};
+use crate::conformance::{RuleResult, abandon, broken, ensure, ensure_eq, join_all};
 use crate::issue::{Issue, IssueId};
 use crate::settings::StateSet;
 use crate::tracker::{TrackerError, TrackerExt};
 
 /// Nothing to look for is answered without asking.
-pub fn rule_11_1_no_states_make_no_request<F: TrackerFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture);
+pub fn rule_11_1_no_states_make_no_request<F: TrackerFixture>(fixture: &F) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     trial.put("Here")?;
     let made = trial.counted(|| {
         let found = trial.list(&StateSet::default())?;
@@ -20,8 +20,8 @@ pub fn rule_11_1_no_states_make_no_request<F: TrackerFixture>(fixture: &F) -> Ve
 /// All of them, each once, and nothing else.
 pub fn rule_11_1_a_list_holds_the_issues_of_its_states_and_no_others<F: TrackerFixture>(
     fixture: &F,
-) -> Verdict {
-    let trial = Trial::new(fixture);
+) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let here = trial.put_many(3)?;
     let there = fixture.put(Seed::new("Elsewhere", &trial.other))?;
     ensure_eq("the list of one state", ids(&trial.list_open()?), sorted(here.clone()))?;
@@ -31,15 +31,15 @@ pub fn rule_11_1_a_list_holds_the_issues_of_its_states_and_no_others<F: TrackerF
 }
 
 /// The last issue of the last page counts as much as the first.
-pub fn rule_11_1_a_list_is_complete_beyond_one_page<F: TrackerFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture);
+pub fn rule_11_1_a_list_is_complete_beyond_one_page<F: TrackerFixture>(fixture: &F) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let all = trial.put_many(fixture.page_size()? * 2 + 1)?;
     ensure_eq("the list", ids(&trial.list_open()?), sorted(all))
 }
 
 /// A part must never look like the whole.
-pub fn rule_11_1_a_failed_page_fails_the_list<F: TrackerFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture);
+pub fn rule_11_1_a_failed_page_fails_the_list<F: TrackerFixture>(fixture: &F) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     trial.put_many(fixture.page_size()? * 2 + 1)?;
     fixture.fail(Some(Fault::LaterPage))?;
     match trial.try_list(&StateSet::new([trial.open.clone()])) {
@@ -52,8 +52,10 @@ pub fn rule_11_1_a_failed_page_fails_the_list<F: TrackerFixture>(fixture: &F) ->
 }
 
 /// A claimed issue is read wherever it went.
-pub fn rule_11_1_a_read_by_id_finds_issues_in_any_state<F: TrackerFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture);
+pub fn rule_11_1_a_read_by_id_finds_issues_in_any_state<F: TrackerFixture>(
+    fixture: &F,
+) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let here = trial.put("Here")?;
     let there = fixture.put(Seed::new("There", &trial.other))?;
     let both = vec![here, there];
@@ -63,15 +65,15 @@ pub fn rule_11_1_a_read_by_id_finds_issues_in_any_state<F: TrackerFixture>(fixtu
 /// However many ids there are.
 pub fn rule_11_1_a_read_by_id_is_complete_beyond_one_page<F: TrackerFixture>(
     fixture: &F,
-) -> Verdict {
-    let trial = Trial::new(fixture);
+) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let all = trial.put_many(fixture.page_size()? * 2 + 1)?;
     ensure_eq("found", ids(&trial.by_ids(&all)?.found), sorted(all))
 }
 
 /// An id twice is an id once.
-pub fn rule_11_1_ids_are_a_set<F: TrackerFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture);
+pub fn rule_11_1_ids_are_a_set<F: TrackerFixture>(fixture: &F) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let (one, two) = (trial.put("One")?, trial.put("Two")?);
     let twice = [&one, &two, &one, &one].map(IssueId::clone);
     let found = trial.by_ids(&twice)?.found;
@@ -79,22 +81,26 @@ pub fn rule_11_1_ids_are_a_set<F: TrackerFixture>(fixture: &F) -> Verdict {
 }
 
 /// Gone is neither an error nor unreadable.
-pub fn rule_11_1_an_issue_that_is_gone_is_omitted<F: TrackerFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture);
+pub fn rule_11_1_an_issue_that_is_gone_is_omitted<F: TrackerFixture>(fixture: &F) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let (stays, goes) = (trial.put("Stays")?, trial.put("Goes")?);
     fixture.remove(&goes);
     omits(&trial, &stays, &goes)
 }
 
 /// An issue of another project is not ours, even when it is asked for by id.
-pub fn rule_11_1_what_is_out_of_scope_is_omitted<F: TrackerFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture);
+pub fn rule_11_1_what_is_out_of_scope_is_omitted<F: TrackerFixture>(fixture: &F) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let inside = trial.put("Inside")?;
     let outside = fixture.put_outside(Seed::new("Outside", &trial.open))?;
     omits(&trial, &inside, &outside)
 }
 
-fn omits<F: TrackerFixture>(trial: &Trial<'_, F>, here: &IssueId, not: &IssueId) -> Verdict {
+fn omits<F: TrackerFixture>(
+    trial: &TrackerTrial<'_, F>,
+    here: &IssueId,
+    not: &IssueId,
+) -> RuleResult {
     let answer = trial.by_ids(&[not.clone(), here.clone()])?;
     ensure_eq("found by id", ids(&answer.found), vec![here.clone()])?;
     ensure(answer.unreadable.is_empty(), || {
@@ -104,8 +110,8 @@ fn omits<F: TrackerFixture>(trial: &Trial<'_, F>, here: &IssueId, not: &IssueId)
 }
 
 /// An answer is never that of an earlier read.
-pub fn rule_11_1_answers_are_current<F: TrackerFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture);
+pub fn rule_11_1_answers_are_current<F: TrackerFixture>(fixture: &F) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let id = trial.put("Moves")?;
     ensure_eq("the list before", ids(&trial.list_open()?), vec![id.clone()])?;
     ensure_eq("the state before", &trial.one(&id)?.state, &trial.open)?;
@@ -115,8 +121,8 @@ pub fn rule_11_1_answers_are_current<F: TrackerFixture>(fixture: &F) -> Verdict 
 }
 
 /// Several reads are open at once, one per purpose.
-pub fn rule_11_1_calls_side_by_side_do_not_mix<F: TrackerFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture);
+pub fn rule_11_1_calls_side_by_side_do_not_mix<F: TrackerFixture>(fixture: &F) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let here = trial.put("Here")?;
     let there = fixture.put(Seed::new("There", &trial.other))?;
     let states = [&trial.open, &trial.other].map(|state| StateSet::new([state.clone()]));
@@ -143,8 +149,8 @@ pub fn rule_11_1_calls_side_by_side_do_not_mix<F: TrackerFixture>(fixture: &F) -
 }
 
 /// A read is dropped when it takes too long, wherever it then is.
-pub fn rule_11_1_a_dropped_call_harms_nothing<F: TrackerFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture);
+pub fn rule_11_1_a_dropped_call_harms_nothing<F: TrackerFixture>(fixture: &F) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let id = trial.put("Here")?;
     let states = StateSet::new([trial.open.clone()]);
     let wanted = [id.clone()];

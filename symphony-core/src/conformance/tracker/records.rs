@@ -1,14 +1,14 @@
 //! What one issue looks like (contract 1.1 to 1.3).
 
-use super::{Seed, TrackerFixture, Trial, by_id, candidates, ids, sorted};
-use crate::conformance::{Verdict, ensure, ensure_eq};
+use super::{Seed, TrackerFixture, TrackerTrial, by_id, candidates, ids, sorted};
+use crate::conformance::{RuleResult, ensure, ensure_eq};
 use crate::issue::{Label, StateName};
 use crate::settings::StateSet;
 use crate::time::Wall;
 
 /// Title and state survive, and there is an id and an identifier.
-pub fn rule_1_1_an_issue_comes_back_as_it_was_put<F: TrackerFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture);
+pub fn rule_1_1_an_issue_comes_back_as_it_was_put<F: TrackerFixture>(fixture: &F) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let seed = Seed::new("Mend the \"gate\" \u{2014} {{ soon }}", &trial.open);
     let id = fixture.put(seed.clone())?;
     for issue in trial.list_open()?.into_iter().chain([trial.one(&id)?]) {
@@ -24,8 +24,8 @@ pub fn rule_1_1_an_issue_comes_back_as_it_was_put<F: TrackerFixture>(fixture: &F
 }
 
 /// What the order of dispatch rests on.
-pub fn rule_1_1_priority_and_creation_time_come_back<F: TrackerFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture);
+pub fn rule_1_1_priority_and_creation_time_come_back<F: TrackerFixture>(fixture: &F) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let seed = Seed {
         priority: Some(2),
         created_at: Some(Wall::from_unix_millis(1_771_407_000_000)),
@@ -40,8 +40,8 @@ pub fn rule_1_1_priority_and_creation_time_come_back<F: TrackerFixture>(fixture:
 /// Two spellings of one label are one label, and a blank one is none.
 pub fn rule_1_1_labels_are_trimmed_lowercased_and_without_duplicates<F: TrackerFixture>(
     fixture: &F,
-) -> Verdict {
-    let trial = Trial::new(fixture);
+) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let labels = ["Bug", " bug ", "NEEDS Review", ""];
     let id = fixture.put(Seed {
         labels: labels.map(str::to_owned).to_vec(),
@@ -53,8 +53,8 @@ pub fn rule_1_1_labels_are_trimmed_lowercased_and_without_duplicates<F: TrackerF
 }
 
 /// A blocker is there, by id or by identifier.
-pub fn rule_1_1_blockers_are_named<F: TrackerFixture>(fixture: &F) -> Verdict {
-    let trial = Trial::new(fixture);
+pub fn rule_1_1_blockers_are_named<F: TrackerFixture>(fixture: &F) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let first = trial.put("First")?;
     let second = fixture
         .put(Seed { blocked_by: vec![first.clone()], ..Seed::new("Second", &trial.open) })?;
@@ -74,12 +74,12 @@ pub fn rule_1_1_blockers_are_named<F: TrackerFixture>(fixture: &F) -> Verdict {
 /// An issue waits for its blockers to be done, so their states have to be there, and to be current.
 pub fn rule_1_1_a_blockers_state_comes_back_also_after_it_moved<F: TrackerFixture>(
     fixture: &F,
-) -> Verdict {
-    let trial = Trial::new(fixture);
+) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let first = trial.put("First")?;
     let second = fixture
         .put(Seed { blocked_by: vec![first.clone()], ..Seed::new("Second", &trial.open) })?;
-    let blocked = |state: &StateName| -> Verdict {
+    let blocked = |state: &StateName| -> RuleResult {
         let listed = trial.poll(Some(trial.query(10)), Vec::new());
         let read = trial.poll(None, vec![second.clone()]);
         let reads = [
@@ -104,8 +104,8 @@ pub fn rule_1_1_a_blockers_state_comes_back_also_after_it_moved<F: TrackerFixtur
 /// The adapter's verdict is a field, not a filter: reconciliation must see such an issue.
 pub fn rule_1_1_an_issue_that_is_not_dispatchable_is_read_and_says_so<F: TrackerFixture>(
     fixture: &F,
-) -> Verdict {
-    let trial = Trial::new(fixture);
+) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let id =
         fixture.put(Seed { dispatchable: false, ..Seed::new("Somebody else's", &trial.open) })?;
     ensure_eq("the list", ids(&trial.list_open()?), vec![id.clone()])?;
@@ -115,8 +115,8 @@ pub fn rule_1_1_an_issue_that_is_not_dispatchable_is_read_and_says_so<F: Tracker
 /// A workflow file may spell a state in its own way.
 pub fn rule_1_2_states_are_found_whatever_their_case_and_space<F: TrackerFixture>(
     fixture: &F,
-) -> Verdict {
-    let trial = Trial::new(fixture);
+) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let id = trial.put("Here")?;
     let name = trial.open.as_str();
     for spelling in [name.to_uppercase(), name.to_lowercase(), format!("  {name} ")] {
@@ -129,8 +129,8 @@ pub fn rule_1_2_states_are_found_whatever_their_case_and_space<F: TrackerFixture
 /// People see their own words.
 pub fn rule_1_2_states_come_back_in_the_trackers_spelling<F: TrackerFixture>(
     fixture: &F,
-) -> Verdict {
-    let trial = Trial::new(fixture);
+) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let id = trial.put("Here")?;
     let shouted = StateSet::new([trial.open.as_str().to_uppercase().as_str()]);
     for issue in trial.list(&shouted)?.into_iter().chain([trial.one(&id)?]) {
@@ -142,8 +142,8 @@ pub fn rule_1_2_states_come_back_in_the_trackers_spelling<F: TrackerFixture>(
 /// One bad record does not stop the work on the others.
 pub fn rule_1_3_a_list_drops_a_malformed_record_and_keeps_the_others<F: TrackerFixture>(
     fixture: &F,
-) -> Verdict {
-    let trial = Trial::new(fixture);
+) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let all = trial.put_many(3)?;
     fixture.spoil(&all[1])?;
     let found = trial.list_open()?;
@@ -158,8 +158,8 @@ pub fn rule_1_3_a_malformed_record_read_by_id_is_unreadable_and_spoils_no_other<
     F: TrackerFixture,
 >(
     fixture: &F,
-) -> Verdict {
-    let trial = Trial::new(fixture);
+) -> RuleResult {
+    let trial = TrackerTrial::new(fixture);
     let all = trial.put_many(3)?;
     fixture.spoil(&all[1])?;
     let answer = trial.by_ids(&all)?;

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{TrackerFixture, Trial};
-use crate::conformance::{Deviation, Unable, Verdict, ensure, ensure_eq};
+use super::{TrackerFixture, TrackerTrial};
+use crate::conformance::{Deviation, RuleResult, Unable, ensure, ensure_eq};
 use crate::tracker::{AgentTools, ToolCall, ToolResult};
 
 /// An agent can tell them apart and knows what to send.
 pub fn rule_10_7_tools_have_distinct_names_and_object_schemas<F: TrackerFixture>(
     fixture: &F,
-) -> Verdict {
+) -> RuleResult {
     let specs = tools(fixture)?.specs();
     let names: BTreeSet<_> = specs.iter().map(|spec| spec.name.trim()).collect();
     ensure_eq("distinct names", names.len(), specs.len())?;
@@ -26,13 +26,15 @@ pub fn rule_10_7_tools_have_distinct_names_and_object_schemas<F: TrackerFixture>
 }
 
 /// The session goes on.
-pub fn rule_10_7_an_unknown_tool_is_a_failure_result<F: TrackerFixture>(fixture: &F) -> Verdict {
+pub fn rule_10_7_an_unknown_tool_is_a_failure_result<F: TrackerFixture>(fixture: &F) -> RuleResult {
     let result = call(fixture, "no_such_tool", json!({}))?;
     ensure(!result.success, || format!("no_such_tool answered {:?}", result.text))
 }
 
 /// The session goes on, and the agent can read what was wrong.
-pub fn rule_10_7_wrong_arguments_are_a_failure_result<F: TrackerFixture>(fixture: &F) -> Verdict {
+pub fn rule_10_7_wrong_arguments_are_a_failure_result<F: TrackerFixture>(
+    fixture: &F,
+) -> RuleResult {
     for spec in tools(fixture)?.specs() {
         let result = call(fixture, &spec.name, json!(["not", "an", "object"]))?;
         ensure(!result.success && !result.text.trim().is_empty(), || {
@@ -46,9 +48,9 @@ pub fn rule_10_7_wrong_arguments_are_a_failure_result<F: TrackerFixture>(fixture
 /// (contract 8.2).
 pub fn rule_10_7_a_tool_that_moves_an_issue_moves_its_own_and_no_other<F: TrackerFixture>(
     fixture: &F,
-) -> Verdict {
+) -> RuleResult {
     let tools = tools(fixture)?;
-    let trial = Trial::new(fixture);
+    let trial = TrackerTrial::new(fixture);
     let before = trial.put("Before")?;
     let own = trial.put("The agent's own")?;
     let after = trial.put("After")?;
@@ -74,7 +76,7 @@ fn call<F: TrackerFixture>(
     arguments: Value,
 ) -> Result<ToolResult, Deviation> {
     let tools = tools(fixture)?;
-    let trial = Trial::new(fixture);
+    let trial = TrackerTrial::new(fixture);
     let id = trial.put("The agent's own")?;
     let call = ToolCall { name: name.to_owned(), arguments, issue: Arc::new(trial.one(&id)?) };
     Ok(fixture.block_on(tools.call(call)))

@@ -9,7 +9,7 @@ use crate::prompt::liquid::numbers::{
     Number, arithmetic, floor_div, floor_mod, int, not_zero, number, size, whole,
 };
 use crate::prompt::liquid::value::Value;
-use crate::prompt::marks::Fault;
+use crate::prompt::marks::PromptFault;
 use crate::prompt::meter::{MAX_ITEMS, MAX_TEXT_BYTES};
 
 /// A filter: its name, how many arguments it takes, and what it does.
@@ -27,7 +27,7 @@ impl fmt::Debug for Filter {
 
 impl Filter {
     /// The fault of a call with so many arguments.
-    pub(super) fn wrong_count(&self, found: usize, at: usize) -> Fault {
+    pub(super) fn wrong_count(&self, found: usize, at: usize) -> PromptFault {
         let (least, most) = (self.args.start(), self.args.end());
         let wanted = match (least, most) {
             (0, 0) => "no argument".to_owned(),
@@ -35,7 +35,7 @@ impl Filter {
             (least, most) if least == most => format!("{least} arguments"),
             (least, most) => format!("{least} to {most} arguments"),
         };
-        Fault::new(at, format!("`{}` takes {wanted}, not {found}", self.name))
+        PromptFault::new(at, format!("`{}` takes {wanted}, not {found}", self.name))
     }
 }
 

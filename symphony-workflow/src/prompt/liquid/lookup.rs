@@ -1,12 +1,12 @@
 //! Looking up the names of a Liquid body.
 
-use crate::prompt::liquid::tree::{Chain, Condition, Node, Operand, Path, Step};
-use crate::prompt::marks::Fault;
+use crate::prompt::liquid::tree::{Chain, Condition, LiquidNode, Operand, Path, PathStep};
+use crate::prompt::marks::PromptFault;
 use crate::prompt::names::{Hop, Scope, Shape};
 use symphony_core::settings::PromptEngine;
 
 /// Looks up every name of a template.
-pub(super) fn lookup(nodes: &[Node]) -> Lookup {
+pub(super) fn lookup(nodes: &[LiquidNode]) -> Lookup {
     let mut reader = ValueReader {
         scope: Scope::new(PromptEngine::Liquid),
         tested: Vec::new(),
@@ -20,8 +20,8 @@ pub(super) fn lookup(nodes: &[Node]) -> Lookup {
 /// What is wrong or doubtful about the names.
 #[derive(Default)]
 pub(super) struct Lookup {
-    pub(super) faults: Vec<Fault>,
-    pub(super) warnings: Vec<Fault>,
+    pub(super) faults: Vec<PromptFault>,
+    pub(super) warnings: Vec<PromptFault>,
 }
 
 struct ValueReader {
@@ -42,9 +42,9 @@ enum Use {
 
 impl ValueReader {
     /// A variable may be tested before the place where it is assigned, as in a loop.
-    fn bind_assigned(&mut self, nodes: &[Node]) {
+    fn bind_assigned(&mut self, nodes: &[LiquidNode]) {
         for node in nodes {
-            if let Node::Assign { name, .. } | Node::Capture { name, .. } = node {
+            if let LiquidNode::Assign { name, .. } | LiquidNode::Capture { name, .. } = node {
                 self.scope.bind(name, Shape::Any);
             }
             for body in bodies(node) {
@@ -53,18 +53,20 @@ impl ValueReader {
         }
     }
 
-    fn nodes(&mut self, nodes: &[Node]) {
+    fn nodes(&mut self, nodes: &[LiquidNode]) {
         for node in nodes {
             self.node(node);
         }
     }
 
-    fn node(&mut self, node: &Node) {
+    fn node(&mut self, node: &LiquidNode) {
         match node {
-            Node::Text(_) | Node::Break | Node::Continue => {}
-            Node::Output(chain) | Node::Assign { value: chain, .. } => self.chain(chain),
-            Node::Capture { body, .. } => self.nodes(body),
-            Node::If { arms, otherwise } => {
+            LiquidNode::Text(_) | LiquidNode::Break | LiquidNode::Continue => {}
+            LiquidNode::Output(chain) | LiquidNode::Assign { value: chain, .. } => {
+                self.chain(chain)
+            }
+            LiquidNode::Capture { body, .. } => self.nodes(body),
+            LiquidNode::If { arms, otherwise } => {
                 for (condition, body) in arms {
                     let before = self.tested.len();
                     self.condition(condition, true);
@@ -73,7 +75,7 @@ impl ValueReader {
                 }
                 self.nodes(otherwise);
             }
-            Node::Case { subject, arms, otherwise } => {
+            LiquidNode::Case { subject, arms, otherwise } => {
                 self.operand(subject, Use::Tested);
                 for (values, body) in arms {
                     for value in values {
@@ -83,7 +85,7 @@ impl ValueReader {
                 }
                 self.nodes(otherwise);
             }
-            Node::For(each) => {
+            LiquidNode::For(each) => {
                 let item = match self.operand(&each.over, Use::Used) {
                     Some(Shape::List(item)) => *item,
                     _ => Shape::Any,
@@ -151,7 +153,7 @@ impl ValueReader {
 
     fn path(&mut self, path: &Path, how: Use) -> Option<Shape> {
         for step in &path.steps {
-            if let Step::Item(operand) = step {
+            if let PathStep::Item(operand) = step {
                 self.operand(operand, Use::Used);
             }
         }
@@ -159,8 +161,8 @@ impl ValueReader {
             .steps
             .iter()
             .map(|step| match step {
-                Step::Field(name) => Hop::Field(name),
-                Step::Item(_) => Hop::Item,
+                PathStep::Field(name) => Hop::Field(name),
+                PathStep::Item(_) => Hop::Item,
             })
             .collect();
         match self.scope.shape(&path.root, &hops, path.at) {
@@ -179,7 +181,7 @@ impl ValueReader {
     fn foreign(&mut self, path: &Path, how: Use) {
         let name = foreign_name(path);
         let message = format!("`{name}` is a variable of other implementations: here it is null");
-        let fault = Fault::new(path.at, message);
+        let fault = PromptFault::new(path.at, message);
         if how == Use::Used && !self.tested.contains(&name) {
             self.found.faults.push(fault.with_help(format!(
                 "it may be tested, and used between `{{% if {name} %}}` and `{{% endif %}}`"
@@ -193,25 +195,27 @@ impl ValueReader {
 /// The part of a path that is null for good.
 fn foreign_name(path: &Path) -> String {
     match path.steps.first() {
-        Some(Step::Field(field)) if path.root == "issue" => format!("issue.{field}"),
+        Some(PathStep::Field(field)) if path.root == "issue" => format!("issue.{field}"),
         _ => path.root.clone(),
     }
 }
 
-fn bodies(node: &Node) -> Vec<&[Node]> {
+fn bodies(node: &LiquidNode) -> Vec<&[LiquidNode]> {
     match node {
-        Node::If { arms, otherwise } => {
+        LiquidNode::If { arms, otherwise } => {
             let arms = arms.iter().map(|(_, body)| body.as_slice());
             arms.chain([otherwise.as_slice()]).collect()
         }
-        Node::Case { arms, otherwise, .. } => {
+        LiquidNode::Case { arms, otherwise, .. } => {
             let arms = arms.iter().map(|(_, body)| body.as_slice());
             arms.chain([otherwise.as_slice()]).collect()
         }
-        Node::For(each) => vec![&each.body, &each.otherwise],
-        Node::Capture { body, .. } => vec![body],
-        Node::Text(_) | Node::Output(_) | Node::Assign { .. } | Node::Break | Node::Continue => {
-            Vec::new()
-        }
+        LiquidNode::For(each) => vec![&each.body, &each.otherwise],
+        LiquidNode::Capture { body, .. } => vec![body],
+        LiquidNode::Text(_)
+        | LiquidNode::Output(_)
+        | LiquidNode::Assign { .. }
+        | LiquidNode::Break
+        | LiquidNode::Continue => Vec::new(),
     }
 }

@@ -18,38 +18,38 @@ use std::sync::Arc;
 use serde_json::{Map, Value as Json};
 
 use crate::prompt::liquid::lookup::lookup;
-use crate::prompt::liquid::tree::Node;
+use crate::prompt::liquid::tree::LiquidNode;
 use crate::prompt::liquid::value::Value;
-use crate::prompt::marks::Fault;
+use crate::prompt::marks::PromptFault;
 use crate::prompt::meter::StepMeter;
-use crate::prompt::source::{Broken, Compiled};
+use crate::prompt::source::{Compiled, RenderError};
 
 /// A compiled body.
 #[derive(Clone, Debug)]
-pub(super) struct Template {
-    nodes: Arc<[Node]>,
+pub(super) struct LiquidTemplate {
+    nodes: Arc<[LiquidNode]>,
 }
 
 /// Compiles a body and looks up its names.
-pub(super) fn compile(body: &str) -> Result<Compiled<Template>, Vec<Fault>> {
+pub(super) fn compile(body: &str) -> Result<Compiled<LiquidTemplate>, Vec<PromptFault>> {
     let nodes = parse::parse(body).map_err(|fault| vec![fault])?;
     let looked_up = lookup(&nodes);
     if !looked_up.faults.is_empty() {
         return Err(looked_up.faults);
     }
-    Ok(Compiled { template: Template { nodes: nodes.into() }, warnings: looked_up.warnings })
+    Ok(Compiled { template: LiquidTemplate { nodes: nodes.into() }, warnings: looked_up.warnings })
 }
 
-impl Template {
+impl LiquidTemplate {
     /// Renders the body with these variables.
     pub(super) fn render(
         &self,
         variables: Map<String, Json>,
         meter: &StepMeter,
-    ) -> Result<String, Broken> {
+    ) -> Result<String, RenderError> {
         let variables =
             variables.into_iter().map(|(name, value)| (name, Value::from(value))).collect();
-        render::render(&self.nodes, variables, meter).map_err(|failed| Broken {
+        render::render(&self.nodes, variables, meter).map_err(|failed| RenderError {
             at: Some(failed.at),
             name: failed.name,
             message: failed.message,

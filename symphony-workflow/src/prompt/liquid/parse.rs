@@ -1,14 +1,14 @@
 //! From marks to the tree that is rendered.
 
-use crate::prompt::liquid::tree::{Condition, Loop, Node};
+use crate::prompt::liquid::tree::{Condition, LiquidNode, Loop};
 use crate::prompt::liquid::words::WordReader;
-use crate::prompt::marks::{Fault, MarkKind, Piece, TemplateMark, cut};
+use crate::prompt::marks::{MarkKind, Piece, PromptFault, TemplateMark, cut};
 use crate::prompt::meter::MAX_DEPTH;
 use crate::prompt::names::nearest;
 use symphony_core::settings::PromptEngine;
 
 /// Parses a whole body.
-pub(super) fn parse(body: &str) -> Result<Vec<Node>, Fault> {
+pub(super) fn parse(body: &str) -> Result<Vec<LiquidNode>, PromptFault> {
     let (pieces, fault) = cut(body, PromptEngine::Liquid);
     let mut parser = Parser { body, pieces: pieces.into_iter(), depth: 0, loops: 0 };
     // What stands before an unreadable mark may be wrong too, and is then the better answer.
@@ -35,12 +35,12 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
         &mut self,
         open: Option<(&str, usize)>,
         ends: &[&str],
-    ) -> Result<(Vec<Node>, Option<TemplateMark<'a>>), Fault> {
+    ) -> Result<(Vec<LiquidNode>, Option<TemplateMark<'a>>), PromptFault> {
         let mut nodes = Vec::new();
         while let Some(piece) = self.pieces.next() {
             let mark = match piece {
                 Piece::Text(text) => {
-                    nodes.push(Node::Text(text.into()));
+                    nodes.push(LiquidNode::Text(text.into()));
                     continue;
                 }
                 Piece::Mark(mark) => mark,
@@ -49,30 +49,32 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
                 let mut words = WordReader::new(self.body, &mark, 0);
                 let chain = words.chain()?;
                 words.end()?;
-                nodes.push(Node::Output(chain));
+                nodes.push(LiquidNode::Output(chain));
                 continue;
             }
             match mark.tag() {
                 Some(name) if ends.contains(&name) => return Ok((nodes, Some(mark))),
                 Some(name) => nodes.push(self.tag(name, &mark)?),
-                None => return Err(Fault::new(mark.span.start, "a tag begins with its name")),
+                None => {
+                    return Err(PromptFault::new(mark.span.start, "a tag begins with its name"));
+                }
             }
         }
         match open {
             Some((name, at)) => {
-                Err(Fault::new(at, format!("this `{name}` is never closed by `end{name}`")))
+                Err(PromptFault::new(at, format!("this `{name}` is never closed by `end{name}`")))
             }
             None => Ok((nodes, None)),
         }
     }
 
-    fn tag(&mut self, name: &str, mark: &TemplateMark<'a>) -> Result<Node, Fault> {
+    fn tag(&mut self, name: &str, mark: &TemplateMark<'a>) -> Result<LiquidNode, PromptFault> {
         let at = mark.span.start;
         let mut words = WordReader::new(self.body, mark, 1);
         if matches!(name, "if" | "unless" | "case" | "for" | "capture") {
             self.depth += 1;
             if self.depth > MAX_DEPTH {
-                return Err(Fault::new(
+                return Err(PromptFault::new(
                     at,
                     format!("blocks stand in each other more than {MAX_DEPTH} deep"),
                 ));
@@ -91,14 +93,14 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
                 let name = words.name("a variable")?.to_owned();
                 words.expect("=")?;
                 let value = words.chain()?;
-                Node::Assign { name, value }
+                LiquidNode::Assign { name, value }
             }
-            "echo" => Node::Output(words.chain()?),
+            "echo" => LiquidNode::Output(words.chain()?),
             "break" | "continue" if self.loops == 0 => {
-                return Err(Fault::new(at, format!("`{name}` stands in no loop")));
+                return Err(PromptFault::new(at, format!("`{name}` stands in no loop")));
             }
-            "break" => Node::Break,
-            "continue" => Node::Continue,
+            "break" => LiquidNode::Break,
+            "continue" => LiquidNode::Continue,
             _ => return Err(unknown_tag(name, at)),
         };
         words.end()?;
@@ -110,7 +112,7 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
         name: &str,
         mut words: WordReader<'a, '_>,
         at: usize,
-    ) -> Result<Node, Fault> {
+    ) -> Result<LiquidNode, PromptFault> {
         let first = words.condition()?;
         words.end()?;
         let mut condition = match name {
@@ -131,10 +133,10 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
             }
             words.end()?;
             let otherwise = self.otherwise(&end, (name, at), &close)?;
-            return Ok(Node::If { arms, otherwise });
+            return Ok(LiquidNode::If { arms, otherwise });
         }
         let otherwise = Vec::new();
-        Ok(Node::If { arms, otherwise })
+        Ok(LiquidNode::If { arms, otherwise })
     }
 
     /// What follows an `else`, if it was one.
@@ -143,7 +145,7 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
         end: &TemplateMark<'a>,
         open: (&str, usize),
         close: &str,
-    ) -> Result<Vec<Node>, Fault> {
+    ) -> Result<Vec<LiquidNode>, PromptFault> {
         if end.tag() != Some("else") {
             return Ok(Vec::new());
         }
@@ -154,15 +156,20 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
         Ok(nodes)
     }
 
-    fn case(&mut self, mut words: WordReader<'a, '_>, at: usize) -> Result<Node, Fault> {
+    fn case(
+        &mut self,
+        mut words: WordReader<'a, '_>,
+        at: usize,
+    ) -> Result<LiquidNode, PromptFault> {
         let subject = words.operand()?;
         words.end()?;
         let open = ("case", at);
         let ends = ["when", "else", "endcase"];
         let mut arms = Vec::new();
         let (lead, mut end) = self.nodes(Some(open), &ends)?;
-        if lead.iter().any(|node| !matches!(node, Node::Text(text) if text.trim().is_empty())) {
-            return Err(Fault::new(at, "between `case` and `when` nothing is shown"));
+        if lead.iter().any(|node| !matches!(node, LiquidNode::Text(text) if text.trim().is_empty()))
+        {
+            return Err(PromptFault::new(at, "between `case` and `when` nothing is shown"));
         }
         let otherwise = loop {
             let Some(mark) = end else { break Vec::new() };
@@ -180,10 +187,14 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
             arms.push((values, body));
             end = next;
         };
-        Ok(Node::Case { subject, arms, otherwise })
+        Ok(LiquidNode::Case { subject, arms, otherwise })
     }
 
-    fn for_loop(&mut self, mut words: WordReader<'a, '_>, at: usize) -> Result<Node, Fault> {
+    fn for_loop(
+        &mut self,
+        mut words: WordReader<'a, '_>,
+        at: usize,
+    ) -> Result<LiquidNode, PromptFault> {
         let name = words.name("a loop variable")?.to_owned();
         if !words.take_name("in") {
             return Err(words.fault("expected `in`"));
@@ -215,37 +226,56 @@ impl<'a, I: Iterator<Item = Piece<'a>>> Parser<'a, I> {
             }
             None => Vec::new(),
         };
-        Ok(Node::For(Box::new(Loop { name, over, reversed, limit, offset, body, otherwise, at })))
+        Ok(LiquidNode::For(Box::new(Loop {
+            name,
+            over,
+            reversed,
+            limit,
+            offset,
+            body,
+            otherwise,
+            at,
+        })))
     }
 
-    fn capture(&mut self, mut words: WordReader<'a, '_>, at: usize) -> Result<Node, Fault> {
+    fn capture(
+        &mut self,
+        mut words: WordReader<'a, '_>,
+        at: usize,
+    ) -> Result<LiquidNode, PromptFault> {
         let name = words.name("a variable")?.to_owned();
         words.end()?;
         let (body, end) = self.nodes(Some(("capture", at)), &["endcapture"])?;
         if let Some(end) = end {
             WordReader::new(self.body, &end, 1).end()?;
         }
-        Ok(Node::Capture { name, body, at })
+        Ok(LiquidNode::Capture { name, body, at })
     }
 }
 
-fn unknown_tag(name: &str, at: usize) -> Fault {
+fn unknown_tag(name: &str, at: usize) -> PromptFault {
     const TAGS: [&str; 12] = [
         "if", "unless", "case", "for", "assign", "capture", "comment", "raw", "break", "continue",
         "echo", "elsif",
     ];
     match name {
         "include" | "render" | "layout" => {
-            Fault::new(at, format!("`{name}` is not available: a prompt is one file"))
+            PromptFault::new(at, format!("`{name}` is not available: a prompt is one file"))
         }
-        "else" | "elsif" | "when" => Fault::new(at, format!("this `{name}` belongs to no block")),
-        "elif" => Fault::new(at, "Liquid has no tag `elif`").with_help("did you mean `elsif`?"),
-        "set" => Fault::new(at, "Liquid has no tag `set`").with_help("did you mean `assign`?"),
+        "else" | "elsif" | "when" => {
+            PromptFault::new(at, format!("this `{name}` belongs to no block"))
+        }
+        "elif" => {
+            PromptFault::new(at, "Liquid has no tag `elif`").with_help("did you mean `elsif`?")
+        }
+        "set" => {
+            PromptFault::new(at, "Liquid has no tag `set`").with_help("did you mean `assign`?")
+        }
         _ if name.starts_with("end") => {
-            Fault::new(at, format!("this `{name}` closes nothing that is open"))
+            PromptFault::new(at, format!("this `{name}` closes nothing that is open"))
         }
         _ => {
-            let fault = Fault::new(at, format!("Liquid has no tag `{name}`"));
+            let fault = PromptFault::new(at, format!("Liquid has no tag `{name}`"));
             match nearest(name, TAGS.into_iter()) {
                 Some(near) => fault.with_help(format!("did you mean `{near}`?")),
                 None => fault,

@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::prompt::liquid::tree::{Chain, Comparison, Condition, Loop, Node, Operand, Path, Step};
+use crate::prompt::liquid::tree::{
+    Chain, Comparison, Condition, LiquidNode, Loop, Operand, Path, PathStep,
+};
 use crate::prompt::liquid::value::Value;
 use crate::prompt::meter::{MAX_ITEMS, MAX_TEXT_BYTES, StepMeter, StepsSpent};
 
@@ -37,7 +39,7 @@ enum Flow {
 }
 
 pub(super) fn render(
-    nodes: &[Node],
+    nodes: &[LiquidNode],
     variables: BTreeMap<String, Value>,
     meter: &StepMeter,
 ) -> Rendered<String> {
@@ -56,7 +58,7 @@ struct Renderer<'a> {
 }
 
 impl<'a> Renderer<'a> {
-    fn nodes(&mut self, nodes: &'a [Node], out: &mut String) -> Rendered<Flow> {
+    fn nodes(&mut self, nodes: &'a [LiquidNode], out: &mut String) -> Rendered<Flow> {
         for node in nodes {
             let flow = self.node(node, out)?;
             if flow != Flow::Next {
@@ -66,14 +68,14 @@ impl<'a> Renderer<'a> {
         Ok(Flow::Next)
     }
 
-    fn node(&mut self, node: &'a Node, out: &mut String) -> Rendered<Flow> {
+    fn node(&mut self, node: &'a LiquidNode, out: &mut String) -> Rendered<Flow> {
         match node {
-            Node::Text(text) => write(out, text, 0)?,
-            Node::Output(chain) => {
+            LiquidNode::Text(text) => write(out, text, 0)?,
+            LiquidNode::Output(chain) => {
                 let value = self.chain(chain)?;
                 write(out, &value.to_string(), start(&chain.base))?;
             }
-            Node::If { arms, otherwise } => {
+            LiquidNode::If { arms, otherwise } => {
                 for (condition, body) in arms {
                     if self.holds(condition)? {
                         return self.nodes(body, out);
@@ -81,7 +83,7 @@ impl<'a> Renderer<'a> {
                 }
                 return self.nodes(otherwise, out);
             }
-            Node::Case { subject, arms, otherwise } => {
+            LiquidNode::Case { subject, arms, otherwise } => {
                 let subject = self.tested(subject)?;
                 for (values, body) in arms {
                     for value in values {
@@ -92,20 +94,20 @@ impl<'a> Renderer<'a> {
                 }
                 return self.nodes(otherwise, out);
             }
-            Node::For(each) => return self.each(each, out),
-            Node::Assign { name, value } => {
+            LiquidNode::For(each) => return self.each(each, out),
+            LiquidNode::Assign { name, value } => {
                 let value = self.chain(value)?;
                 self.variables.insert(name.clone(), value);
             }
-            Node::Capture { name, body, at } => {
+            LiquidNode::Capture { name, body, at } => {
                 let mut captured = String::new();
                 let flow = self.nodes(body, &mut captured)?;
                 self.meter.charge_bytes(captured.len()).map_err(Failed::spent(*at))?;
                 self.variables.insert(name.clone(), Value::text(captured));
                 return Ok(flow);
             }
-            Node::Break => return Ok(Flow::Break),
-            Node::Continue => return Ok(Flow::Continue),
+            LiquidNode::Break => return Ok(Flow::Break),
+            LiquidNode::Continue => return Ok(Flow::Continue),
         }
         Ok(Flow::Next)
     }
@@ -241,8 +243,8 @@ impl<'a> Renderer<'a> {
         for step in &path.steps {
             let Some(from) = value else { return Ok(None) };
             value = match step {
-                Step::Field(name) => field(&from, name),
-                Step::Item(operand) => item(&from, &self.present(operand)?),
+                PathStep::Field(name) => field(&from, name),
+                PathStep::Item(operand) => item(&from, &self.present(operand)?),
             };
         }
         Ok(value)

@@ -6,14 +6,28 @@ use crate::prompt::liquid::filters::Filter;
 use crate::prompt::liquid::value::Value;
 
 #[derive(Debug)]
-pub(super) enum Node {
+pub(super) enum LiquidNode {
     Text(Arc<str>),
     Output(Chain),
-    If { arms: Vec<(Condition, Vec<Node>)>, otherwise: Vec<Node> },
-    Case { subject: Operand, arms: Vec<(Vec<Operand>, Vec<Node>)>, otherwise: Vec<Node> },
+    If {
+        arms: Vec<(Condition, Vec<LiquidNode>)>,
+        otherwise: Vec<LiquidNode>,
+    },
+    Case {
+        subject: Operand,
+        arms: Vec<(Vec<Operand>, Vec<LiquidNode>)>,
+        otherwise: Vec<LiquidNode>,
+    },
     For(Box<Loop>),
-    Assign { name: String, value: Chain },
-    Capture { name: String, body: Vec<Node>, at: usize },
+    Assign {
+        name: String,
+        value: Chain,
+    },
+    Capture {
+        name: String,
+        body: Vec<LiquidNode>,
+        at: usize,
+    },
     Break,
     Continue,
 }
@@ -25,8 +39,8 @@ pub(super) struct Loop {
     pub(super) reversed: bool,
     pub(super) limit: Option<Operand>,
     pub(super) offset: Option<Operand>,
-    pub(super) body: Vec<Node>,
-    pub(super) otherwise: Vec<Node>,
+    pub(super) body: Vec<LiquidNode>,
+    pub(super) otherwise: Vec<LiquidNode>,
     pub(super) at: usize,
 }
 
@@ -74,14 +88,14 @@ pub(super) enum Operand {
 #[derive(Debug)]
 pub(super) struct Path {
     pub(super) root: String,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<PathStep>,
     /// As it stands in the file.
     pub(super) text: String,
     pub(super) at: usize,
 }
 
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum PathStep {
     Field(String),
     Item(Operand),
 }

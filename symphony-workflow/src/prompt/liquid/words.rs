@@ -1,9 +1,9 @@
 //! The words of one mark: values, filters and conditions.
 
 use crate::prompt::liquid::filters::{filter, filter_names};
-use crate::prompt::liquid::tree::{Call, Chain, Comparison, Condition, Operand, Path, Step};
+use crate::prompt::liquid::tree::{Call, Chain, Comparison, Condition, Operand, Path, PathStep};
 use crate::prompt::liquid::value::Value;
-use crate::prompt::marks::{Fault, TemplateMark, Token, Word};
+use crate::prompt::marks::{PromptFault, TemplateMark, Token, Word};
 use crate::prompt::names::nearest;
 use symphony_core::plain_start;
 
@@ -35,14 +35,14 @@ impl<'a, 'w> WordReader<'a, 'w> {
     }
 
     /// A fault at the next word, which is named.
-    pub(super) fn fault(&self, expected: &str) -> Fault {
+    pub(super) fn fault(&self, expected: &str) -> PromptFault {
         let found = match self.peek() {
             Some(word) => {
                 format!("found `{}`", plain_start(&self.body[word.span.clone()], MAX_QUOTED_BYTES))
             }
             None => "the mark ends".to_owned(),
         };
-        Fault::new(self.at(), format!("{expected}, but {found}"))
+        PromptFault::new(self.at(), format!("{expected}, but {found}"))
     }
 
     pub(super) fn take(&mut self, sign: &str) -> bool {
@@ -58,14 +58,14 @@ impl<'a, 'w> WordReader<'a, 'w> {
         taken
     }
 
-    pub(super) fn expect(&mut self, sign: &str) -> Result<(), Fault> {
+    pub(super) fn expect(&mut self, sign: &str) -> Result<(), PromptFault> {
         if self.take(sign) {
             return Ok(());
         }
         Err(self.fault(&format!("expected `{sign}`")))
     }
 
-    pub(super) fn name(&mut self, what: &str) -> Result<&'a str, Fault> {
+    pub(super) fn name(&mut self, what: &str) -> Result<&'a str, PromptFault> {
         if let Some(Word { token: Token::Name(name), .. }) = self.peek() {
             self.next += 1;
             return Ok(name);
@@ -73,7 +73,7 @@ impl<'a, 'w> WordReader<'a, 'w> {
         Err(self.fault(&format!("expected {what}")))
     }
 
-    pub(super) fn end(&self) -> Result<(), Fault> {
+    pub(super) fn end(&self) -> Result<(), PromptFault> {
         if self.is_done() {
             return Ok(());
         }
@@ -86,7 +86,7 @@ impl<'a, 'w> WordReader<'a, 'w> {
         })
     }
 
-    pub(super) fn chain(&mut self) -> Result<Chain, Fault> {
+    pub(super) fn chain(&mut self) -> Result<Chain, PromptFault> {
         let base = self.operand()?;
         let mut calls = Vec::new();
         while self.take("|") {
@@ -109,7 +109,7 @@ impl<'a, 'w> WordReader<'a, 'w> {
     }
 
     /// `a and b or c` is read from the right: `a and (b or c)`.
-    pub(super) fn condition(&mut self) -> Result<Condition, Fault> {
+    pub(super) fn condition(&mut self) -> Result<Condition, PromptFault> {
         let mut terms = vec![self.comparison()?];
         let mut joins = Vec::new();
         loop {
@@ -130,7 +130,7 @@ impl<'a, 'w> WordReader<'a, 'w> {
         }))
     }
 
-    fn comparison(&mut self) -> Result<Condition, Fault> {
+    fn comparison(&mut self) -> Result<Condition, PromptFault> {
         let left = self.operand()?;
         let sign = match self.peek().map(|word| &word.token) {
             Some(Token::Sign("==")) => Comparison::Equal,
@@ -146,7 +146,7 @@ impl<'a, 'w> WordReader<'a, 'w> {
         Ok(Condition::Compare(left, sign, self.operand()?))
     }
 
-    pub(super) fn operand(&mut self) -> Result<Operand, Fault> {
+    pub(super) fn operand(&mut self) -> Result<Operand, PromptFault> {
         let at = self.at();
         let Some(word) = self.peek() else {
             return Err(self.fault("expected a value"));
@@ -168,7 +168,7 @@ impl<'a, 'w> WordReader<'a, 'w> {
         Ok(Operand::Literal(literal))
     }
 
-    fn range(&mut self, at: usize) -> Result<Operand, Fault> {
+    fn range(&mut self, at: usize) -> Result<Operand, PromptFault> {
         self.expect("(")?;
         let first = Box::new(self.operand()?);
         self.expect("..")?;
@@ -177,17 +177,17 @@ impl<'a, 'w> WordReader<'a, 'w> {
         Ok(Operand::Range { first, last, at })
     }
 
-    fn path(&mut self, root: &str) -> Result<Operand, Fault> {
+    fn path(&mut self, root: &str) -> Result<Operand, PromptFault> {
         let at = self.at();
         self.next += 1;
         let mut steps = Vec::new();
         loop {
             if self.take(".") {
-                steps.push(Step::Field(self.name("a field")?.to_owned()));
+                steps.push(PathStep::Field(self.name("a field")?.to_owned()));
             } else if self.take("[") {
                 let step = match self.operand()? {
-                    Operand::Literal(Value::Text(field)) => Step::Field(field.to_string()),
-                    operand => Step::Item(operand),
+                    Operand::Literal(Value::Text(field)) => PathStep::Field(field.to_string()),
+                    operand => PathStep::Item(operand),
                 };
                 self.expect("]")?;
                 steps.push(step);
@@ -205,8 +205,8 @@ impl<'a, 'w> WordReader<'a, 'w> {
     }
 }
 
-fn unknown_filter(name: &str, at: usize) -> Fault {
-    let fault = Fault::new(at, format!("Liquid has no filter `{name}`"));
+fn unknown_filter(name: &str, at: usize) -> PromptFault {
+    let fault = PromptFault::new(at, format!("Liquid has no filter `{name}`"));
     let meant = match name {
         "lower" => Some("downcase"),
         "upper" => Some("upcase"),

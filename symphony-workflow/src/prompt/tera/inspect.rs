@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::prompt::marks::{Fault, MarkKind, Piece, TemplateMark, Token, Word};
+use crate::prompt::marks::{MarkKind, Piece, PromptFault, TemplateMark, Token, Word};
 use crate::prompt::meter::MAX_DEPTH;
 use crate::prompt::names::{Hop, Scope, Shape, nearest};
 use symphony_core::settings::PromptEngine;
@@ -81,7 +81,7 @@ pub(super) enum Measure {
 #[derive(Debug, Default)]
 pub(super) struct TeraInspection {
     /// What is wrong with names, filters and the use of the language.
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Vec<PromptFault>,
     pub(super) probes: Vec<Probe>,
     /// Every path, where it stands and how it is written.
     pub(super) paths: Vec<(Range<usize>, String)>,
@@ -90,7 +90,7 @@ pub(super) struct TeraInspection {
 }
 
 /// Refuses what must not even reach the library's parser.
-pub(super) fn screen(pieces: &[Piece<'_>]) -> Result<(), Fault> {
+pub(super) fn screen(pieces: &[Piece<'_>]) -> Result<(), PromptFault> {
     let mut depth = 0_usize;
     let mut elifs = 0_usize;
     for mark in marks(pieces) {
@@ -104,39 +104,42 @@ pub(super) fn screen(pieces: &[Piece<'_>]) -> Result<(), Fault> {
         }
         if depth > MAX_DEPTH {
             let message = format!("blocks stand in each other more than {MAX_DEPTH} deep");
-            return Err(Fault::new(at, message));
+            return Err(PromptFault::new(at, message));
         }
         if elifs > MAX_ELIFS {
             let message = format!("there are more than {MAX_ELIFS} `elif`");
-            return Err(Fault::new(at, message));
+            return Err(PromptFault::new(at, message));
         }
     }
     Ok(())
 }
 
-fn check_tag(tag: &str, mark: &TemplateMark<'_>) -> Result<(), Fault> {
+fn check_tag(tag: &str, mark: &TemplateMark<'_>) -> Result<(), PromptFault> {
     let at = mark.span.start;
     match tag {
         "set" | "set_global" if !mark.words.get(2).is_some_and(|word| word.token.is("=")) => {
-            Err(Fault::new(at, format!("`{tag}` needs a value: `{tag} x = 1`"))
+            Err(PromptFault::new(at, format!("`{tag}` needs a value: `{tag} x = 1`"))
                 .with_help("text between `set` and `endset` is not available in prompts"))
         }
         tag if TAGS.contains(&tag) => Ok(()),
         "include" | "extends" | "import" => {
-            Err(Fault::new(at, format!("`{tag}` is not available: a prompt is one file")))
+            Err(PromptFault::new(at, format!("`{tag}` is not available: a prompt is one file")))
         }
         "block" | "component" | "macro" | "filter" | "endset" => {
-            Err(Fault::new(at, format!("`{tag}` is not available in prompts")))
+            Err(PromptFault::new(at, format!("`{tag}` is not available in prompts")))
         }
-        "elsif" => Err(Fault::new(at, "Tera has no tag `elsif`").with_help("did you mean `elif`?")),
+        "elsif" => {
+            Err(PromptFault::new(at, "Tera has no tag `elsif`").with_help("did you mean `elif`?"))
+        }
         "assign" => {
-            Err(Fault::new(at, "Tera has no tag `assign`").with_help("did you mean `set`?"))
+            Err(PromptFault::new(at, "Tera has no tag `assign`").with_help("did you mean `set`?"))
         }
         "unless" => {
-            Err(Fault::new(at, "Tera has no tag `unless`").with_help("write `{% if not ... %}`"))
+            Err(PromptFault::new(at, "Tera has no tag `unless`")
+                .with_help("write `{% if not ... %}`"))
         }
         _ => {
-            let fault = Fault::new(at, format!("Tera has no tag `{tag}`"));
+            let fault = PromptFault::new(at, format!("Tera has no tag `{tag}`"));
             Err(match nearest(tag, TAGS.into_iter()) {
                 Some(near) => fault.with_help(format!("did you mean `{near}`?")),
                 None => fault,
@@ -214,7 +217,7 @@ impl Inspector<'_> {
         });
     }
 
-    fn fault(&mut self, fault: Fault) {
+    fn fault(&mut self, fault: PromptFault) {
         self.found.faults.push(fault);
     }
 
@@ -248,10 +251,10 @@ impl Inspector<'_> {
             match word.token {
                 Token::Name("for") if !after_dot(&mark.words, index) => {
                     let message = "a list made by `for` is not available in prompts";
-                    self.fault(Fault::new(at, message).with_help("use `{% for %}`"));
+                    self.fault(PromptFault::new(at, message).with_help("use `{% for %}`"));
                 }
                 Token::Sign("...") => {
-                    self.fault(Fault::new(at, "`...` is not available in prompts"));
+                    self.fault(PromptFault::new(at, "`...` is not available in prompts"));
                 }
                 Token::Sign("~") => joins += 1,
                 _ => {}
@@ -259,7 +262,7 @@ impl Inspector<'_> {
         }
         if joins > MAX_JOINS {
             let message = format!("one mark joins more than {MAX_JOINS} texts by `~`");
-            self.fault(Fault::new(mark.span.start, message));
+            self.fault(PromptFault::new(mark.span.start, message));
         }
     }
 
@@ -372,8 +375,8 @@ fn closing(words: &[Word<'_>], open: usize) -> usize {
     words.len()
 }
 
-fn unknown_filter(name: &str, at: usize) -> Fault {
-    let fault = Fault::new(at, format!("Tera has no filter `{name}`"));
+fn unknown_filter(name: &str, at: usize) -> PromptFault {
+    let fault = PromptFault::new(at, format!("Tera has no filter `{name}`"));
     let meant = match name {
         "downcase" => Some("lower"),
         "upcase" => Some("upper"),

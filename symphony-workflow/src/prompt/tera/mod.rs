@@ -14,9 +14,9 @@ use std::sync::Arc;
 use ::tera::{Context, Error, ErrorKind, Kwargs, ReportError, State, Tera, TeraResult, Value};
 use serde_json::{Map, Value as Json};
 
-use crate::prompt::marks::{Fault, cut};
+use crate::prompt::marks::{PromptFault, cut};
 use crate::prompt::meter::{MAX_TEXT_BYTES, StepMeter, StepsSpent};
-use crate::prompt::source::{Broken, Compiled};
+use crate::prompt::source::{Compiled, RenderError};
 use crate::prompt::tera::inspect::{Measure, Probe, TeraInspection, inspect, screen};
 use symphony_core::settings::PromptEngine;
 
@@ -26,7 +26,7 @@ const SIZE_FUNCTION: &str = "__size";
 
 /// A compiled body.
 #[derive(Clone, Debug)]
-pub(super) struct Template {
+pub(super) struct TeraTemplate {
     tera: Tera,
     shifts: Vec<Shift>,
     paths: Vec<(Range<usize>, String)>,
@@ -40,7 +40,7 @@ struct Shift {
 }
 
 /// Compiles a body and looks up its names.
-pub(super) fn compile(body: &str) -> Result<Compiled<Template>, Vec<Fault>> {
+pub(super) fn compile(body: &str) -> Result<Compiled<TeraTemplate>, Vec<PromptFault>> {
     let (pieces, fault) = cut(body, PromptEngine::Tera);
     screen(&pieces).map_err(|fault| vec![fault])?;
     let parsed = parse(body);
@@ -58,7 +58,7 @@ pub(super) fn compile(body: &str) -> Result<Compiled<Template>, Vec<Fault>> {
         Ok(_) => {}
         Err(error) if faults.is_empty() => {
             let line = clip(error.to_string().lines().next().unwrap_or_default());
-            faults.push(Fault::new(0, line.trim_start_matches("error: ")));
+            faults.push(PromptFault::new(0, line.trim_start_matches("error: ")));
         }
         Err(_) => {}
     }
@@ -66,8 +66,9 @@ pub(super) fn compile(body: &str) -> Result<Compiled<Template>, Vec<Fault>> {
         return Err(faults);
     }
     let (probed, shifts) = probed(body, &probes);
-    let tera = parse(&probed).map_err(|error| vec![Fault::new(0, clip(&error.to_string()))])?;
-    Ok(Compiled { template: Template { tera, shifts, paths }, warnings: Vec::new() })
+    let tera =
+        parse(&probed).map_err(|error| vec![PromptFault::new(0, clip(&error.to_string()))])?;
+    Ok(Compiled { template: TeraTemplate { tera, shifts, paths }, warnings: Vec::new() })
 }
 
 fn parse(body: &str) -> TeraResult<Tera> {
@@ -95,7 +96,7 @@ fn measure(tera: &mut Tera, meter: &Arc<StepMeter>) {
 }
 
 /// Names that the library found and our reading missed.
-fn strays(tera: &Tera, set: &[String], paths: &[(Range<usize>, String)]) -> Vec<Fault> {
+fn strays(tera: &Tera, set: &[String], paths: &[(Range<usize>, String)]) -> Vec<PromptFault> {
     let known = |name: &str| {
         ["issue", "attempt", "turn", "max_turns"].contains(&name)
             || set.iter().any(|own| own == name)
@@ -110,7 +111,7 @@ fn strays(tera: &Tera, set: &[String], paths: &[(Range<usize>, String)]) -> Vec<
         .map(|name| {
             let root = |path: &str| path.split(['.', '[', '?', ' ']).next() == Some(name);
             let at = paths.iter().find(|(_, path)| root(path));
-            Fault::new(
+            PromptFault::new(
                 at.map_or(0, |(span, _)| span.start),
                 format!("there is no variable `{name}` here"),
             )
@@ -139,13 +140,13 @@ fn probed(body: &str, probes: &[Probe]) -> (String, Vec<Shift>) {
     (out, shifts)
 }
 
-impl Template {
+impl TeraTemplate {
     /// Renders the body with these variables.
     pub(super) fn render(
         &self,
         variables: Map<String, Json>,
         meter: StepMeter,
-    ) -> Result<String, Broken> {
+    ) -> Result<String, RenderError> {
         let mut context = Context::new();
         for (name, value) in variables {
             let value =
@@ -157,20 +158,21 @@ impl Template {
         let mut out = Bounded::default();
         match tera.render_to(TEMPLATE_NAME, &context, &mut out) {
             Ok(()) => String::from_utf8(out.bytes)
-                .map_err(|_| Broken::new(None, "the prompt is not valid text")),
-            Err(_) if out.is_full => {
-                Err(Broken::new(None, format!("the prompt is longer than {MAX_TEXT_BYTES} bytes")))
-            }
+                .map_err(|_| RenderError::new(None, "the prompt is not valid text")),
+            Err(_) if out.is_full => Err(RenderError::new(
+                None,
+                format!("the prompt is longer than {MAX_TEXT_BYTES} bytes"),
+            )),
             Err(error) => Err(self.broken(&error)),
         }
     }
 
-    fn broken(&self, error: &Error) -> Broken {
+    fn broken(&self, error: &Error) -> RenderError {
         let ErrorKind::RenderingError(report) = error.kind() else {
-            return Broken::new(None, clip(&error.to_string()));
+            return RenderError::new(None, clip(&error.to_string()));
         };
         let at = self.place(report.span().range.start);
-        let mut broken = Broken::new(Some(at), clip(report.message()));
+        let mut broken = RenderError::new(Some(at), clip(report.message()));
         let path = self.paths.iter().find(|(span, _)| span.contains(&at));
         broken.name = path.map(|(_, name)| name.clone());
         if broken.message.contains("`none`") {
@@ -196,7 +198,7 @@ impl Template {
 }
 
 /// The library's word on what it could not parse.
-fn syntax(body: &str, report: &ReportError) -> Fault {
+fn syntax(body: &str, report: &ReportError) -> PromptFault {
     let span = report.span();
     // At the end of the input only line and column are right.
     let line = body.split_inclusive('\n').take(span.start_line.saturating_sub(1));
@@ -204,7 +206,7 @@ fn syntax(body: &str, report: &ReportError) -> Fault {
     let column = body[start..].chars().take(span.start_col);
     let at = start + column.map(char::len_utf8).sum::<usize>();
     let message = report.message().trim_end_matches('.');
-    let fault = Fault::new(at, clip(message));
+    let fault = PromptFault::new(at, clip(message));
     let unnamed = message.contains("expected identifier") && body[..at].trim_end().ends_with('(');
     if unnamed || message.starts_with("Found `:`") {
         return fault.with_help("Tera's arguments have names: `join(sep=\", \")`");
@@ -268,7 +270,7 @@ mod tests {
     use super::*;
     use crate::prompt::variables::{Sample, variables};
 
-    fn render(body: &str) -> Result<String, Broken> {
+    fn render(body: &str) -> Result<String, RenderError> {
         let template = compile(body).unwrap().template;
         let sample = Sample::full().unwrap();
         template.render(variables(&sample.input()), StepMeter::new(0))
