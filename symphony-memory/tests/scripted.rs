@@ -217,7 +217,7 @@ async fn rule_10_11_a_note_in_a_live_turn_is_written_down() {
     };
     let (end, ()) = tokio::join!(session.run_turn(turn(1)), tell);
     assert_eq!(end.unwrap(), TurnEnd::Completed);
-    assert!(agent.journal().of("MT-1").contains(&Did::Note("Mind the paint.".to_owned())));
+    assert!(agent.journal().for_issue("MT-1").contains(&Did::Note("Mind the paint.".to_owned())));
     session.close().await.unwrap();
 }
 

@@ -294,7 +294,7 @@ impl Attempt {
         opening.store(false, Ordering::Relaxed);
         match opened {
             Ok(Ok(session)) => {
-                self.tell(RunNews::Opened(session.opened()));
+                self.report(RunNews::Opened(session.opened()));
                 Ok(session)
             }
             Ok(Err(error)) if error.is_alive => {

@@ -247,7 +247,7 @@ impl TurnSteering for ScriptedSteering {
         if !self.live.load(Ordering::SeqCst) {
             return Err(AgentError::new(AgentErrorKind::ResponseError, "no turn is live"));
         }
-        self.scribe.note(Did::Note(note.text));
+        self.scribe.record(Did::Note(note.text));
         Ok(())
     }
 }
