@@ -34,17 +34,12 @@ impl Orchestrator {
     /// When slots can be filled next; `None` when nothing asks for it or nothing may start.
     pub(super) fn next_refill(&self) -> Option<Mono> {
         let next = self.reads.refill.next(self.now.mono, self.configuration.min_read_gap)?;
-        self.may_start().then_some(next)
+        self.lifecycle.may_start().then_some(next)
     }
 
     /// Whether starts to the configured agent may go ahead.
     pub(super) fn hold_gate(&self) -> HoldGate {
         self.pacing.holds.gate(&self.settings().agent.kind, self.now.mono)
-    }
-
-    /// Whether anything may start at all.
-    fn may_start(&self) -> bool {
-        !self.shutting_down && !self.paused && self.problems.is_empty()
     }
 
     /// Whether an event may pass without a look at the slots.
@@ -63,7 +58,7 @@ impl Orchestrator {
             return;
         }
         let ids: Vec<IssueId> = chosen.iter().map(|(id, _)| id.clone()).collect();
-        self.recheck_workflow();
+        self.out.recheck_workflow();
         let read = self.ask(Asked::Check { chosen: ids.clone() }, None, ids);
         for (id, fresh) in chosen {
             let origin = match fresh {
@@ -253,7 +248,7 @@ impl Orchestrator {
             }
             (Standing::Inactive, _) => self.release(&id, ReleaseReason::NotActive),
             (_, Some(_)) => self.release(&id, ReleaseReason::NotEligible),
-            (Standing::Active, None) if self.may_start() => match self.slot_for(&issue) {
+            (Standing::Active, None) if self.lifecycle.may_start() => match self.slot_for(&issue) {
                 Ok(host) => self.start(&id, host),
                 Err(_) => self.step_back(&id, origin),
             },
@@ -318,7 +313,7 @@ impl Orchestrator {
         self.totals.started += 1;
         self.pacing.touch(self.now.mono);
         let (state, max_turns) = (issue.state.clone(), settings.agent.max_turns);
-        self.effect(Effect::Start(Start {
+        self.out.effects.push(Effect::Start(Start {
             run,
             issue,
             attempt,

@@ -676,3 +676,18 @@ pub struct Step {
     /// What happened.
     pub notices: Vec<Notice>,
 }
+
+impl Step {
+    /// Tells something that is not about a single issue.
+    pub(super) fn notice(&mut self, what: Happened) {
+        self.notices.push(Notice { issue: None, run: None, what });
+    }
+
+    /// Wants the workflow file looked at, once per step: a missed edit is found before the next
+    /// dispatch at the latest (contract 2.6).
+    pub(super) fn recheck_workflow(&mut self) {
+        if !self.effects.contains(&Effect::RecheckWorkflow) {
+            self.effects.push(Effect::RecheckWorkflow);
+        }
+    }
+}

@@ -94,11 +94,11 @@ impl Orchestrator {
 
     /// What keeps a fit issue from starting at this moment.
     fn obstacle(&self, issue: &Issue, origin: Origin) -> Reason {
-        if self.shutting_down {
+        if self.lifecycle.is_shutting_down() {
             Reason::ShuttingDown
-        } else if !self.problems.is_empty() {
+        } else if !self.lifecycle.problems().is_empty() {
             Reason::InvalidWorkflow
-        } else if self.paused {
+        } else if self.lifecycle.is_paused() {
             Reason::Paused
         } else if let HoldGate::Closed(until) = self.hold_gate() {
             Reason::Hold(until)
@@ -121,11 +121,11 @@ impl Orchestrator {
 
     /// The one answer; some candidates may go with the next read, or none.
     pub(super) fn verdict(&self, some_go: bool) -> Verdict {
-        if self.shutting_down {
+        if self.lifecycle.is_shutting_down() {
             Verdict::ShuttingDown
-        } else if !self.problems.is_empty() {
-            Verdict::InvalidWorkflow(self.problems.clone())
-        } else if self.paused {
+        } else if !self.lifecycle.problems().is_empty() {
+            Verdict::InvalidWorkflow(self.lifecycle.problems().to_vec())
+        } else if self.lifecycle.is_paused() {
             Verdict::Paused
         } else if let HoldGate::Closed(_) = self.hold_gate()
             && let Some(hold) = self.pacing.holds.get(&self.settings().agent.kind)

@@ -35,6 +35,7 @@ mod explain;
 mod folders;
 mod holds;
 mod ids;
+mod lifecycle;
 mod pacing;
 mod polls;
 mod reads;
@@ -51,7 +52,6 @@ use std::sync::{Arc, OnceLock};
 
 use crate::agent::AgentUpdate;
 use crate::issue::IssueId;
-use crate::problem::Problem;
 use crate::run::RunId;
 use crate::settings::Settings;
 use crate::snapshot::{CandidatesView, Totals};
@@ -61,6 +61,7 @@ use backlog::Backlog;
 use claims::Claims;
 use folders::Folders;
 use ids::Ids;
+use lifecycle::Lifecycle;
 use pacing::Pacing;
 use reads::Reads;
 
@@ -77,13 +78,7 @@ pub use event::{
 #[derive(Debug)]
 pub struct Orchestrator {
     configuration: Configuration,
-    /// What is wrong with the workflow file now; starts wait until there is nothing.
-    problems: Vec<Problem>,
-    paused: bool,
-    shutting_down: bool,
-    /// What operators had stopped when the service was told to end: its claims are let go.
-    stopped_at_end: Vec<StoppedIssue>,
-
+    lifecycle: Lifecycle,
     claims: Claims,
     folders: Folders,
     reads: Reads,
@@ -105,10 +100,7 @@ impl Orchestrator {
     #[must_use]
     pub fn new(configuration: Configuration, restored: Restored, now: Now) -> (Self, Step) {
         let mut this = Self {
-            problems: Vec::new(),
-            paused: false,
-            shutting_down: false,
-            stopped_at_end: Vec::new(),
+            lifecycle: Lifecycle::default(),
             claims: Claims::default(),
             folders: Folders::new(configuration.scope.clone(), restored.workspaces),
             reads: Reads::default(),
@@ -164,19 +156,11 @@ impl Orchestrator {
     /// Whether nothing is left to wait for after [`Command::ShutDown`].
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.shutting_down && !self.claims.has_work()
+        self.lifecycle.is_shutting_down() && !self.claims.has_work()
     }
 
     fn settings(&self) -> &Settings {
         &self.configuration.settings
-    }
-
-    fn effect(&mut self, effect: Effect) {
-        self.out.effects.push(effect);
-    }
-
-    fn notice(&mut self, what: Happened) {
-        self.out.notices.push(Notice { issue: None, run: None, what });
     }
 
     fn notice_of(&mut self, id: &IssueId, run: Option<RunId>, what: Happened) {

@@ -27,7 +27,7 @@ impl Orchestrator {
         let poll = Poll { purpose: asked.purpose(), candidates, ids };
         self.backlog.asked(&asked, &poll, &self.claims);
         self.reads.open(read, generation, asked, self.now.mono);
-        self.effect(Effect::Read { read, generation, poll });
+        self.out.effects.push(Effect::Read { read, generation, poll });
         read
     }
 
@@ -69,7 +69,7 @@ impl Orchestrator {
     pub(super) fn found(&mut self, purpose: Purpose, by_id: Result<ById, Failure>) -> Found {
         let found = Found::new(by_id);
         if let Some(failure) = found.failure() {
-            self.notice(Happened::ReadFailed { purpose, failure: failure.clone() });
+            self.out.notice(Happened::ReadFailed { purpose, failure: failure.clone() });
         }
         found
     }
@@ -101,7 +101,7 @@ impl Orchestrator {
             min_read_gap: self.configuration.min_read_gap,
             free_slots: self.free_slots() as usize,
             reserved_slots: self.reads.refill.reserved(),
-            may_run: !self.shutting_down,
+            may_run: !self.lifecycle.is_shutting_down(),
         }
     }
 
@@ -120,7 +120,7 @@ impl Orchestrator {
         }
         self.reads.jobs.drop_wishes(&pace);
         for name in self.reads.jobs.begin_custom(self.now, &pace) {
-            self.effect(Effect::RunJob { name });
+            self.out.effects.push(Effect::RunJob { name });
         }
     }
 
@@ -144,10 +144,10 @@ impl Orchestrator {
     /// claimed issues are read in any case (contract 4.4).
     fn poll(&mut self, candidates: bool, refresh: bool, sweep: bool) {
         let now = self.now;
-        self.recheck_workflow();
+        self.out.recheck_workflow();
         let jobs = &self.reads.jobs;
         let parts = PollParts {
-            candidates: candidates && self.problems.is_empty(),
+            candidates: candidates && self.lifecycle.problems().is_empty(),
             refresh: refresh.then(|| {
                 let refreshed = self.claims.iter().filter(|(_, claim)| claim.is_refreshed());
                 refreshed.map(|(id, claim)| (id.clone(), claim.version())).collect()
@@ -201,22 +201,16 @@ impl Orchestrator {
         self.backlog.issues().iter().filter(is_idle).count()
     }
 
-    /// A missed edit is found before the next dispatch at the latest (contract 2.6).
-    pub(super) fn recheck_workflow(&mut self) {
-        if !self.out.effects.contains(&Effect::RecheckWorkflow) {
-            self.effect(Effect::RecheckWorkflow);
-        }
-    }
-
     /// Saves what must survive a restart.
     pub(super) fn save(&mut self) {
+        let stopped = self.claims.stopped_by_operator(self.now.wall);
         let saved = Saved {
             scope: self.configuration.scope.clone(),
             last_runs: self.reads.jobs.last_runs(),
             spent: self.pacing.requests.spent().clone(),
-            decisions: self.decisions(),
+            decisions: self.lifecycle.decisions(stopped),
         };
-        self.effect(Effect::Save(saved));
+        self.out.effects.push(Effect::Save(saved));
     }
 
     /// A poll came back: first what is known of claims and records, then the candidates (4.4).
@@ -256,7 +250,7 @@ impl Orchestrator {
                 self.reads.refill.want_now();
             }
             Some(Err(failure)) => {
-                self.notice(Happened::ReadFailed { purpose: Purpose::Candidates, failure });
+                self.out.notice(Happened::ReadFailed { purpose: Purpose::Candidates, failure });
             }
             None => {}
         }
@@ -270,7 +264,7 @@ impl Orchestrator {
         let failure = outcome.err();
         state.end(self.now.mono, failure.clone(), asked_wait);
         if let Some(failure) = failure {
-            self.notice(Happened::JobFailed { job: Job::Custom(name), failure });
+            self.out.notice(Happened::JobFailed { job: Job::Custom(name), failure });
         }
     }
 }

@@ -194,7 +194,7 @@ impl Orchestrator {
         let list = match result {
             Ok(list) => list,
             Err(failure) => {
-                return self.notice(Happened::ReadFailed { purpose: Purpose::Sweep, failure });
+                return self.out.notice(Happened::ReadFailed { purpose: Purpose::Sweep, failure });
             }
         };
         for issue in list.issues {
@@ -212,7 +212,7 @@ impl Orchestrator {
         }
         let keys = self.folders.match_strays();
         if !keys.is_empty() {
-            self.notice(Happened::StraysLeft { keys });
+            self.out.notice(Happened::StraysLeft { keys });
         }
     }
 
@@ -223,7 +223,7 @@ impl Orchestrator {
         key: WorkspaceKey,
         what: Removal,
     ) {
-        if self.shutting_down {
+        if self.lifecycle.is_shutting_down() {
             return;
         }
         let id = issue.id.clone();

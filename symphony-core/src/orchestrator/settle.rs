@@ -24,16 +24,16 @@ impl Orchestrator {
         }
         self.reads.refill.pass(now);
         if let Some(id) = self.backlog.deliveries.pass(now) {
-            self.notice(Happened::DeliveryMissed { id });
+            self.out.notice(Happened::DeliveryMissed { id });
         }
-        if !self.shutting_down {
+        if !self.lifecycle.is_shutting_down() {
             self.read_turns();
             self.run_jobs();
             self.fill_slots();
             self.read_deliveries();
         }
         if let Some(mode) = self.pacing.changed_mode(&self.configuration.settings.polling, now) {
-            self.notice(Happened::ModeChanged { mode });
+            self.out.notice(Happened::ModeChanged { mode });
         }
         self.wakeup = self.find_wakeup();
         std::mem::take(&mut self.out)
@@ -41,7 +41,7 @@ impl Orchestrator {
 
     fn find_wakeup(&self) -> Option<Mono> {
         let deadline = self.claims.next_deadline();
-        if self.shutting_down {
+        if self.lifecycle.is_shutting_down() {
             return deadline;
         }
         let deliveries = self.backlog.deliveries.next_change(self.now.mono);

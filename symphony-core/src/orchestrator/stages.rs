@@ -138,7 +138,7 @@ impl Orchestrator {
     pub(super) fn stop(&mut self, id: &IssueId, why: StopReason, after: After) {
         if let Some(run) = self.claims.stop(id, why, after, self.now.mono) {
             self.reads.turns.forget(run);
-            self.effect(Effect::Stop { run, why });
+            self.out.effects.push(Effect::Stop { run, why });
             self.notice_of(id, Some(run), Happened::Stopping { why });
         }
     }
@@ -154,7 +154,9 @@ impl Orchestrator {
             return self.release(id, ReleaseReason::NotEligible);
         }
         match self.folders.record(id) {
-            Some(record) if !self.shutting_down && !self.is_lived_in(id, &record.key) => {
+            Some(record)
+                if !self.lifecycle.is_shutting_down() && !self.is_lived_in(id, &record.key) =>
+            {
                 self.remove(id, Removal::Recorded(record.clone()), 0);
                 self.notice_of(id, None, Happened::Cleaning);
             }
@@ -171,7 +173,7 @@ impl Orchestrator {
         };
         self.folders.hold(claim.key(), id);
         let issue = Arc::clone(claim.issue());
-        self.effect(Effect::Remove { removal, issue, workspace });
+        self.out.effects.push(Effect::Remove { removal, issue, workspace });
     }
 
     /// A removal came back.
@@ -187,7 +189,7 @@ impl Orchestrator {
                 self.release(&id, ReleaseReason::Terminal);
             }
             Err(failure) => {
-                let again = failures < REMOVAL_TRIES && !self.shutting_down;
+                let again = failures < REMOVAL_TRIES && !self.lifecycle.is_shutting_down();
                 self.notice_of(&id, None, Happened::CleaningFailed { failure, again });
                 if again {
                     let max = self.settings().agent.max_retry_backoff;

@@ -195,7 +195,7 @@ impl Orchestrator {
                 let (issue, name) = (Arc::clone(claim.issue()), run.issue.clone());
                 let now = self.now.mono;
                 self.claims.change(id, |run| run.begin_turn(now));
-                self.effect(Effect::NextTurn { run: id, turn, issue });
+                self.out.effects.push(Effect::NextTurn { run: id, turn, issue });
                 self.notice_of(&name, Some(id), Happened::Continued { turn, max_turns });
             }
         }
@@ -203,7 +203,7 @@ impl Orchestrator {
 
     fn finish(&mut self, id: RunId, then: Option<After>) {
         if self.claims.change(id, |run| run.finish(then)) {
-            self.effect(Effect::Finish { run: id });
+            self.out.effects.push(Effect::Finish { run: id });
         }
     }
 
@@ -238,7 +238,7 @@ impl Orchestrator {
         }
         self.pacing.touch(self.now.mono);
         self.reads.refill.want_when_freed();
-        if self.shutting_down {
+        if self.lifecycle.is_shutting_down() {
             self.release(&issue, ReleaseReason::ShutDown);
         } else {
             self.follow_end(&issue, run, asked, end);
@@ -268,7 +268,7 @@ impl Orchestrator {
             let max = self.settings().agent.max_retry_backoff;
             let until = self.pacing.holds.begin(&run.agent, failure, self.now, max);
             let (agent, why) = (run.agent.to_string(), failure.clone());
-            self.notice(Happened::HoldBegan { agent, until, failure: why });
+            self.out.notice(Happened::HoldBegan { agent, until, failure: why });
             // The agent refused: that is no attempt, whatever else was to follow it.
             if matches!(decided, None | Some(After::Retry(_))) {
                 if let Some(claim) = self.claims.get_mut(issue) {
@@ -315,7 +315,7 @@ impl Orchestrator {
 
     /// Starts to an agent go on.
     pub(super) fn hold_ended(&mut self, agent: String) {
-        self.notice(Happened::HoldEnded { agent });
+        self.out.notice(Happened::HoldEnded { agent });
         self.wake_held();
     }
 

@@ -51,9 +51,9 @@ impl Orchestrator {
             },
             verdict: self.verdict(candidates.reasons.contains_key(Reason::NextRead.as_str())),
             candidates,
-            paused: self.paused,
-            shutting_down: self.shutting_down,
-            problems: self.problems.clone(),
+            paused: self.lifecycle.is_paused(),
+            shutting_down: self.lifecycle.is_shutting_down(),
+            problems: self.lifecycle.problems().to_vec(),
         };
         for claim in self.claims.values() {
             self.add_row(&mut snapshot, claim);

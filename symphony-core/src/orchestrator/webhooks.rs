@@ -36,7 +36,7 @@ impl Orchestrator {
             Some(claim) => claim.is_refreshed(),
             None => {
                 self.backlog.read_at().is_some()
-                    && self.problems.is_empty()
+                    && self.lifecycle.problems().is_empty()
                     && self.free_slots() > 0
             }
         }

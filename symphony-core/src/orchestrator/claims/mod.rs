@@ -14,10 +14,10 @@ use crate::failure::Failure;
 use crate::issue::{Issue, IssueId};
 use crate::run::RunId;
 use crate::snapshot::Slots;
-use crate::time::{Mono, Now};
+use crate::time::{Mono, Now, Wall};
 use crate::workspace::{HostId, WorkspaceKey};
 
-use super::{BlockReason, ReadId, Removal, RemovalId, StopReason};
+use super::{BlockReason, ReadId, Removal, RemovalId, StopReason, StoppedIssue};
 
 pub(super) use outcome::outcome;
 pub(super) use run::{Run, TurnStage};
@@ -99,6 +99,21 @@ impl Claims {
                 && claim.failure.as_ref().is_some_and(&passed)
         };
         self.by_issue.iter().filter(|(_, c)| waits(c)).map(|(id, _)| id.clone()).collect()
+    }
+
+    /// Returns what operators have stopped. A run that is still ending because an operator stopped it
+    /// counts, too.
+    pub(super) fn stopped_by_operator(&self, now: Wall) -> Vec<StoppedIssue> {
+        let stopped = self.by_issue.values().filter_map(|claim| {
+            let (since, seen) = match claim.stage() {
+                Stage::Blocked { why: BlockReason::Operator, since, seen } => (since.wall, *seen),
+                Stage::Stopping { by_operator: true, .. } => (now, false),
+                _ => return None,
+            };
+            let issue = Issue { description: None, ..Issue::clone(claim.issue()) };
+            Some(StoppedIssue { issue, since, seen, attempt: claim.attempt })
+        });
+        stopped.collect()
     }
 
     /// Where a claim came from, if it is being checked by this read.
