@@ -11,8 +11,8 @@ use crate::time::Mono;
 use crate::tracker::{ById, Purpose};
 use crate::workspace::{HostId, WorkspaceKey};
 
-use super::backlog::{Best, Choice};
-use super::claims::{Claim, Full, Origin, Run, Stage, mark};
+use super::claims::{Claim, Origin, Run, Stage, mark};
+use super::eligibility::Eligibility;
 use super::holds::HoldGate;
 use super::reads::{Asked, Seen};
 use super::{Effect, Happened, Orchestrator, ReadId, ReleaseReason, Start};
@@ -27,19 +27,24 @@ impl Origin {
 }
 
 impl Orchestrator {
-    pub(super) fn free_slots(&self) -> u32 {
-        self.claims.slots().free(self.settings())
+    /// Borrows what decides which issues may start.
+    pub(super) fn eligibility(&self) -> Eligibility<'_> {
+        Eligibility {
+            settings: &self.configuration.settings,
+            now: self.now.mono,
+            lifecycle: &self.lifecycle,
+            claims: &self.claims,
+            folders: &self.folders,
+            reads: &self.reads,
+            backlog: &self.backlog,
+            holds: &self.pacing.holds,
+        }
     }
 
     /// When slots can be filled next; `None` when nothing asks for it or nothing may start.
     pub(super) fn next_refill(&self) -> Option<Mono> {
         let next = self.reads.refill.next(self.now.mono, self.configuration.min_read_gap)?;
         self.lifecycle.may_start().then_some(next)
-    }
-
-    /// Whether starts to the configured agent may go ahead.
-    pub(super) fn hold_gate(&self) -> HoldGate {
-        self.pacing.holds.gate(&self.settings().agent.kind, self.now.mono)
     }
 
     /// Whether an event may pass without a look at the slots.
@@ -53,7 +58,7 @@ impl Orchestrator {
             return;
         }
         self.reads.refill.take();
-        let chosen = self.choose();
+        let chosen = self.eligibility().choose();
         if chosen.is_empty() {
             return;
         }
@@ -72,99 +77,6 @@ impl Orchestrator {
                 }
             };
             self.claims.check(&id, read, origin);
-        }
-    }
-
-    /// The best issues for the free slots, and a few to spare, in the order of dispatch. Fresh
-    /// ones come with what a new claim needs.
-    fn choose(&self) -> Vec<(IssueId, Option<(Issue, WorkspaceKey)>)> {
-        let free = match self.hold_gate() {
-            HoldGate::Open => self.free_slots() as usize,
-            HoldGate::OneProbe => self.free_slots().min(1) as usize,
-            HoldGate::Closed(_) => 0,
-        };
-        if free == 0 {
-            return Vec::new();
-        }
-        let mut best = Best::new(free, self.settings(), self.claims.slots());
-        for (id, claim) in self.claims.ready() {
-            let rank = Rank::retry(claim.issue());
-            best.offer(rank, &claim.issue().state, Choice::Retry(id), || {
-                self.host_obstacle(id).is_none()
-            });
-        }
-        if self.reads.refill.fresh_from().is_none() {
-            for (index, issue) in self.backlog.issues().iter().enumerate() {
-                best.offer(Rank::fresh(issue), &issue.state, Choice::Kept(index), || {
-                    self.is_free_candidate(issue)
-                });
-            }
-        }
-        let mut chosen: Vec<(IssueId, Option<(Issue, WorkspaceKey)>)> = Vec::new();
-        for choice in best.into_choices() {
-            match choice {
-                Choice::Retry(id) => chosen.push((id.clone(), None)),
-                Choice::Kept(index) => {
-                    let issue = &self.backlog.issues()[index];
-                    // A list may name an issue twice.
-                    let Ok(key) = self.folders.key_for(issue) else {
-                        continue;
-                    };
-                    if !chosen.iter().any(|(id, _)| *id == issue.id) {
-                        chosen.push((issue.id.clone(), Some((issue.clone(), key))));
-                    }
-                }
-            }
-        }
-        chosen
-    }
-
-    /// Whether nothing but slots keeps a candidate from starting.
-    pub(super) fn is_free_candidate(&self, issue: &Issue) -> bool {
-        !self.claims.contains(&issue.id)
-            && self.backlog.learned(&issue.id).is_none()
-            && self.unfit(issue).is_none()
-            && self.host_obstacle(&issue.id).is_none()
-    }
-
-    /// Why an issue may not start, whatever slots are free (contract 5.1, 5.2).
-    pub(super) fn unfit(&self, issue: &Issue) -> Option<Reason> {
-        let tracker = &self.settings().tracker;
-        if !issue.is_well_formed() {
-            return Some(Reason::Malformed);
-        }
-        let Ok(owner) = self.folders.other_owner(issue) else {
-            return Some(Reason::InvalidIdentifier);
-        };
-        match policy::standing(issue, tracker) {
-            Standing::Active => {}
-            Standing::Terminal => return Some(Reason::Terminal(issue.state.clone())),
-            Standing::Inactive if !tracker.active_states.contains(&issue.state) => {
-                return Some(Reason::NotActive(issue.state.clone()));
-            }
-            Standing::Inactive if !issue.dispatchable => return Some(Reason::NotDispatchable),
-            Standing::Inactive => {
-                let label = policy::missing_label(issue, tracker)?;
-                return Some(Reason::MissingLabel(label.clone()));
-            }
-        }
-        if let Some(blocker) = policy::open_blocker(issue, tracker) {
-            let name = blocker.identifier.as_ref().map(|name| name.as_str());
-            let name = name.or(blocker.id.as_ref().map(|id| id.as_str()));
-            return Some(Reason::BlockedBy(name.unwrap_or("unknown").to_owned()));
-        }
-        owner.map(|owner| Reason::WorkspaceHeld(owner.clone()))
-    }
-
-    /// The machine that has no room for this issue, if so.
-    pub(super) fn host_obstacle(&self, id: &IssueId) -> Option<Reason> {
-        let home = self.folders.record(id).map(|record| &record.host);
-        if self.settings().hosts.is_empty() && home.is_none_or(HostId::is_local) {
-            return None;
-        }
-        match self.claims.slots().host_for(self.settings(), home) {
-            Err(Full::Host(host)) => Some(Reason::HostSlot(host)),
-            _ => None,
         }
     }
 
@@ -232,7 +144,8 @@ impl Orchestrator {
         let Some(issue) = self.claims.get(&id).map(|claim| Arc::clone(claim.issue())) else {
             return;
         };
-        match (policy::standing(&issue, &self.settings().tracker), self.unfit(&issue)) {
+        match (policy::standing(&issue, &self.settings().tracker), self.eligibility().unfit(&issue))
+        {
             // A list that was asked for later knows better.
             (Standing::Terminal, _) if self.backlog.shows_alive_since(&id, read) => {
                 self.step_back(&id, origin);
@@ -248,10 +161,12 @@ impl Orchestrator {
             }
             (Standing::Inactive, _) => self.release(&id, ReleaseReason::NotActive),
             (_, Some(_)) => self.release(&id, ReleaseReason::NotEligible),
-            (Standing::Active, None) if self.lifecycle.may_start() => match self.slot_for(&issue) {
-                Ok(host) => self.start(&id, host),
-                Err(_) => self.step_back(&id, origin),
-            },
+            (Standing::Active, None) if self.lifecycle.may_start() => {
+                match self.eligibility().slot_for(&issue) {
+                    Ok(host) => self.start(&id, host),
+                    Err(_) => self.step_back(&id, origin),
+                }
+            }
             (Standing::Active, None) => self.step_back(&id, origin),
         }
     }
@@ -263,23 +178,11 @@ impl Orchestrator {
             Origin::Retry => {
                 self.claims.make_ready(id);
                 let issue = self.claims.get(id).map(|claim| Arc::clone(claim.issue()));
-                if issue.is_some_and(|issue| self.slot_for(&issue).is_err()) {
+                if issue.is_some_and(|issue| self.eligibility().slot_for(&issue).is_err()) {
                     self.notice_of(id, None, Happened::Queued);
                 }
             }
         }
-    }
-
-    /// The machine on which the issue can start now.
-    pub(super) fn slot_for(&self, issue: &Issue) -> Result<HostId, Full> {
-        if self.free_slots() == 0 || matches!(self.hold_gate(), HoldGate::Closed(_)) {
-            return Err(Full::Everywhere);
-        }
-        if self.claims.slots().free_in_state(self.settings(), &issue.state) == Some(0) {
-            return Err(Full::State);
-        }
-        let home = self.folders.record(&issue.id).map(|record| &record.host);
-        self.claims.slots().host_for(self.settings(), home)
     }
 
     fn start(&mut self, id: &IssueId, host: HostId) {
@@ -303,7 +206,7 @@ impl Orchestrator {
         let resume = claim.thread.as_ref().map(|thread| thread.id.clone());
         let unanswered = std::mem::take(&mut claim.unanswered) && resume.is_some();
         let attempt = claim.attempt;
-        if self.hold_gate() == HoldGate::OneProbe {
+        if self.eligibility().hold_gate() == HoldGate::OneProbe {
             self.pacing.holds.begin_probe(&agent, run);
         }
         let mut live = Run::new(id.clone(), agent, &self.configuration, self.now, mark(&issue));

@@ -30,6 +30,7 @@ mod backlog;
 mod claims;
 mod command;
 mod dispatch;
+mod eligibility;
 mod event;
 mod explain;
 mod folders;
@@ -54,7 +55,7 @@ use crate::agent::AgentUpdate;
 use crate::issue::IssueId;
 use crate::run::RunId;
 use crate::settings::Settings;
-use crate::snapshot::{CandidatesView, Totals};
+use crate::snapshot::{CandidatesView, Explanation, Totals};
 use crate::time::{Mono, Now};
 
 use backlog::Backlog;
@@ -157,6 +158,13 @@ impl Orchestrator {
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.lifecycle.is_shutting_down() && !self.claims.has_work()
+    }
+
+    /// Explains every candidate that is not running by its one reason, and the service by a verdict
+    /// (contract 5.5).
+    #[must_use]
+    pub fn explain(&self) -> Explanation {
+        self.eligibility().explain()
     }
 
     fn settings(&self) -> &Settings {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::failure::Failure;
-use crate::issue::{Issue, IssueId};
+use crate::issue::IssueId;
 use crate::snapshot::Mode;
 use crate::tracker::{ById, CandidateQuery, Candidates, Poll, Purpose};
 
@@ -99,7 +99,7 @@ impl Orchestrator {
             refresh,
             sweep: polling.jobs.sweep,
             min_read_gap: self.configuration.min_read_gap,
-            free_slots: self.free_slots() as usize,
+            free_slots: self.claims.slots().free(self.settings()) as usize,
             reserved_slots: self.reads.refill.reserved(),
             may_run: !self.lifecycle.is_shutting_down(),
         }
@@ -161,7 +161,7 @@ impl Orchestrator {
             enough: self.settings().agent.max_concurrent_agents as usize
                 + SPARE
                 + self.claims.len()
-                + self.idle_candidates(),
+                + self.eligibility().idle_candidates(),
         });
         let refreshed = parts.refresh.iter().flatten().map(|(id, _)| id);
         let ids: Vec<IssueId> = refreshed.chain(parts.sweep.iter().flatten()).cloned().collect();
@@ -185,20 +185,6 @@ impl Orchestrator {
         if asks || sweep {
             self.save();
         }
-    }
-
-    /// Candidates at the front of a longer list that cannot start: the next list must reach beyond
-    /// them, else what could start behind them never would.
-    fn idle_candidates(&self) -> usize {
-        if !self.backlog.has_more() {
-            return 0;
-        }
-        let is_idle = |issue: &&Issue| {
-            !self.claims.contains(&issue.id)
-                && (!self.is_free_candidate(issue)
-                    || self.claims.slots().free_in_state(self.settings(), &issue.state) == Some(0))
-        };
-        self.backlog.issues().iter().filter(is_idle).count()
     }
 
     /// Saves what must survive a restart.

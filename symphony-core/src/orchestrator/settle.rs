@@ -69,7 +69,7 @@ impl Orchestrator {
             Stage::Waiting { .. } => {
                 let issue = Arc::clone(claim.issue());
                 self.make_ready(id);
-                if self.slot_for(&issue).is_err() {
+                if self.eligibility().slot_for(&issue).is_err() {
                     self.notice_of(id, None, Happened::Queued);
                 }
             }

@@ -35,7 +35,7 @@ impl Orchestrator {
             ReleaseReason::Terminal => Some(Reason::Terminal(claim.issue().state.clone())),
             ReleaseReason::Gone => Some(Reason::Gone),
             ReleaseReason::NotActive | ReleaseReason::NotEligible => {
-                Some(self.unfit(claim.issue()).unwrap_or(Reason::NextRead))
+                Some(self.eligibility().unfit(claim.issue()).unwrap_or(Reason::NextRead))
             }
             ReleaseReason::ShutDown => None,
         };

@@ -16,7 +16,9 @@ impl Orchestrator {
     /// Everything, as of now. Costs about as much as copying its rows.
     #[must_use]
     pub fn snapshot(&self, now: Now) -> Snapshot {
-        let candidates = self.candidates_view();
+        let eligibility = self.eligibility();
+        let candidates = self.view.get_or_init(|| Arc::new(eligibility.overview()));
+        let some_go = candidates.reasons.contains_key(Reason::NextRead.as_str());
         let runs = self.claims.runs().len();
         let (polling, pacing, pace) = (&self.settings().polling, &self.pacing, self.job_pace());
         let has_claims = self.claims.values().any(Claim::is_refreshed);
@@ -49,8 +51,8 @@ impl Orchestrator {
                 budget: pacing.requests.budget().cloned(),
                 webhook: self.backlog.deliveries.view(now.mono),
             },
-            verdict: self.verdict(candidates.reasons.contains_key(Reason::NextRead.as_str())),
-            candidates,
+            verdict: eligibility.verdict(some_go),
+            candidates: Arc::clone(candidates),
             paused: self.lifecycle.is_paused(),
             shutting_down: self.lifecycle.is_shutting_down(),
             problems: self.lifecycle.problems().to_vec(),

@@ -37,7 +37,7 @@ impl Orchestrator {
             None => {
                 self.backlog.read_at().is_some()
                     && self.lifecycle.problems().is_empty()
-                    && self.free_slots() > 0
+                    && self.claims.slots().free(self.settings()) > 0
             }
         }
     }
