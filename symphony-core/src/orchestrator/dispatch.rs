@@ -7,7 +7,6 @@ use crate::failure::Failure;
 use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Rank, Standing};
 use crate::snapshot::Reason;
-use crate::time::Mono;
 use crate::tracker::{ById, Purpose};
 use crate::workspace::{HostId, WorkspaceKey};
 
@@ -41,20 +40,9 @@ impl Orchestrator {
         }
     }
 
-    /// When slots can be filled next; `None` when nothing asks for it or nothing may start.
-    pub(super) fn next_refill(&self) -> Option<Mono> {
-        let next = self.reads.refill.next(self.now.mono, self.configuration.min_read_gap)?;
-        self.lifecycle.may_start().then_some(next)
-    }
-
-    /// Whether an event may pass without a look at the slots.
-    pub(super) fn refill_is_idle(&self) -> bool {
-        self.next_refill().is_none_or(|at| at > self.now.mono)
-    }
-
     /// Chooses the best issues for the free slots and reads them again, in one read (5.4).
     pub(super) fn fill_slots(&mut self) {
-        if self.refill_is_idle() {
+        if self.schedule().next_refill().is_none_or(|at| at > self.now.mono) {
             return;
         }
         self.reads.refill.take();

@@ -42,6 +42,7 @@ mod polls;
 mod reads;
 mod reconcile;
 mod requests;
+mod schedule;
 mod settle;
 mod stages;
 mod totals;
@@ -116,7 +117,7 @@ impl Orchestrator {
             view: OnceLock::new(),
         };
         this.restore_decisions(restored.decisions);
-        this.reads.jobs.restore(restored.job_ages, &this.job_pace(), now);
+        this.reads.jobs.restore(restored.job_ages, &this.schedule().job_pace(), now);
         let step = this.settle();
         (this, step)
     }
@@ -142,7 +143,8 @@ impl Orchestrator {
             Event::JobEnded { name, outcome } => self.job_ended(name, outcome),
         }
         // Signs of life arrive by the million and wake nothing up.
-        if is_routine && self.wakeup.is_none_or(|at| at > now.mono) && self.refill_is_idle() {
+        let is_idle = |due: Option<Mono>| due.is_none_or(|at| at > now.mono);
+        if is_routine && is_idle(self.wakeup) && is_idle(self.schedule().next_refill()) {
             return std::mem::take(&mut self.out);
         }
         self.settle()

@@ -2,20 +2,32 @@
 //! (contract 4.3–4.5, 12.1), and every other read.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::failure::Failure;
 use crate::issue::IssueId;
-use crate::snapshot::Mode;
 use crate::tracker::{ById, CandidateQuery, Candidates, Poll, Purpose};
 
 use super::backlog::{PollAnswer, SPARE};
 use super::claims::Claim;
-use super::pacing::{bounded_wish, slowed};
+use super::pacing::bounded_wish;
 use super::reads::{Asked, Found, JobPace, PollParts, asked_upkeep_wait, asked_wait, no_answer};
+use super::schedule::ReadSchedule;
 use super::{Answer, Effect, Happened, Job, Orchestrator, ReadId, Saved};
 
 impl Orchestrator {
+    /// Borrows what decides when reads are due.
+    pub(super) fn schedule(&self) -> ReadSchedule<'_> {
+        ReadSchedule {
+            configuration: &self.configuration,
+            now: self.now.mono,
+            lifecycle: &self.lifecycle,
+            claims: &self.claims,
+            reads: &self.reads,
+            backlog: &self.backlog,
+            pacing: &self.pacing,
+        }
+    }
+
     /// Asks the tracker for a list, for issues by id, or both.
     pub(super) fn ask(
         &mut self,
@@ -51,7 +63,7 @@ impl Orchestrator {
                 let wish = next_poll.filter(|_| parts.candidates);
                 self.poll_answered(read, parts, candidates, by_id);
                 if let Some(wish) = wish {
-                    let wish = bounded_wish(wish, self.job_pace().candidates);
+                    let wish = bounded_wish(wish, self.schedule().job_pace().candidates);
                     self.reads.jobs.candidates.postpone(self.now.mono + wish);
                 }
             }
@@ -74,37 +86,6 @@ impl Orchestrator {
         found
     }
 
-    /// What decides when jobs are due at this moment.
-    pub(super) fn job_pace(&self) -> JobPace {
-        let (polling, now) = (&self.settings().polling, self.now.mono);
-        let jobs = &self.reads.jobs;
-        // While deliveries tell what changes, polls only make sure (contract 12.8). One that failed
-        // has made sure of nothing.
-        let relies = self.backlog.deliveries.are_healthy(now);
-        let paced = |base: Option<Duration>, mode: Mode, has_failed: bool| {
-            let interval = slowed(polling, base.unwrap_or(polling.interval), mode);
-            if relies && !has_failed { slowed(polling, interval, Mode::Idle) } else { interval }
-        };
-        let mode = self.pacing.mode(polling, now);
-        let candidates = jobs.candidates.failure().is_some();
-        // While a run lives, a cancel in the tracker must be noticed in time.
-        let refresh = if self.claims.runs().len() > 0 {
-            polling.jobs.refresh.unwrap_or(polling.interval)
-        } else {
-            let activity = self.pacing.activity(polling, now);
-            paced(polling.jobs.refresh, activity, jobs.refresh.failure().is_some())
-        };
-        JobPace {
-            candidates: paced(polling.jobs.candidates, mode, candidates),
-            refresh,
-            sweep: polling.jobs.sweep,
-            min_read_gap: self.configuration.min_read_gap,
-            free_slots: self.claims.slots().free(self.settings()) as usize,
-            reserved_slots: self.reads.refill.reserved(),
-            may_run: !self.lifecycle.is_shutting_down(),
-        }
-    }
-
     /// Records of unclaimed issues that the tracker can be asked about.
     fn swept_records(&self) -> impl Iterator<Item = &IssueId> {
         self.folders.recorded().filter(|id| !self.claims.contains(id))
@@ -112,7 +93,7 @@ impl Orchestrator {
 
     /// Starts what is due.
     pub(super) fn run_jobs(&mut self) {
-        let pace = self.job_pace();
+        let pace = self.schedule().job_pace();
         self.skip_empty_jobs(&pace);
         if let Some([candidates, refresh, sweep]) = self.reads.jobs.travellers(self.now.mono, &pace)
         {

@@ -6,7 +6,6 @@ use crate::failure::{Failure, FailureKind};
 use crate::issue::IssueId;
 use crate::policy::{self, Standing};
 use crate::run::RunId;
-use crate::time::Mono;
 
 use super::claims::{After, Stage};
 use super::{Happened, Orchestrator, ReleaseReason, Step, StopReason};
@@ -35,29 +34,8 @@ impl Orchestrator {
         if let Some(mode) = self.pacing.changed_mode(&self.configuration.settings.polling, now) {
             self.out.notice(Happened::ModeChanged { mode });
         }
-        self.wakeup = self.find_wakeup();
+        self.wakeup = self.schedule().next_wakeup();
         std::mem::take(&mut self.out)
-    }
-
-    fn find_wakeup(&self) -> Option<Mono> {
-        let deadline = self.claims.next_deadline();
-        if self.lifecycle.is_shutting_down() {
-            return deadline;
-        }
-        let deliveries = self.backlog.deliveries.next_change(self.now.mono);
-        [
-            deadline,
-            self.reads.turns.due(),
-            self.reads.jobs.next(&self.job_pace()),
-            self.next_refill(),
-            self.reads.refill.fresh_from(),
-            self.pacing.holds.next(),
-            self.delivery_read_due(),
-            deliveries,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
     }
 
     /// A claim's deadline has passed.

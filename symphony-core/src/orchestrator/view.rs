@@ -20,7 +20,8 @@ impl Orchestrator {
         let candidates = self.view.get_or_init(|| Arc::new(eligibility.overview()));
         let some_go = candidates.reasons.contains_key(Reason::NextRead.as_str());
         let runs = self.claims.runs().len();
-        let (polling, pacing, pace) = (&self.settings().polling, &self.pacing, self.job_pace());
+        let (polling, pacing, pace) =
+            (&self.settings().polling, &self.pacing, self.schedule().job_pace());
         let has_claims = self.claims.values().any(Claim::is_refreshed);
         let interval = if self.claims.is_empty() {
             pace.candidates

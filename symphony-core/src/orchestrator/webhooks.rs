@@ -1,14 +1,10 @@
 //! Issues that the tracker delivers by itself: they are read, together and not too often (contract
 //! 12.8).
 
-use std::collections::BTreeSet;
-
 use crate::failure::Failure;
 use crate::issue::IssueId;
-use crate::time::Mono;
 use crate::tracker::{ById, Purpose};
 
-use super::backlog::MOST_DELIVERED;
 use super::reads::{Asked, RESTART_PAUSE};
 use super::{Orchestrator, ReadId};
 
@@ -24,52 +20,20 @@ impl Orchestrator {
     /// More than one read can tell: polls come early, and say all of it at once.
     fn leave_to_polls(&mut self) {
         self.backlog.deliveries.leave_to_polls();
-        let pace = self.job_pace();
+        let pace = self.schedule().job_pace();
         self.reads.jobs.candidates.hasten(pace.candidates.min(RESTART_PAUSE));
         self.reads.jobs.refresh.hasten(pace.refresh.min(RESTART_PAUSE));
     }
 
-    /// Whether reading the issue now would be of use. A check or a removal under way comes first, so
-    /// does the first list, and without a slot nobody looks for candidates (4.5).
-    fn is_readable(&self, id: &IssueId) -> bool {
-        match self.claims.get(id) {
-            Some(claim) => claim.is_refreshed(),
-            None => {
-                self.backlog.read_at().is_some()
-                    && self.lifecycle.problems().is_empty()
-                    && self.claims.slots().free(self.settings()) > 0
-            }
-        }
-    }
-
-    /// When the next of these reads goes out.
-    pub(super) fn delivery_read_due(&self) -> Option<Mono> {
-        let (gap, interval) = (self.configuration.min_read_gap, self.settings().polling.interval);
-        let due = self.backlog.deliveries.due(gap, interval, |id| self.is_readable(id))?;
-        let jobs = &self.reads.jobs;
-        let refused = [&jobs.candidates, &jobs.refresh];
-        let refused = refused.into_iter().filter_map(|job| job.refused_until());
-        let refill = &self.reads.refill;
-        let checks = refill.fresh_from().filter(|_| refill.is_over_budget());
-        refused.chain(checks).chain([due]).max()
-    }
-
-    /// Reads the issues that deliveries are about, and candidates that wait for one of them: nobody
-    /// delivers that they need not wait any more.
+    /// Reads the issues that deliveries are about, and candidates that wait for one of them.
     pub(super) fn read_deliveries(&mut self) {
         let now = self.now.mono;
-        if self.delivery_read_due().is_none_or(|at| at > now) {
+        if self.schedule().next_delivery_read().is_none_or(|at| at > now) {
             return;
         }
+        let ids = self.schedule().delivered_issues();
         let interval = self.settings().polling.interval;
-        let wanted = self.backlog.deliveries.wanted().filter(|id| self.is_readable(id));
-        let mut ids: BTreeSet<IssueId> = wanted.cloned().collect();
         self.backlog.deliveries.take(&ids, now, interval);
-        let waiting = self.backlog.blocked_by(&ids);
-        let waiting = waiting.filter(|id| !self.claims.contains(id) && self.is_readable(id));
-        let waiting: Vec<IssueId> =
-            waiting.take(MOST_DELIVERED.saturating_sub(ids.len())).cloned().collect();
-        ids.extend(waiting);
         let (mut claimed, mut others) = (Vec::new(), Vec::new());
         for id in &ids {
             match self.claims.get(id) {
