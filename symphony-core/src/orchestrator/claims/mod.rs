@@ -3,6 +3,7 @@
 
 mod live;
 mod outcome;
+mod rows;
 mod run;
 mod slots;
 mod stage;
