@@ -10,7 +10,7 @@ use crate::tracker::{ById, CandidateQuery, Candidates, Poll, Purpose};
 use super::backlog::{PollAnswer, SPARE};
 use super::claims::Claim;
 use super::pacing::bounded_wish;
-use super::reads::{Asked, Found, JobPace, PollParts, asked_upkeep_wait, asked_wait, no_answer};
+use super::reads::{Asked, Found, PollParts, asked_upkeep_wait, asked_wait, no_answer};
 use super::schedule::ReadSchedule;
 use super::{Answer, Effect, Happened, Job, Orchestrator, ReadId, Saved};
 
@@ -86,15 +86,14 @@ impl Orchestrator {
         found
     }
 
-    /// Records of unclaimed issues that the tracker can be asked about.
-    fn swept_records(&self) -> impl Iterator<Item = &IssueId> {
-        self.folders.recorded().filter(|id| !self.claims.contains(id))
-    }
-
     /// Starts what is due.
     pub(super) fn run_jobs(&mut self) {
-        let pace = self.schedule().job_pace();
-        self.skip_empty_jobs(&pace);
+        let (now, pace) = (self.now, self.schedule().job_pace());
+        let (claims, folders, jobs) = (&self.claims, &self.folders, &mut self.reads.jobs);
+        jobs.skip_if(&Job::Refresh, now, &pace, || !claims.values().any(Claim::is_refreshed));
+        jobs.skip_if(&Job::Sweep, now, &pace, || {
+            folders.unclaimed(claims).next().is_none() && !folders.has_unmatched_strays()
+        });
         if let Some([candidates, refresh, sweep]) = self.reads.jobs.travellers(self.now.mono, &pace)
         {
             self.poll(candidates, refresh, sweep);
@@ -102,22 +101,6 @@ impl Orchestrator {
         self.reads.jobs.drop_wishes(&pace);
         for name in self.reads.jobs.begin_custom(self.now, &pace) {
             self.out.effects.push(Effect::RunJob { name });
-        }
-    }
-
-    /// A job that has nothing to ask for is done, and takes nobody along.
-    fn skip_empty_jobs(&mut self, pace: &JobPace) {
-        let now = self.now;
-        let is_due = |job| self.reads.jobs.due(job, pace).is_some_and(|at| at <= now.mono);
-        let refresh = is_due(&Job::Refresh) && !self.claims.values().any(Claim::is_refreshed);
-        let sweep = is_due(&Job::Sweep)
-            && self.swept_records().next().is_none()
-            && !self.folders.has_unmatched_strays();
-        if refresh {
-            self.reads.jobs.refresh.begin(now, false);
-        }
-        if sweep {
-            self.reads.jobs.sweep.begin(now, false);
         }
     }
 
@@ -133,7 +116,7 @@ impl Orchestrator {
                 let refreshed = self.claims.iter().filter(|(_, claim)| claim.is_refreshed());
                 refreshed.map(|(id, claim)| (id.clone(), claim.version())).collect()
             }),
-            sweep: sweep.then(|| self.swept_records().cloned().collect()),
+            sweep: sweep.then(|| self.folders.unclaimed(&self.claims).cloned().collect()),
             manual: (candidates && jobs.candidates.is_manual())
                 || (refresh && jobs.refresh.is_manual()),
         };
@@ -225,13 +208,14 @@ impl Orchestrator {
 
     /// An embedder's job came back.
     pub(super) fn job_ended(&mut self, name: Arc<str>, outcome: Result<(), Failure>) {
-        let Some(state) = self.reads.jobs.custom_mut(&name) else {
+        let job = Job::Custom(name);
+        let Some(state) = self.reads.jobs.get_mut(&job) else {
             return;
         };
         let failure = outcome.err();
         state.end(self.now.mono, failure.clone(), asked_wait);
         if let Some(failure) = failure {
-            self.out.notice(Happened::JobFailed { job: Job::Custom(name), failure });
+            self.out.notice(Happened::JobFailed { job, failure });
         }
     }
 }

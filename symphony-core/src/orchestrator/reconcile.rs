@@ -158,7 +158,7 @@ impl Orchestrator {
             let Some(record) = self.folders.record(&id).cloned() else {
                 continue;
             };
-            if self.is_lived_in(&id, &record.key) {
+            if self.folders.is_lived_in(&id, &record.key, &self.claims) {
                 continue;
             }
             self.claim_to_clean(
@@ -168,13 +168,6 @@ impl Orchestrator {
                 Removal::Recorded(record),
             );
         }
-    }
-
-    /// Whether another issue's run or removal is in the folder: where case does not matter, two
-    /// names are one.
-    pub(super) fn is_lived_in(&self, id: &IssueId, key: &WorkspaceKey) -> bool {
-        let owner = self.folders.owner(key).filter(|owner| *owner != id);
-        owner.and_then(|owner| self.claims.get(owner)).is_some_and(Claim::is_in_folder)
     }
 
     /// Folders without a record are matched once against the terminal issues.

@@ -155,7 +155,8 @@ impl Orchestrator {
         }
         match self.folders.record(id) {
             Some(record)
-                if !self.lifecycle.is_shutting_down() && !self.is_lived_in(id, &record.key) =>
+                if !self.lifecycle.is_shutting_down()
+                    && !self.folders.is_lived_in(id, &record.key, &self.claims) =>
             {
                 self.remove(id, Removal::Recorded(record.clone()), 0);
                 self.notice_of(id, None, Happened::Cleaning);
