@@ -3,17 +3,15 @@
 
 use std::sync::Arc;
 
-use crate::failure::Failure;
 use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Rank, Standing};
 use crate::snapshot::Reason;
-use crate::tracker::{ById, Purpose};
 use crate::workspace::{HostId, WorkspaceKey};
 
 use super::claims::{Claim, Origin, Run, Stage, mark};
 use super::eligibility::Eligibility;
 use super::holds::HoldGate;
-use super::reads::{Asked, Seen};
+use super::reads::{Asked, Found, Seen};
 use super::{Effect, Happened, Orchestrator, ReadId, ReleaseReason, Start};
 
 impl Origin {
@@ -69,13 +67,7 @@ impl Orchestrator {
     }
 
     /// Chosen issues were read again: each is judged afresh, best first (contract 5.4, 7.3, 7.4).
-    pub(super) fn check_answered(
-        &mut self,
-        read: ReadId,
-        chosen: Vec<IssueId>,
-        by_id: Result<ById, Failure>,
-    ) {
-        let found = self.found(Purpose::Check, by_id);
+    pub(super) fn check_answered(&mut self, read: ReadId, chosen: Vec<IssueId>, found: &Found) {
         let max = self.settings().agent.max_retry_backoff;
         self.reads.refill.note(found.failure(), self.now.mono, max);
         let mut present: Vec<(Arc<Issue>, Origin)> = Vec::new();

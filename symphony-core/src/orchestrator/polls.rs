@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::failure::Failure;
 use crate::issue::IssueId;
-use crate::tracker::{ById, CandidateQuery, Candidates, Poll, Purpose};
+use crate::tracker::{CandidateQuery, Candidates, Poll, Purpose};
 
 use super::backlog::{PollAnswer, SPARE};
 use super::claims::Claim;
@@ -56,34 +56,28 @@ impl Orchestrator {
         if let Some(budget) = budget {
             self.pacing.requests.note_budget(budget);
         }
-        let by_id = by_id.unwrap_or_else(|| Err(no_answer()));
         let candidates = candidates.unwrap_or_else(|| Err(no_answer()));
+        let found = Found::new(by_id.unwrap_or_else(|| Err(no_answer())));
+        if let (Some(purpose), Some(failure)) = (asked.purpose_by_id(), found.failure()) {
+            self.out.notice(Happened::ReadFailed { purpose, failure: failure.clone() });
+        }
         match asked {
             Asked::Poll(parts) => {
                 let wish = next_poll.filter(|_| parts.candidates);
-                self.poll_answered(read, parts, candidates, by_id);
+                self.poll_answered(read, parts, candidates, &found);
                 if let Some(wish) = wish {
                     let wish = bounded_wish(wish, self.schedule().job_pace().candidates);
                     self.reads.jobs.candidates.postpone(self.now.mono + wish);
                 }
             }
-            Asked::Check { chosen } => self.check_answered(read, chosen, by_id),
-            Asked::Turn { runs } => self.turns_answered(read, runs, by_id),
+            Asked::Check { chosen } => self.check_answered(read, chosen, &found),
+            Asked::Turn { runs } => self.turns_answered(read, runs, &found),
             Asked::Strays => self.strays_answered(read, candidates),
             Asked::Delivery { claimed, others } => {
-                self.delivery_answered(read, claimed, others, by_id);
+                self.delivery_answered(read, claimed, others, &found);
             }
             Asked::Abandoned(_) => {}
         }
-    }
-
-    /// Sorts an answer by issue. Tells when the whole read failed.
-    pub(super) fn found(&mut self, purpose: Purpose, by_id: Result<ById, Failure>) -> Found {
-        let found = Found::new(by_id);
-        if let Some(failure) = found.failure() {
-            self.out.notice(Happened::ReadFailed { purpose, failure: failure.clone() });
-        }
-        found
     }
 
     /// Starts what is due.
@@ -169,11 +163,11 @@ impl Orchestrator {
         read: ReadId,
         parts: PollParts,
         candidates: Result<Candidates, Failure>,
-        by_id: Result<ById, Failure>,
+        found: &Found,
     ) {
         let now = self.now.mono;
         let jobs = &mut self.reads.jobs;
-        let failure = by_id.as_ref().err();
+        let failure = found.failure();
         if parts.refresh.is_some() {
             jobs.refresh.end(now, failure.cloned(), asked_upkeep_wait);
         }
@@ -184,13 +178,11 @@ impl Orchestrator {
         if let Some(result) = &candidates {
             jobs.candidates.end(now, result.as_ref().err().cloned(), asked_wait);
         }
-        let purpose = if parts.refresh.is_some() { Purpose::Refresh } else { Purpose::Sweep };
-        let found = if parts.asks_by_id() { self.found(purpose, by_id) } else { Found::new(by_id) };
         let list = candidates.as_ref().and_then(|result| result.as_ref().ok());
-        let answer = PollAnswer { parts: &parts, found: &found, list };
+        let answer = PollAnswer { parts: &parts, found, list };
         self.backlog.answered(read, &answer, &self.claims, &self.reads, now);
-        self.refreshed(read, parts.refresh.unwrap_or_default(), &found);
-        self.swept(read, parts.sweep.unwrap_or_default(), &found);
+        self.refreshed(read, parts.refresh.unwrap_or_default(), found);
+        self.swept(read, parts.sweep.unwrap_or_default(), found);
         match candidates {
             Some(Ok(list)) => {
                 let compare = self.settings().polling.activity.is_some();

@@ -7,10 +7,10 @@ use crate::failure::{Failure, FailureKind};
 use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Standing};
 use crate::run::RunId;
-use crate::tracker::{ById, Purpose, TrackerErrorKind};
+use crate::tracker::TrackerErrorKind;
 
 use super::claims::{After, Claim, Run, Stage, Thread, TurnStage, outcome};
-use super::reads::{Asked, Seen, asked_upkeep_wait};
+use super::reads::{Asked, Found, Seen, asked_upkeep_wait};
 use super::{
     BlockReason, Effect, Happened, Orchestrator, Phase, ReadId, ReleaseReason, RunEnd, RunNews,
 };
@@ -126,13 +126,7 @@ impl Orchestrator {
     }
 
     /// The read after some turns came back: each goes on, or finishes (contract 10.1).
-    pub(super) fn turns_answered(
-        &mut self,
-        read: ReadId,
-        runs: Vec<RunId>,
-        by_id: Result<ById, Failure>,
-    ) {
-        let found = self.found(Purpose::Turn, by_id);
+    pub(super) fn turns_answered(&mut self, read: ReadId, runs: Vec<RunId>, found: &Found) {
         for id in runs {
             let Some(run) = self.claims.run(id) else {
                 continue;

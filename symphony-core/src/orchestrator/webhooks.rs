@@ -1,11 +1,9 @@
 //! Issues that the tracker delivers by itself: they are read, together and not too often (contract
 //! 12.8).
 
-use crate::failure::Failure;
 use crate::issue::IssueId;
-use crate::tracker::{ById, Purpose};
 
-use super::reads::{Asked, RESTART_PAUSE};
+use super::reads::{Asked, Found, RESTART_PAUSE};
 use super::{Orchestrator, ReadId};
 
 impl Orchestrator {
@@ -52,9 +50,8 @@ impl Orchestrator {
         read: ReadId,
         claimed: Vec<(IssueId, u64)>,
         others: Vec<IssueId>,
-        by_id: Result<ById, Failure>,
+        found: &Found,
     ) {
-        let found = self.found(Purpose::Delivery, by_id);
         if let Some(failure) = found.failure() {
             let max = self.settings().agent.max_retry_backoff;
             let deliveries = &mut self.backlog.deliveries;
@@ -68,10 +65,10 @@ impl Orchestrator {
         self.backlog.deliveries.end_read();
         let ids = claimed.iter().map(|(id, _)| id).chain(&others);
         let tracker = &self.configuration.settings.tracker;
-        if self.backlog.keep_read(read, ids, &found, tracker) {
+        if self.backlog.keep_read(read, ids, found, tracker) {
             self.reads.refill.want_now();
         }
-        self.refreshed(read, claimed, &found);
-        self.swept(read, others, &found);
+        self.refreshed(read, claimed, found);
+        self.swept(read, others, found);
     }
 }

@@ -68,6 +68,17 @@ impl Asked {
             Self::Abandoned(purpose) => *purpose,
         }
     }
+
+    /// What is asked for by id, if anything is: a failure of that part is told under this purpose.
+    pub(super) fn purpose_by_id(&self) -> Option<Purpose> {
+        match self {
+            Self::Poll(parts) if !parts.asks_by_id() => None,
+            Self::Poll(parts) if parts.refresh.is_some() => Some(Purpose::Refresh),
+            Self::Poll(_) => Some(Purpose::Sweep),
+            Self::Check { .. } | Self::Turn { .. } | Self::Delivery { .. } => Some(self.purpose()),
+            Self::Strays | Self::Abandoned(_) => None,
+        }
+    }
 }
 
 impl Reads {
