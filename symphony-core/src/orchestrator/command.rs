@@ -43,9 +43,8 @@ impl Orchestrator {
                 self.save();
             }
             Command::ClearHolds => {
-                for agent in self.pacing.holds.clear() {
-                    self.hold_ended(agent);
-                }
+                let ended = self.pacing.holds.clear();
+                self.holds_ended(ended);
             }
             Command::ShutDown => self.shut_down(),
         }
@@ -111,8 +110,7 @@ impl Orchestrator {
         let is_new_scope = old.scope != self.configuration.scope;
         self.folders.enter_scope(&self.configuration.scope);
         if is_new_tracker {
-            self.abandon_reads();
-            self.forget_penalties();
+            self.abandon_tracker();
         }
         self.backlog.deliveries.reload(is_new_tracker, is_new_scope);
         let asks_otherwise = is_new_tracker
@@ -125,7 +123,7 @@ impl Orchestrator {
             self.reads.jobs.candidates.hurry();
         }
         if old.settings.agent.kind != self.configuration.settings.agent.kind {
-            self.wake_held();
+            self.wake_waiting(|failure| failure.kind.is_limit());
         }
         self.backlog.forget_learned();
         if let Some(workspaces) = workspaces {
@@ -145,8 +143,9 @@ impl Orchestrator {
         }
     }
 
-    /// The tracker was rebuilt: what was asked of the old one is asked anew (contract 4.8).
-    fn abandon_reads(&mut self) {
+    /// The tracker was rebuilt: what was asked of the old one is asked anew, and what the old one
+    /// wanted us to wait for is not waited for (contract 4.8).
+    fn abandon_tracker(&mut self) {
         for (read, asked) in self.reads.abandon(self.configuration.generation) {
             match asked {
                 Asked::Check { chosen } => self.abandon_check(read, chosen),
@@ -164,12 +163,6 @@ impl Orchestrator {
                 Asked::Poll(_) | Asked::Strays | Asked::Abandoned(_) => {}
             }
         }
-    }
-
-    /// What the old tracker wanted us to wait for is not the new one's.
-    fn forget_penalties(&mut self) {
-        self.reads.refill.forget_failures();
-        self.reads.jobs.forget_failures();
         self.pacing.requests.forget_budget();
         self.wake_waiting(|failure| matches!(failure.kind, FailureKind::Tracker(_)));
     }

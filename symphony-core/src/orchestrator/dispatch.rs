@@ -83,7 +83,9 @@ impl Orchestrator {
                     self.release(&id, ReleaseReason::Gone);
                 }
                 (Seen::Failed(failure), Origin::Retry) => {
-                    self.wait_after_failed_read(&id, failure.clone());
+                    self.wait(&id, Some(failure.clone()), |claim, max_backoff| {
+                        claim.read_backoff(failure, max_backoff)
+                    });
                 }
                 (Seen::Failed(failure), Origin::Fresh) => {
                     let whole_read = found.failure().is_some();

@@ -1,15 +1,14 @@
 //! How one stage of a claim follows another (contract sections 6 and 7).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::failure::Failure;
 use crate::issue::IssueId;
-use crate::policy::{self, CONTINUATION_DELAY, Standing};
+use crate::policy::{self, Standing};
 use crate::snapshot::Reason;
-use crate::time::Mono;
 
-use super::claims::{After, Mark, mark};
-use super::reads::asked_wait;
+use super::claims::{After, Claim};
 use super::{
     BlockReason, Effect, Happened, Orchestrator, ReleaseReason, Removal, RemovalId, StopReason,
 };
@@ -47,15 +46,39 @@ impl Orchestrator {
         self.unclaim(id);
     }
 
-    /// Waits for the next attempt until `at`.
-    pub(super) fn wait_until(&mut self, id: &IssueId, at: Mono, failure: Option<Failure>) {
+    /// Does what was decided to follow a run, or a wait.
+    pub(super) fn follow(&mut self, id: &IssueId, then: After) {
+        match then {
+            After::Retry(failure) => self.wait(id, Some(failure), Claim::fail),
+            After::Block(why) => {
+                if let Some(claim) = self.claims.get_mut(id) {
+                    claim.count_attempt();
+                }
+                self.block(id, why);
+                self.save();
+            }
+            After::Release(why) => self.release(id, why),
+            After::Clean => self.clean(id),
+        }
+    }
+
+    /// Waits for the next attempt. `delay` notes in the claim what happened and returns for how long;
+    /// it is given the longest backoff.
+    pub(super) fn wait(
+        &mut self,
+        id: &IssueId,
+        failure: Option<Failure>,
+        delay: impl FnOnce(&mut Claim, Duration) -> Duration,
+    ) {
+        let max_backoff = self.settings().agent.max_retry_backoff;
         let Some(claim) = self.claims.get_mut(id) else {
             return;
         };
+        let until = self.now.mono + delay(claim, max_backoff);
         claim.failure.clone_from(&failure);
         let attempt = claim.attempt.unwrap_or(0);
-        self.claims.wait_until(id, at);
-        self.notice_of(id, None, Happened::Waiting { attempt, until: at, failure });
+        self.claims.wait_until(id, until);
+        self.notice_of(id, None, Happened::Waiting { attempt, until, failure });
     }
 
     /// The next attempt may start as soon as there is a slot.
@@ -72,50 +95,6 @@ impl Orchestrator {
         self.view.take();
     }
 
-    /// A failure: the next attempt, after its backoff, in a new conversation (contract 7.2, 10.3).
-    pub(super) fn retry_after_failure(&mut self, id: &IssueId, failure: Failure) {
-        let max = self.settings().agent.max_retry_backoff;
-        let Some(claim) = self.claims.get_mut(id) else {
-            return;
-        };
-        let attempt = claim.attempt.unwrap_or(0).saturating_add(1);
-        claim.attempt = Some(attempt);
-        claim.unchanged_ends = 0;
-        claim.forget_thread();
-        let at = self.now.mono + policy::backoff(attempt, max);
-        self.wait_until(id, at, Some(failure));
-    }
-
-    /// A normal end: a continuation check, later and later while nothing changes (7.1, 7.7).
-    pub(super) fn continue_after_success(&mut self, id: &IssueId, began_at: &Mark) {
-        let max = self.settings().agent.max_retry_backoff;
-        let Some(claim) = self.claims.get_mut(id) else {
-            return;
-        };
-        claim.attempt = Some(1);
-        claim.unchanged_ends = if mark(claim.issue()) == *began_at {
-            claim.unchanged_ends.saturating_add(1)
-        } else {
-            0
-        };
-        let delay = match claim.unchanged_ends {
-            0 | 1 => CONTINUATION_DELAY,
-            ends => policy::backoff(ends - 1, max),
-        };
-        self.wait_until(id, self.now.mono + delay, None);
-    }
-
-    /// A read of a due retry failed: same attempt, later (contract 7.4).
-    pub(super) fn wait_after_failed_read(&mut self, id: &IssueId, failure: Failure) {
-        let max = self.settings().agent.max_retry_backoff;
-        let Some(claim) = self.claims.get(id) else {
-            return;
-        };
-        let delay = asked_wait(&failure)
-            .unwrap_or_else(|| policy::backoff(claim.attempt.unwrap_or(0).max(1), max));
-        self.wait_until(id, self.now.mono + delay, Some(failure));
-    }
-
     /// Waits for a person, holding no slot.
     pub(super) fn block(&mut self, id: &IssueId, why: BlockReason) {
         self.claims.block(id, why.clone(), self.now);
@@ -123,15 +102,6 @@ impl Orchestrator {
         // In which state it is left: clocks cannot tell, so it is read.
         self.reads.jobs.refresh.hurry();
         self.reads.refill.want_when_freed();
-    }
-
-    /// The same after a run: what comes next is a follow-up.
-    pub(super) fn block_after_run(&mut self, id: &IssueId, why: BlockReason) {
-        if let Some(claim) = self.claims.get_mut(id) {
-            claim.attempt = Some(claim.attempt.unwrap_or(0).saturating_add(1));
-        }
-        self.block(id, why);
-        self.save();
     }
 
     /// Tells a live run to stop, once, and remembers what follows.

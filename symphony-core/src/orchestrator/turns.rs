@@ -26,10 +26,9 @@ impl Orchestrator {
             RunNews::Agent(update) => self.agent_update(id, update),
             RunNews::Phase(phase) => {
                 self.claims.change(id, |run| run.enter(phase, now));
-                if phase == Phase::InitializingSession
-                    && let Some(agent) = self.pacing.holds.launched(id)
-                {
-                    self.hold_ended(agent);
+                if phase == Phase::InitializingSession {
+                    let ended = self.pacing.holds.launched(id);
+                    self.holds_ended(ended);
                 }
             }
             RunNews::Workspace(record) => {
@@ -90,10 +89,9 @@ impl Orchestrator {
         let used = claim.counted.entry(thread).or_default().raise_to(total);
         run.tokens.add(&used);
         self.totals.tokens.add(&used);
-        if used != Tokens::default()
-            && let Some(agent) = self.pacing.holds.works(id)
-        {
-            self.hold_ended(agent);
+        if used != Tokens::default() {
+            let ended = self.pacing.holds.works(id);
+            self.holds_ended(ended);
         }
     }
 
@@ -104,9 +102,8 @@ impl Orchestrator {
         };
         run.last_alive = now;
         let is_open = run.turn == TurnStage::Open;
-        if let Some(agent) = self.pacing.holds.works(id) {
-            self.hold_ended(agent);
-        }
+        let ended = self.pacing.holds.works(id);
+        self.holds_ended(ended);
         if !is_open || !self.claims.is_running(id) {
             return;
         }
@@ -227,9 +224,8 @@ impl Orchestrator {
         let outcome = outcome(&run, &end, why, then, claim.issue(), &self.settings().tracker);
         self.totals.count_end(outcome, took);
         self.notice_of(&issue, Some(id), Happened::Ended { outcome, end: end.clone(), took });
-        if let Some(agent) = self.pacing.holds.end_probe(&run.agent, id, &end) {
-            self.hold_ended(agent);
-        }
+        let ended = self.pacing.holds.end_probe(&run.agent, id, &end);
+        self.holds_ended(ended);
         self.pacing.touch(self.now.mono);
         self.reads.refill.want_when_freed();
         if self.lifecycle.is_shutting_down() {
@@ -240,15 +236,6 @@ impl Orchestrator {
         let is_in_it = |claim: &Claim| claim.is_in_folder() && claim.key().folded() == key.folded();
         if !self.claims.get(&issue).is_some_and(is_in_it) {
             self.folders.free(&key, &issue);
-        }
-    }
-
-    fn follow(&mut self, issue: &IssueId, then: After) {
-        match then {
-            After::Retry(failure) => self.retry_after_failure(issue, failure),
-            After::Block(why) => self.block_after_run(issue, why),
-            After::Release(why) => self.release(issue, why),
-            After::Clean => self.clean(issue),
         }
     }
 
@@ -265,35 +252,41 @@ impl Orchestrator {
             self.out.notice(Happened::HoldBegan { agent, until, failure: why });
             // The agent refused: that is no attempt, whatever else was to follow it.
             if matches!(decided, None | Some(After::Retry(_))) {
-                if let Some(claim) = self.claims.get_mut(issue) {
+                let wait = self.now.mono.until(until);
+                return self.wait(issue, Some(failure.clone()), |claim, _| {
                     if failure.kind == FailureKind::Machine {
                         // The agent was not reached: its conversation is as it was.
                         claim.unanswered = run.unanswered;
                     } else {
                         claim.forget_thread();
                     }
-                }
-                return self.wait_until(issue, until, Some(failure.clone()));
+                    wait
+                });
             }
         }
-        match (decided, end) {
-            (Some(then), _) if was_stopped => self.follow(issue, then),
-            (Some(then), RunEnd::Succeeded) => self.follow(issue, then),
-            (None, RunEnd::Succeeded) => self.continue_after_success(issue, &run.began_at),
+        let then = match (decided, end) {
+            (Some(then), _) if was_stopped => then,
+            (Some(then), RunEnd::Succeeded) => then,
+            (None, RunEnd::Succeeded) => {
+                return self.wait(issue, None, |claim, max_backoff| {
+                    claim.succeed(&run.began_at, max_backoff)
+                });
+            }
             // Once the issue is known to be over, how its last turn ended changes nothing.
             (
                 Some(then @ (After::Clean | After::Release(_))),
                 RunEnd::Failed(_) | RunEnd::InputRequired { .. },
-            ) => self.follow(issue, then),
-            (_, RunEnd::Failed(failure)) => self.retry_after_failure(issue, failure),
+            ) => then,
+            (_, RunEnd::Failed(failure)) => After::Retry(failure),
             (_, RunEnd::InputRequired { question }) => {
-                self.block_after_run(issue, BlockReason::Question(question));
+                After::Block(BlockReason::Question(question))
             }
             (_, RunEnd::Cancelled) => {
                 let message = "the run ended without being told to";
-                self.retry_after_failure(issue, Failure::new(FailureKind::Internal, message));
+                After::Retry(Failure::new(FailureKind::Internal, message))
             }
-        }
+        };
+        self.follow(issue, then);
     }
 
     /// Takes over a newer snapshot of a claimed issue.
@@ -307,15 +300,12 @@ impl Orchestrator {
         }
     }
 
-    /// Starts to an agent go on.
-    pub(super) fn hold_ended(&mut self, agent: String) {
-        self.out.notice(Happened::HoldEnded { agent });
-        self.wake_held();
-    }
-
-    /// What waited for nothing but a hold is due.
-    pub(super) fn wake_held(&mut self) {
-        self.wake_waiting(|failure| failure.kind.is_limit());
-        self.reads.refill.want_now();
+    /// Starts to these agents go on, and what waited for nothing but their holds is due.
+    pub(super) fn holds_ended(&mut self, agents: impl IntoIterator<Item = String>) {
+        for agent in agents {
+            self.out.notice(Happened::HoldEnded { agent });
+            self.wake_waiting(|failure| failure.kind.is_limit());
+            self.reads.refill.want_now();
+        }
     }
 }

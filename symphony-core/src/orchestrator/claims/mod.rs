@@ -22,7 +22,7 @@ use super::{BlockReason, ReadId, Removal, RemovalId, StoppedIssue};
 pub(super) use outcome::outcome;
 pub(super) use run::{Run, TurnStage};
 pub(super) use slots::Full;
-pub(super) use stage::{After, Claim, Mark, Origin, Stage, Thread, mark};
+pub(super) use stage::{After, Claim, Origin, Stage, Thread, mark};
 
 /// All claims.
 ///

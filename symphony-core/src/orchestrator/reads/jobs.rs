@@ -316,7 +316,7 @@ impl Jobs {
     }
 
     /// Whatever failed was another tracker's.
-    pub(in crate::orchestrator) fn forget_failures(&mut self) {
+    pub(super) fn forget_failures(&mut self) {
         for job in [&mut self.candidates, &mut self.refresh, &mut self.sweep] {
             job.not_before = Mono::default();
             job.failure = None;

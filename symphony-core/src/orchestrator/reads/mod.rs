@@ -99,8 +99,8 @@ impl Reads {
         Some(asked)
     }
 
-    /// The tracker was rebuilt: the answers of the old one find nobody (contract 4.8). Returns what
-    /// was asked of it.
+    /// The tracker was rebuilt: the answers of the old one are ignored, and so are its failures
+    /// (contract 4.8). Returns what was asked of it.
     pub(super) fn abandon(&mut self, in_force: Generation) -> Vec<(ReadId, Asked)> {
         let mut old = Vec::new();
         for (read, open) in &mut self.open {
@@ -115,6 +115,8 @@ impl Reads {
                 self.jobs.abandon(parts);
             }
         }
+        self.jobs.forget_failures();
+        self.refill.forget_failures();
         old
     }
 

@@ -116,7 +116,7 @@ impl Refill {
     }
 
     /// Whatever failed was another tracker's.
-    pub(in crate::orchestrator) const fn forget_failures(&mut self) {
+    pub(super) const fn forget_failures(&mut self) {
         self.failures = 0;
         self.fresh_from = None;
         self.failed_as = None;
