@@ -51,12 +51,7 @@ impl Orchestrator {
                     self.notice_of(id, None, Happened::Queued);
                 }
             }
-            Stage::Running { run } => {
-                let run = *run;
-                if !self.grace_due(id, run) {
-                    self.stall_due(id, run);
-                }
-            }
+            Stage::Running { run } => self.run_due(id, *run),
             Stage::Stopping { run, .. } => {
                 let run = *run;
                 self.claims.note_overdue(id);
@@ -77,28 +72,23 @@ impl Orchestrator {
         }
     }
 
-    /// Stops a run whose grace is over. Returns whether it was.
-    fn grace_due(&mut self, issue: &IssueId, run: RunId) -> bool {
+    /// The grace of a run is over, or its agent showed no sign of life for too long, or only seems so
+    /// because one came since the deadline was set (contract 8.1, 8.2).
+    fn run_due(&mut self, id: &IssueId, run: RunId) {
         let now = self.now.mono;
-        let Some(after) = self.claims.run_mut(run).and_then(|live| live.end_grace(now)) else {
-            return false;
-        };
-        // Other settings may have made it active since.
-        let is_active = self.claims.get(issue).is_some_and(|claim| {
-            policy::standing(claim.issue(), &self.settings().tracker) == Standing::Active
-        });
-        if is_active {
-            self.claims.watch(run);
-            return true;
+        if let Some(after) = self.claims.run_mut(run).and_then(|live| live.end_grace(now)) {
+            // Other settings may have made it active since.
+            let is_active = self.claims.get(id).is_some_and(|claim| {
+                policy::standing(claim.issue(), &self.settings().tracker) == Standing::Active
+            });
+            if is_active {
+                return self.claims.watch(run);
+            }
+            let is_over = after == After::Clean;
+            let why = if is_over { StopReason::Terminal } else { StopReason::NotActive };
+            return self.stop(id, why, after);
         }
-        let why = if after == After::Clean { StopReason::Terminal } else { StopReason::NotActive };
-        self.stop(issue, why, after);
-        true
-    }
-
-    /// The agent showed no sign of life for too long, or just seems so (contract 8.1).
-    fn stall_due(&mut self, id: &IssueId, run: RunId) {
-        let Some(silent) = self.claims.stalled_for(run, self.now.mono) else {
+        let Some(silent) = self.claims.stalled_for(run, now) else {
             return self.claims.watch(run);
         };
         let message = format!("no sign of life for {} s", silent.as_secs());
