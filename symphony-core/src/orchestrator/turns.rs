@@ -7,16 +7,12 @@ use crate::failure::{Failure, FailureKind};
 use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Standing};
 use crate::run::RunId;
-use crate::tracker::TrackerErrorKind;
 
 use super::claims::{After, Claim, Run, Stage, Thread, TurnStage, outcome};
-use super::reads::{Asked, Found, Seen, asked_upkeep_wait};
+use super::reads::{Asked, Found, Seen};
 use super::{
     BlockReason, Effect, Happened, Orchestrator, Phase, ReadId, ReleaseReason, RunEnd, RunNews,
 };
-
-/// How often the read after a turn is tried again (contract 10.1).
-const TURN_READ_RETRIES: u32 = 3;
 
 impl Orchestrator {
     /// News of a run; of one that is over, nothing is news.
@@ -124,16 +120,21 @@ impl Orchestrator {
 
     /// The read after some turns came back: each goes on, or finishes (contract 10.1).
     pub(super) fn turns_answered(&mut self, read: ReadId, runs: Vec<RunId>, found: &Found) {
+        let (now, max_backoff) = (self.now.mono, self.settings().agent.max_retry_backoff);
         for id in runs {
-            let Some(run) = self.claims.run(id) else {
+            let is_running = self.claims.is_running(id);
+            let Some(run) = self.claims.run_mut(id) else {
                 continue;
             };
-            let issue = run.issue.clone();
-            if run.turn != TurnStage::Ended || !self.claims.is_running(id) {
+            if run.turn != TurnStage::Ended || !is_running {
                 continue;
             }
+            let issue = run.issue.clone();
             match found.see(&issue) {
-                Seen::Failed(failure) => self.turn_read_failed(id, failure.clone()),
+                Seen::Failed(failure) => match run.retry_read(failure, max_backoff) {
+                    Some(wait) => self.reads.turns.wait(id, now + wait),
+                    None => self.finish(id, Some(After::Retry(failure.clone()))),
+                },
                 Seen::Absent if self.claims.is_older(&issue, read) => self.decide_turn(id),
                 Seen::Absent => {
                     self.claims.saw(&issue, read);
@@ -146,30 +147,13 @@ impl Orchestrator {
                         && self.backlog.shows_alive_since(&issue, read)
                     {
                         // A list that was asked for later knows better: so it is read once more.
-                        self.reads.turns.wait_for_batch(id, self.now.mono);
+                        self.reads.turns.wait_for_batch(id, now);
                         continue;
                     }
                     self.accept(&issue, read, Arc::clone(fresh));
                     self.decide_turn(id);
                 }
             }
-        }
-    }
-
-    fn turn_read_failed(&mut self, id: RunId, failure: Failure) {
-        let max = self.settings().agent.max_retry_backoff;
-        let Some(run) = self.claims.run_mut(id) else {
-            return;
-        };
-        // A limit is not the fault of this read: the session waits for it to pass.
-        let is_limited = failure.kind == FailureKind::Tracker(TrackerErrorKind::RateLimited);
-        run.read_failures += u32::from(!is_limited);
-        if run.read_failures > TURN_READ_RETRIES {
-            self.finish(id, Some(After::Retry(failure)));
-        } else {
-            let delay = asked_upkeep_wait(&failure)
-                .unwrap_or_else(|| policy::backoff(run.read_failures.max(1), max));
-            self.reads.turns.wait(id, self.now.mono + delay);
         }
     }
 

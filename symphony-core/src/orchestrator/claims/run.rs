@@ -5,12 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::agent::{AgentEvent, Tokens};
+use crate::failure::{Failure, FailureKind};
 use crate::issue::IssueId;
+use crate::orchestrator::reads::asked_upkeep_wait;
 use crate::orchestrator::{Configuration, Phase};
+use crate::policy;
 use crate::time::{Mono, Now};
+use crate::tracker::TrackerErrorKind;
 use crate::workspace::Scope;
 
 use super::stage::{After, Mark};
+
+/// How often the read after a turn is tried again (contract 10.1).
+const TURN_READ_RETRIES: u32 = 3;
 
 /// A live run. It exists from its start to its end, and its claim is Running or Stopping.
 #[derive(Clone, Debug)]
@@ -45,7 +52,7 @@ pub(in crate::orchestrator) struct Run {
     pub(in crate::orchestrator) finish_by: Option<Mono>,
     pub(in crate::orchestrator) turn: TurnStage,
     /// Failed reads after the current turn.
-    pub(in crate::orchestrator) read_failures: u32,
+    read_failures: u32,
     /// What follows a finish, or a turn that may still end by itself, if not a continuation check.
     pub(in crate::orchestrator) then: Option<After>,
 }
@@ -132,6 +139,23 @@ impl Run {
         self.turn = TurnStage::Finishing;
         self.then = then;
         true
+    }
+
+    /// Counts a failed read of its issue. Returns how long to wait before it is read again; `None`
+    /// when the tries are used up.
+    pub(in crate::orchestrator) fn retry_read(
+        &mut self,
+        failure: &Failure,
+        max_backoff: Duration,
+    ) -> Option<Duration> {
+        // A limit is not the fault of this read: the session waits for it to pass.
+        let is_limited = failure.kind == FailureKind::Tracker(TrackerErrorKind::RateLimited);
+        self.read_failures += u32::from(!is_limited);
+        if self.read_failures > TURN_READ_RETRIES {
+            return None;
+        }
+        let backoff = || policy::backoff(self.read_failures.max(1), max_backoff);
+        Some(asked_upkeep_wait(failure).unwrap_or_else(backoff))
     }
 
     /// Whether it was told to finish.
