@@ -74,7 +74,7 @@ impl Orchestrator {
         }
     }
 
-    /// No new work; everything that lives is stopped; the rest is let go.
+    /// Begins the end: nothing new starts, live runs are stopped, other claims are released.
     fn shut_down(&mut self) {
         if self.lifecycle.is_shutting_down() {
             return;
@@ -101,7 +101,7 @@ impl Orchestrator {
         }
     }
 
-    /// Another workflow file is in force. What runs keeps what it began with (contract 2.7).
+    /// Takes over another workflow file. Live runs keep what they began with (contract 2.7).
     pub(super) fn reloaded(&mut self, new: Configuration, workspaces: Option<Workspaces>) {
         let old = std::mem::replace(&mut self.configuration, new);
         self.pacing.touch(self.now.mono);
@@ -135,7 +135,8 @@ impl Orchestrator {
         self.reads.refill.want_now();
     }
 
-    /// The file cannot be used: starts wait, all else goes on. Told once per distinct problem.
+    /// Notes that the workflow file cannot be used: starts wait, all else goes on. Each distinct
+    /// problem is told once.
     pub(super) fn reload_failed(&mut self, problems: Vec<Problem>) {
         if self.lifecycle.set_problems(problems) {
             let problems = self.lifecycle.problems().to_vec();
@@ -143,8 +144,8 @@ impl Orchestrator {
         }
     }
 
-    /// The tracker was rebuilt: what was asked of the old one is asked anew, and what the old one
-    /// wanted us to wait for is not waited for (contract 4.8).
+    /// Abandons what was asked of the tracker before it was rebuilt: it is asked anew, and the
+    /// waits that the old tracker wanted end (contract 4.8).
     fn abandon_tracker(&mut self) {
         for (read, asked) in self.reads.abandon(self.configuration.generation) {
             match asked {
@@ -177,8 +178,8 @@ impl Orchestrator {
         }
     }
 
-    /// Goes on with what operators decided in an earlier life: the issues are blocked as they were,
-    /// and the next refresh tells whether they still are.
+    /// Restores what operators decided in an earlier life: the issues are blocked as they were, and
+    /// the next refresh tells whether they still are.
     pub(super) fn restore_decisions(&mut self, decisions: Decisions) {
         if self.lifecycle.set_paused(decisions.paused) {
             self.out.notice(Happened::Paused);

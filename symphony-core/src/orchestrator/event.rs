@@ -302,7 +302,8 @@ pub enum Outcome {
     TimedOut,
     /// The agent showed no sign of life.
     Stalled,
-    /// The run was stopped: its issue was withdrawn, or an operator or the end of the service said so.
+    /// The run was stopped: its issue was withdrawn, or an operator or the end of the service said
+    /// so.
     Cancelled,
     /// The agent asked something only a person can answer.
     InputRequired,
@@ -341,7 +342,8 @@ pub enum Command {
     Pause,
     /// Start again.
     Resume,
-    /// End the issue's run, if any, and keep it Blocked until [`Retry`](Self::Retry) or a change of state.
+    /// End the issue's run, if any, and keep it Blocked until [`Retry`](Self::Retry) or a change of
+    /// state.
     Stop(IssueId),
     /// Try a waiting or blocked issue now.
     Retry(IssueId),

@@ -11,10 +11,11 @@ use super::eligibility::Eligibility;
 use super::holds::HoldGate;
 
 /// How many candidates the snapshot names.
-const SHOWN: usize = 200;
+const MAX_SHOWN_CANDIDATES: usize = 200;
 
 impl Eligibility<'_> {
-    /// Explains every candidate that is not running by its one reason, and the service by a verdict.
+    /// Explains every candidate that is not running by its one reason, and the service by a
+    /// verdict.
     pub(super) fn explain(&self) -> Explanation {
         let judged = self.judged();
         let verdict = self.verdict(judged.iter().any(|(_, reason)| *reason == Reason::NextRead));
@@ -35,7 +36,7 @@ impl Eligibility<'_> {
             };
             *counts.entry(reason.as_str()).or_default() += 1;
             let ranked = (Rank::fresh(issue), place);
-            if first.len() < SHOWN {
+            if first.len() < MAX_SHOWN_CANDIDATES {
                 first.push(ranked);
             } else if let Some(mut worst) = first.peek_mut()
                 && ranked < *worst

@@ -47,7 +47,8 @@ impl Lifecycle {
         is_change
     }
 
-    /// Begins the end. The issues that operators had stopped stay decided when their claims are gone.
+    /// Begins the end. The issues that operators had stopped stay decided when their claims are
+    /// gone.
     pub(super) fn shut_down(&mut self, stopped: Vec<StoppedIssue>) {
         self.shutting_down = true;
         self.stopped_at_end = stopped;

@@ -1,5 +1,5 @@
-//! What is asked of the tracker, and who gets the answer: jobs on an interval that travel together
-//! (contract 4.3–4.5, 12.1), and every other read.
+//! What is asked of the tracker, and where each answer goes: jobs on an interval that travel
+//! together (contract 4.3–4.5, 12.1), and every other read.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::issue::IssueId;
 use crate::tracker::{CandidateQuery, Candidates, Poll, Purpose};
 
-use super::backlog::{PollAnswer, SPARE};
+use super::backlog::{PollAnswer, SPARE_CHECKS};
 use super::claims::Claim;
 use super::pacing::bounded_wish;
 use super::reads::{Asked, Found, PollParts, asked_upkeep_wait, asked_wait, no_answer};
@@ -117,7 +117,7 @@ impl Orchestrator {
         let query = parts.candidates.then(|| CandidateQuery {
             states: self.settings().tracker.active_states.clone(),
             enough: self.settings().agent.max_concurrent_agents as usize
-                + SPARE
+                + SPARE_CHECKS
                 + self.claims.len()
                 + self.eligibility().idle_candidates(),
         });

@@ -203,8 +203,9 @@ impl Orchestrator {
     }
 }
 
-/// Whether the issue is in another state than it was left in. An agent may have moved it just before
-/// it asked its question, so the first look after that, which is taken at once, is no news.
+/// Whether the issue is in another state than it was left in. An agent may have moved it just
+/// before it asked its question, so the first look after that, which is taken at once, does not
+/// count.
 fn has_moved(claim: &Claim, fresh: &Issue) -> bool {
     let is_news = !matches!(claim.stage(), Stage::Blocked { seen: false, .. });
     is_news && claim.issue().state != fresh.state

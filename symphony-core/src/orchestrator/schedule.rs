@@ -1,4 +1,5 @@
-//! When each read goes out, and so when the scheduler wakes up next (contract 4.3, 4.6, section 12).
+//! When each read goes out, and so when the scheduler wakes up next (contract 4.3, 4.6, section
+//! 12).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use crate::snapshot::Mode;
 use crate::time::Mono;
 
 use super::Configuration;
-use super::backlog::{Backlog, MOST_DELIVERED};
+use super::backlog::{Backlog, MAX_DELIVERED_ISSUES};
 use super::claims::Claims;
 use super::lifecycle::Lifecycle;
 use super::pacing::{Pacing, slowed};
@@ -67,21 +68,22 @@ impl ReadSchedule<'_> {
         refused.chain(checks).chain([due]).max()
     }
 
-    /// Returns the issues that deliveries are about, as far as reading them is of use, and candidates
-    /// that wait for one of them: no delivery says that these need not wait any more.
+    /// Returns the issues that deliveries are about, as far as reading them is of use, and
+    /// candidates that wait for one of them: no delivery says that these need not wait any more.
     pub(super) fn delivered_issues(&self) -> BTreeSet<IssueId> {
         let wanted = self.backlog.deliveries.wanted().filter(|id| self.is_readable(id));
         let mut ids: BTreeSet<IssueId> = wanted.cloned().collect();
         let waiting = self.backlog.blocked_by(&ids);
         let waiting = waiting.filter(|id| !self.claims.contains(id) && self.is_readable(id));
         let waiting: Vec<IssueId> =
-            waiting.take(MOST_DELIVERED.saturating_sub(ids.len())).cloned().collect();
+            waiting.take(MAX_DELIVERED_ISSUES.saturating_sub(ids.len())).cloned().collect();
         ids.extend(waiting);
         ids
     }
 
-    /// Whether reading an issue because of a delivery would be of use now. A check or a removal under
-    /// way comes first, so does the first list, and without a slot candidates are not read (4.5).
+    /// Whether reading an issue because of a delivery would be of use now. A check or a removal
+    /// under way comes first, so does the first list, and without a slot candidates are not read
+    /// (4.5).
     fn is_readable(&self, id: &IssueId) -> bool {
         match self.claims.get(id) {
             Some(claim) => claim.is_refreshed(),

@@ -38,7 +38,7 @@ impl Orchestrator {
         std::mem::take(&mut self.out)
     }
 
-    /// A claim's deadline has passed.
+    /// Acts on a claim whose deadline has passed.
     fn claim_due(&mut self, id: &IssueId) {
         let Some(claim) = self.claims.get(id) else {
             return;
@@ -72,8 +72,8 @@ impl Orchestrator {
         }
     }
 
-    /// The grace of a run is over, or its agent showed no sign of life for too long, or only seems so
-    /// because one came since the deadline was set (contract 8.1, 8.2).
+    /// Stops a run whose grace is over, or whose agent has been silent for too long (contract 8.1,
+    /// 8.2). A deadline that a later sign of life has outdated is set again.
     fn run_due(&mut self, id: &IssueId, run: RunId) {
         let now = self.now.mono;
         if let Some(after) = self.claims.run_mut(run).and_then(|live| live.end_grace(now)) {

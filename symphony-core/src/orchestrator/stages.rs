@@ -14,10 +14,10 @@ use super::{
 };
 
 /// How often a removal is tried before it is left to the sweep (contract 6.3).
-const REMOVAL_TRIES: u32 = 3;
+const MAX_REMOVAL_TRIES: u32 = 3;
 
 impl Orchestrator {
-    /// Gives an issue up, without a word.
+    /// Drops a claim without a notice, and frees its folder.
     pub(super) fn unclaim(&mut self, id: &IssueId) {
         if let Some(claim) = self.claims.remove(id) {
             self.folders.free(claim.key(), id);
@@ -25,7 +25,7 @@ impl Orchestrator {
         self.reads.refill.want_when_freed();
     }
 
-    /// Gives an issue up. It is not chosen again from a list older than what was learned.
+    /// Releases a claim. The issue is not chosen again from a list older than what was learned.
     pub(super) fn release(&mut self, id: &IssueId, why: ReleaseReason) {
         let Some(claim) = self.claims.get(id) else {
             return;
@@ -62,8 +62,8 @@ impl Orchestrator {
         }
     }
 
-    /// Waits for the next attempt. `delay` notes in the claim what happened and returns for how long;
-    /// it is given the longest backoff.
+    /// Waits for the next attempt. `delay` notes in the claim what happened and returns for how
+    /// long; it is given the longest backoff.
     pub(super) fn wait(
         &mut self,
         id: &IssueId,
@@ -81,13 +81,13 @@ impl Orchestrator {
         self.notice_of(id, None, Happened::Waiting { attempt, until, failure });
     }
 
-    /// The next attempt may start as soon as there is a slot.
+    /// Makes a claim due: its next attempt may start as soon as there is a slot.
     pub(super) fn make_ready(&mut self, id: &IssueId) {
         self.claims.make_ready(id);
         self.reads.refill.want_now();
     }
 
-    /// Makes ready what waits for such a failure to pass.
+    /// Makes claims due that wait for such a failure to pass.
     pub(super) fn wake_waiting(&mut self, passed: impl Fn(&Failure) -> bool) {
         for id in self.claims.waiting_for(passed) {
             self.make_ready(&id);
@@ -95,11 +95,11 @@ impl Orchestrator {
         self.view.take();
     }
 
-    /// Waits for a person, holding no slot.
+    /// Blocks a claim until a person acts; it does not hold a slot.
     pub(super) fn block(&mut self, id: &IssueId, why: BlockReason) {
         self.claims.block(id, why.clone(), self.now);
         self.notice_of(id, None, Happened::Blocked { why });
-        // In which state it is left: clocks cannot tell, so it is read.
+        // Clocks cannot tell in which state the issue was left, so it is read.
         self.reads.jobs.refresh.hurry();
         self.reads.refill.want_when_freed();
     }
@@ -113,7 +113,8 @@ impl Orchestrator {
         }
     }
 
-    /// Removes the workspace of a terminal issue, if there is one, and then lets go (8.2).
+    /// Removes the workspace of a terminal issue, if there is one, and then releases the claim
+    /// (8.2).
     pub(super) fn clean(&mut self, id: &IssueId) {
         let Some(claim) = self.claims.get(id) else {
             return;
@@ -147,7 +148,7 @@ impl Orchestrator {
         self.out.effects.push(Effect::Remove { removal, issue, workspace });
     }
 
-    /// A removal came back.
+    /// Takes in the result of a removal.
     pub(super) fn removed(&mut self, removal: RemovalId, outcome: Result<(), Failure>) {
         let Some((id, workspace, failures)) = self.claims.end_removal(removal) else {
             return;
@@ -160,7 +161,7 @@ impl Orchestrator {
                 self.release(&id, ReleaseReason::Terminal);
             }
             Err(failure) => {
-                let again = failures < REMOVAL_TRIES && !self.lifecycle.is_shutting_down();
+                let again = failures < MAX_REMOVAL_TRIES && !self.lifecycle.is_shutting_down();
                 self.notice_of(&id, None, Happened::CleaningFailed { failure, again });
                 if again {
                     let max = self.settings().agent.max_retry_backoff;

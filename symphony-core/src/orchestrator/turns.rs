@@ -15,7 +15,7 @@ use super::{
 };
 
 impl Orchestrator {
-    /// News of a run; of one that is over, nothing is news.
+    /// Takes in news of a run; late news of a run that is over is dropped.
     pub(super) fn run_news(&mut self, id: RunId, news: RunNews) {
         let now = self.now.mono;
         match news {
@@ -43,7 +43,7 @@ impl Orchestrator {
         }
     }
 
-    /// A sign of life. This is the hottest path: one lookup, no allocation.
+    /// Takes in a sign of life. This is the hottest path: one lookup, no allocation.
     fn agent_update(&mut self, id: RunId, update: AgentUpdate) {
         let now = self.now.mono;
         // The only one that is frequent and about the claim too.
@@ -118,7 +118,7 @@ impl Orchestrator {
         self.ask(Asked::Turn { runs }, None, ids);
     }
 
-    /// The read after some turns came back: each goes on, or finishes (contract 10.1).
+    /// Takes in the read after some turns: each run goes on, or finishes (contract 10.1).
     pub(super) fn turns_answered(&mut self, read: ReadId, runs: Vec<RunId>, found: &Found) {
         let (now, max_backoff) = (self.now.mono, self.settings().agent.max_retry_backoff);
         for id in runs {
@@ -182,7 +182,7 @@ impl Orchestrator {
         }
     }
 
-    /// A run is over and nothing of it is left: its slot is free and its claim moves on.
+    /// Ends a run of which nothing is left: its slot is free and its claim moves on.
     fn run_ended(&mut self, id: RunId, end: RunEnd) {
         let Some(run) = self.claims.end_run(id) else {
             return;
@@ -223,7 +223,7 @@ impl Orchestrator {
         }
     }
 
-    /// What follows a run: what was decided while it lived, else what its end says.
+    /// Decides what follows a run: what was decided while it lived, else what its end says.
     fn follow_end(&mut self, issue: &IssueId, run: Run, asked: Option<After>, end: RunEnd) {
         let was_stopped = asked.is_some();
         let decided = asked.or(run.then);
@@ -234,7 +234,7 @@ impl Orchestrator {
             let until = self.pacing.holds.begin(&run.agent, failure, self.now, max);
             let (agent, why) = (run.agent.to_string(), failure.clone());
             self.out.notice(Happened::HoldBegan { agent, until, failure: why });
-            // The agent refused: that is no attempt, whatever else was to follow it.
+            // A refusal does not count as an attempt, whatever else was to follow it.
             if matches!(decided, None | Some(After::Retry(_))) {
                 let wait = self.now.mono.until(until);
                 return self.wait(issue, Some(failure.clone()), |claim, _| {
@@ -284,7 +284,7 @@ impl Orchestrator {
         }
     }
 
-    /// Starts to these agents go on, and what waited for nothing but their holds is due.
+    /// Resumes starts to these agents: claims that waited for nothing but their holds are due.
     pub(super) fn holds_ended(&mut self, agents: impl IntoIterator<Item = String>) {
         for agent in agents {
             self.out.notice(Happened::HoldEnded { agent });

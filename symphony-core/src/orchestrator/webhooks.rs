@@ -1,5 +1,5 @@
-//! Issues that the tracker delivers by itself: they are read, together and not too often (contract
-//! 12.8).
+//! Deliveries (webhooks): the issues that they are about are read, together and not too often
+//! (contract 12.8).
 
 use crate::issue::IssueId;
 
@@ -7,7 +7,7 @@ use super::reads::{Asked, Found, RESTART_PAUSE};
 use super::{Orchestrator, ReadId};
 
 impl Orchestrator {
-    /// The tracker says that something happened to these issues.
+    /// Takes in a delivery: something happened to these issues.
     pub(super) fn delivered(&mut self, issues: Vec<IssueId>) {
         self.pacing.touch(self.now.mono);
         if !self.backlog.deliveries.receive(issues, self.now) {
@@ -15,7 +15,7 @@ impl Orchestrator {
         }
     }
 
-    /// More than one read can tell: polls come early, and say all of it at once.
+    /// Leaves the waiting issues to polls, which come early: one poll is cheaper than many reads.
     fn leave_to_polls(&mut self) {
         self.backlog.deliveries.leave_to_polls();
         let pace = self.schedule().job_pace();
@@ -43,8 +43,9 @@ impl Orchestrator {
         self.ask(Asked::Delivery { claimed, others }, None, ids);
     }
 
-    /// The issues were read: what is claimed is refreshed, what is not joins or leaves the
-    /// candidates, and what is over is cleaned up. Only the read before a start can start anything.
+    /// Takes in a read because of deliveries: claimed issues are refreshed, others join or leave
+    /// the candidates, workspaces of terminal ones go. Only the read before a start can start
+    /// anything.
     pub(super) fn delivery_answered(
         &mut self,
         read: ReadId,

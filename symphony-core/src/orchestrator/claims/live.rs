@@ -1,5 +1,5 @@
-//! Live runs: how they start, stop and end, and by when they must show a sign of life (contract 6.2,
-//! 6.3, 8.1).
+//! Live runs: how they start, stop and end, and by when they must show a sign of life (contract
+//! 6.2, 6.3, 8.1).
 
 use std::time::Duration;
 

@@ -98,8 +98,8 @@ impl Claims {
         self.by_issue.iter().filter(|(_, c)| waits(c)).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Returns what operators have stopped. A run that is still ending because an operator stopped it
-    /// counts, too.
+    /// Returns what operators have stopped. A run that is still ending because an operator stopped
+    /// it counts, too.
     pub(super) fn stopped_by_operator(&self, now: Wall) -> Vec<StoppedIssue> {
         let stopped = self.by_issue.values().filter_map(|claim| {
             let (since, seen) = match claim.stage() {
@@ -228,7 +228,7 @@ impl Claims {
             return;
         };
         let ready = matches!(stage, Stage::Waiting { ready: true });
-        // That its time has come makes a waiting claim no other one.
+        // Becoming due does not change the version of a waiting claim.
         let waits_on =
             matches!((&claim.stage, &stage), (Stage::Waiting { .. }, Stage::Waiting { .. }));
         claim.stage = stage;

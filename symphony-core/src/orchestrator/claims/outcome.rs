@@ -1,4 +1,5 @@
-//! How a run is booked (contract 6.4): by what became of the issue, not by which message came first.
+//! How a run is booked (contract 6.4): by what became of the issue, not by which message came
+//! first.
 
 use crate::agent::AgentErrorKind;
 use crate::failure::FailureKind;

@@ -17,7 +17,7 @@ use crate::workspace::Scope;
 use super::stage::{After, Mark};
 
 /// How often the read after a turn is tried again (contract 10.1).
-const TURN_READ_RETRIES: u32 = 3;
+const MAX_TURN_READ_RETRIES: u32 = 3;
 
 /// A live run. It exists from its start to its end, and its claim is Running or Stopping.
 #[derive(Clone, Debug)]
@@ -151,7 +151,7 @@ impl Run {
         // A limit is not the fault of this read: the session waits for it to pass.
         let is_limited = failure.kind == FailureKind::Tracker(TrackerErrorKind::RateLimited);
         self.read_failures += u32::from(!is_limited);
-        if self.read_failures > TURN_READ_RETRIES {
+        if self.read_failures > MAX_TURN_READ_RETRIES {
             return None;
         }
         let backoff = || policy::backoff(self.read_failures.max(1), max_backoff);
@@ -163,8 +163,8 @@ impl Run {
         self.turn == TurnStage::Finishing
     }
 
-    /// Lets the turn of an agent that moved its issue itself end, within `grace`. Returns whether it
-    /// may: else the run is to be stopped.
+    /// Lets the turn of an agent that moved its issue itself end, within `grace`. Returns whether
+    /// it may: else the run is to be stopped.
     ///
     /// While a tool call is open it is unknown whether it is the one that moved the issue.
     pub(in crate::orchestrator) fn grant_grace(

@@ -14,9 +14,9 @@ use crate::run::RunId;
 use crate::time::{Mono, Now, Wall};
 use crate::workspace::{HostId, WorkspaceKey};
 
-/// The hold on one issue. There is at most one per issue, so there is at most one of anything.
+/// The claim on an issue. One map entry per issue is what makes "one run per issue" hold.
 ///
-/// What is indexed by is changed by [`Claims`](super::Claims) alone.
+/// Fields that [`Claims`](super::Claims) indexes by are changed there alone.
 #[derive(Clone, Debug)]
 pub(in crate::orchestrator) struct Claim {
     /// The issue, as last read.
@@ -137,8 +137,8 @@ impl Claim {
         policy::backoff(self.count_attempt(), max_backoff)
     }
 
-    /// Notes a normal end: a continuation check follows, later and later while the issue stays as it
-    /// was when the run began (7.1, 7.7). Returns that wait.
+    /// Notes a normal end: a continuation check follows, later and later while the issue stays as
+    /// it was when the run began (7.1, 7.7). Returns that wait.
     pub(in crate::orchestrator) fn succeed(
         &mut self,
         began_at: &Mark,
