@@ -9,7 +9,6 @@ use crate::snapshot::Reason;
 use crate::workspace::{HostId, WorkspaceKey};
 
 use super::claims::{Claim, Origin, Run, Stage, mark};
-use super::eligibility::Eligibility;
 use super::holds::HoldGate;
 use super::reads::{Asked, Found, Seen};
 use super::{Effect, Happened, Orchestrator, ReadId, ReleaseReason, Start};
@@ -24,20 +23,6 @@ impl Origin {
 }
 
 impl Orchestrator {
-    /// Borrows what decides which issues may start.
-    pub(super) fn eligibility(&self) -> Eligibility<'_> {
-        Eligibility {
-            settings: &self.configuration.settings,
-            now: self.now.mono,
-            lifecycle: &self.lifecycle,
-            claims: &self.claims,
-            folders: &self.folders,
-            reads: &self.reads,
-            backlog: &self.backlog,
-            holds: &self.pacing.holds,
-        }
-    }
-
     /// Chooses the best issues for the free slots and reads them again, in one read (5.4).
     pub(super) fn fill_slots(&mut self) {
         if self.schedule().next_refill().is_none_or(|at| at > self.now.mono) {

@@ -61,11 +61,13 @@ use crate::time::{Mono, Now};
 
 use backlog::Backlog;
 use claims::Claims;
+use eligibility::Eligibility;
 use folders::Folders;
 use ids::Ids;
 use lifecycle::Lifecycle;
 use pacing::Pacing;
 use reads::Reads;
+use schedule::ReadSchedule;
 
 pub use event::{
     Answer, BlockReason, Command, Configuration, Decisions, Effect, Event, Generation, Happened,
@@ -75,8 +77,9 @@ pub use event::{
 
 /// The state of all scheduling. See the [module](self) for how it is used.
 ///
-/// What is left to it is the table of events and the policy between its parts, each of which keeps
-/// its own fields true.
+/// It is the table of events and the policy between its parts. Each part keeps its own fields true;
+/// questions that need several parts are answered by two views that only borrow them, `Eligibility`
+/// and `ReadSchedule`.
 #[derive(Debug)]
 pub struct Orchestrator {
     configuration: Configuration,
@@ -169,10 +172,38 @@ impl Orchestrator {
         self.eligibility().explain()
     }
 
+    /// Borrows what decides which issues may start.
+    fn eligibility(&self) -> Eligibility<'_> {
+        Eligibility {
+            settings: &self.configuration.settings,
+            now: self.now.mono,
+            lifecycle: &self.lifecycle,
+            claims: &self.claims,
+            folders: &self.folders,
+            reads: &self.reads,
+            backlog: &self.backlog,
+            holds: &self.pacing.holds,
+        }
+    }
+
+    /// Borrows what decides when reads are due.
+    fn schedule(&self) -> ReadSchedule<'_> {
+        ReadSchedule {
+            configuration: &self.configuration,
+            now: self.now.mono,
+            lifecycle: &self.lifecycle,
+            claims: &self.claims,
+            reads: &self.reads,
+            backlog: &self.backlog,
+            pacing: &self.pacing,
+        }
+    }
+
     fn settings(&self) -> &Settings {
         &self.configuration.settings
     }
 
+    /// Tells something about a claimed issue.
     fn notice_of(&mut self, id: &IssueId, run: Option<RunId>, what: Happened) {
         let claim = self.claims.get(id);
         let issue = claim.map(|claim| IssueName {

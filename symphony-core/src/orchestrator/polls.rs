@@ -11,23 +11,9 @@ use super::backlog::{PollAnswer, SPARE_CHECKS};
 use super::claims::Claim;
 use super::pacing::bounded_wish;
 use super::reads::{Asked, Found, PollParts, asked_upkeep_wait, asked_wait, no_answer};
-use super::schedule::ReadSchedule;
 use super::{Answer, Effect, Happened, Job, Orchestrator, ReadId, Saved};
 
 impl Orchestrator {
-    /// Borrows what decides when reads are due.
-    pub(super) fn schedule(&self) -> ReadSchedule<'_> {
-        ReadSchedule {
-            configuration: &self.configuration,
-            now: self.now.mono,
-            lifecycle: &self.lifecycle,
-            claims: &self.claims,
-            reads: &self.reads,
-            backlog: &self.backlog,
-            pacing: &self.pacing,
-        }
-    }
-
     /// Asks the tracker for a list, for issues by id, or both.
     pub(super) fn ask(
         &mut self,

@@ -27,10 +27,10 @@ pub(in crate::orchestrator) struct Run {
     /// The scope of its workspace's record.
     pub(in crate::orchestrator) scope: Scope,
     /// What its agent and its hooks may take to end.
-    pub(in crate::orchestrator) ends_within: Duration,
+    pub(super) ends_within: Duration,
     pub(in crate::orchestrator) started: Now,
     pub(in crate::orchestrator) began_at: Mark,
-    pub(in crate::orchestrator) phase: Phase,
+    pub(super) phase: Phase,
     pub(in crate::orchestrator) turns: u32,
     pub(in crate::orchestrator) max_turns: u32,
     /// Turns that the agent began by itself.
@@ -41,15 +41,15 @@ pub(in crate::orchestrator) struct Run {
     pub(in crate::orchestrator) last_event: Option<Arc<AgentEvent>>,
     pub(in crate::orchestrator) last_alive: Mono,
     /// How long it may be silent: that of its kind of agent, as last set.
-    pub(in crate::orchestrator) stall_timeout: Option<Duration>,
+    pub(super) stall_timeout: Option<Duration>,
     /// Whether it was told that its question was not answered.
     pub(in crate::orchestrator) unanswered: bool,
     /// Tool calls that Symphony has not answered yet.
     pub(in crate::orchestrator) owed: u32,
     /// Whether a tool call of this turn changed the tracker.
-    pub(in crate::orchestrator) changed_issue: bool,
+    pub(super) changed_issue: bool,
     /// By when the turn must have ended, because the issue is over: the agent's own doing.
-    pub(in crate::orchestrator) finish_by: Option<Mono>,
+    pub(super) finish_by: Option<Mono>,
     pub(in crate::orchestrator) turn: TurnStage,
     /// Failed reads after the current turn.
     read_failures: u32,
