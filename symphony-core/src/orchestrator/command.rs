@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::failure::FailureKind;
-use crate::issue::{Issue, IssueId};
+use crate::issue::IssueId;
 use crate::problem::Problem;
 use crate::settings::TrackerSettings;
 use crate::time::Now;
@@ -21,8 +21,19 @@ impl Orchestrator {
         self.pacing.touch(self.now.mono);
         match command {
             Command::PollNow => self.reads.jobs.wish(),
-            Command::Pause => self.pause(),
-            Command::Resume => self.resume(),
+            Command::Pause => {
+                if self.lifecycle.set_paused(true) {
+                    self.out.notice(Happened::Paused);
+                    self.save();
+                }
+            }
+            Command::Resume => {
+                if self.lifecycle.set_paused(false) {
+                    self.out.notice(Happened::Resumed);
+                    self.save();
+                    self.reads.refill.want_now();
+                }
+            }
             Command::Stop(id) => {
                 self.stop_by_operator(&id);
                 self.save();
@@ -32,62 +43,45 @@ impl Orchestrator {
                 self.save();
             }
             Command::ClearHolds => {
-                for agent in self.pacing.holds.clear() {
-                    self.hold_ended(agent);
-                }
+                let ended = self.pacing.holds.clear();
+                self.holds_ended(ended);
             }
             Command::ShutDown => self.shut_down(),
         }
     }
 
-    fn pause(&mut self) {
-        if !std::mem::replace(&mut self.paused, true) {
-            self.notice(Happened::Paused);
-            self.save();
-        }
-    }
-
-    fn resume(&mut self) {
-        if std::mem::replace(&mut self.paused, false) {
-            self.notice(Happened::Resumed);
-            self.save();
-            self.reads.refill.want_now();
-        }
-    }
-
-    fn ignored(&mut self, id: &IssueId, why: &str) {
-        self.notice_of(id, None, Happened::CommandIgnored { why: why.to_owned() });
-    }
-
     fn stop_by_operator(&mut self, id: &IssueId) {
-        match self.claims.get(id).map(Claim::stage) {
-            None => self.ignored(id, "the issue is not claimed"),
-            Some(Stage::Cleaning { .. }) => self.ignored(id, "its workspace is being removed"),
+        let why = match self.claims.get(id).map(Claim::stage) {
+            None => "the issue is not claimed",
+            Some(Stage::Cleaning { .. }) => "its workspace is being removed",
             Some(Stage::Running { .. } | Stage::Stopping { .. }) => {
-                self.stop(id, StopReason::Operator, After::Block(BlockReason::Operator));
+                return self.stop(id, StopReason::Operator, After::Block(BlockReason::Operator));
             }
             Some(Stage::Checking { .. } | Stage::Waiting { .. } | Stage::Blocked { .. }) => {
-                self.block(id, BlockReason::Operator);
+                return self.block(id, BlockReason::Operator);
             }
-        }
+        };
+        self.notice_of(id, None, Happened::CommandIgnored { why: why.to_owned() });
     }
 
     fn retry_by_operator(&mut self, id: &IssueId) {
         match self.claims.get(id).map(Claim::stage) {
             Some(Stage::Waiting { .. } | Stage::Blocked { .. }) => self.make_ready(id),
-            _ => self.ignored(id, "the issue neither waits nor is blocked"),
+            _ => {
+                let why = "the issue neither waits nor is blocked".to_owned();
+                self.notice_of(id, None, Happened::CommandIgnored { why });
+            }
         }
     }
 
-    /// No new work; everything that lives is stopped; the rest is let go.
+    /// Begins the end: nothing new starts, live runs are stopped, other claims are released.
     fn shut_down(&mut self) {
-        if std::mem::replace(&mut self.shutting_down, true) {
+        if self.lifecycle.is_shutting_down() {
             return;
         }
-        // What is let go below is still decided.
-        self.stopped_at_end = self.decisions().stopped;
+        self.lifecycle.shut_down(self.claims.stopped_by_operator(self.now.wall));
         self.save();
-        self.notice(Happened::ShuttingDown);
+        self.out.notice(Happened::ShuttingDown);
         let ids: Vec<IssueId> = self.claims.iter().map(|(id, _)| id.clone()).collect();
         for id in ids {
             let Some(claim) = self.claims.get(&id) else {
@@ -107,17 +101,16 @@ impl Orchestrator {
         }
     }
 
-    /// Another workflow file is in force. What runs keeps what it began with (contract 2.7).
+    /// Takes over another workflow file. Live runs keep what they began with (contract 2.7).
     pub(super) fn reloaded(&mut self, new: Configuration, workspaces: Option<Workspaces>) {
         let old = std::mem::replace(&mut self.configuration, new);
         self.pacing.touch(self.now.mono);
-        let was_invalid = !std::mem::take(&mut self.problems).is_empty();
+        let was_invalid = self.lifecycle.set_problems(Vec::new());
         let is_new_tracker = old.generation != self.configuration.generation;
         let is_new_scope = old.scope != self.configuration.scope;
         self.folders.enter_scope(&self.configuration.scope);
         if is_new_tracker {
-            self.abandon_reads();
-            self.forget_penalties();
+            self.abandon_tracker();
         }
         self.backlog.deliveries.reload(is_new_tracker, is_new_scope);
         let asks_otherwise = is_new_tracker
@@ -130,7 +123,7 @@ impl Orchestrator {
             self.reads.jobs.candidates.hurry();
         }
         if old.settings.agent.kind != self.configuration.settings.agent.kind {
-            self.wake_held();
+            self.wake_waiting(|failure| failure.kind.is_limit());
         }
         self.backlog.forget_learned();
         if let Some(workspaces) = workspaces {
@@ -138,20 +131,22 @@ impl Orchestrator {
         }
         let agent = &self.configuration.settings.agent;
         self.claims.set_stall_timeout(&agent.kind, agent.common.stall_timeout);
-        self.notice(Happened::Reloaded);
+        self.out.notice(Happened::Reloaded);
         self.reads.refill.want_now();
     }
 
-    /// The file cannot be used: starts wait, all else goes on. Told once per distinct problem.
+    /// Notes that the workflow file cannot be used: starts wait, all else goes on. Each distinct
+    /// problem is told once.
     pub(super) fn reload_failed(&mut self, problems: Vec<Problem>) {
-        if problems != self.problems {
-            self.notice(Happened::WorkflowInvalid { problems: problems.clone() });
+        if self.lifecycle.set_problems(problems) {
+            let problems = self.lifecycle.problems().to_vec();
+            self.out.notice(Happened::WorkflowInvalid { problems });
         }
-        self.problems = problems;
     }
 
-    /// The tracker was rebuilt: what was asked of the old one is asked anew (contract 4.8).
-    fn abandon_reads(&mut self) {
+    /// Abandons what was asked of the tracker before it was rebuilt: it is asked anew, and the
+    /// waits that the old tracker wanted end (contract 4.8).
+    fn abandon_tracker(&mut self) {
         for (read, asked) in self.reads.abandon(self.configuration.generation) {
             match asked {
                 Asked::Check { chosen } => self.abandon_check(read, chosen),
@@ -169,12 +164,6 @@ impl Orchestrator {
                 Asked::Poll(_) | Asked::Strays | Asked::Abandoned(_) => {}
             }
         }
-    }
-
-    /// What the old tracker wanted us to wait for is not the new one's.
-    fn forget_penalties(&mut self) {
-        self.reads.refill.forget_failures();
-        self.reads.jobs.forget_failures();
         self.pacing.requests.forget_budget();
         self.wake_waiting(|failure| matches!(failure.kind, FailureKind::Tracker(_)));
     }
@@ -189,33 +178,11 @@ impl Orchestrator {
         }
     }
 
-    /// What operators decided, for the next life. A run that is still ending because an operator
-    /// stopped it counts as stopped, and so does what was stopped when the service was told to end.
-    pub(super) fn decisions(&self) -> Decisions {
-        let stopped = self.claims.values().filter_map(|claim| {
-            let (since, seen) = match claim.stage() {
-                Stage::Blocked { why: BlockReason::Operator, since, seen } => (since.wall, *seen),
-                Stage::Stopping { by_operator: true, .. } => (self.now.wall, false),
-                _ => return None,
-            };
-            let issue = Issue { description: None, ..Issue::clone(claim.issue()) };
-            Some(StoppedIssue { issue, since, seen, attempt: claim.attempt })
-        });
-        let mut stopped: Vec<StoppedIssue> = stopped.collect();
-        for earlier in &self.stopped_at_end {
-            if !stopped.iter().any(|known| known.issue.id == earlier.issue.id) {
-                stopped.push(earlier.clone());
-            }
-        }
-        Decisions { paused: self.paused, stopped }
-    }
-
-    /// Goes on with what operators decided in an earlier life: the issues are blocked as they were,
-    /// and the next refresh tells whether they still are.
+    /// Restores what operators decided in an earlier life: the issues are blocked as they were, and
+    /// the next refresh tells whether they still are.
     pub(super) fn restore_decisions(&mut self, decisions: Decisions) {
-        self.paused = decisions.paused;
-        if self.paused {
-            self.notice(Happened::Paused);
+        if self.lifecycle.set_paused(decisions.paused) {
+            self.out.notice(Happened::Paused);
         }
         for StoppedIssue { issue, since, seen, attempt } in decisions.stopped {
             let id = issue.id.clone();

@@ -3,18 +3,14 @@
 
 use std::sync::Arc;
 
-use crate::failure::Failure;
 use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Rank, Standing};
 use crate::snapshot::Reason;
-use crate::time::Mono;
-use crate::tracker::{ById, Purpose};
 use crate::workspace::{HostId, WorkspaceKey};
 
-use super::backlog::{Best, Choice};
-use super::claims::{Claim, Full, Origin, Run, Stage, mark};
+use super::claims::{Claim, Origin, Run, Stage, mark};
 use super::holds::HoldGate;
-use super::reads::{Asked, Seen};
+use super::reads::{Asked, Found, Seen};
 use super::{Effect, Happened, Orchestrator, ReadId, ReleaseReason, Start};
 
 impl Origin {
@@ -27,43 +23,18 @@ impl Origin {
 }
 
 impl Orchestrator {
-    pub(super) fn free_slots(&self) -> u32 {
-        self.claims.slots().free(self.settings())
-    }
-
-    /// When slots can be filled next; `None` when nothing asks for it or nothing may start.
-    pub(super) fn next_refill(&self) -> Option<Mono> {
-        let next = self.reads.refill.next(self.now.mono, self.configuration.min_read_gap)?;
-        self.may_start().then_some(next)
-    }
-
-    /// Whether starts to the configured agent may go ahead.
-    pub(super) fn hold_gate(&self) -> HoldGate {
-        self.pacing.holds.gate(&self.settings().agent.kind, self.now.mono)
-    }
-
-    /// Whether anything may start at all.
-    fn may_start(&self) -> bool {
-        !self.shutting_down && !self.paused && self.problems.is_empty()
-    }
-
-    /// Whether an event may pass without a look at the slots.
-    pub(super) fn refill_is_idle(&self) -> bool {
-        self.next_refill().is_none_or(|at| at > self.now.mono)
-    }
-
     /// Chooses the best issues for the free slots and reads them again, in one read (5.4).
     pub(super) fn fill_slots(&mut self) {
-        if self.refill_is_idle() {
+        if self.schedule().next_refill().is_none_or(|at| at > self.now.mono) {
             return;
         }
         self.reads.refill.take();
-        let chosen = self.choose();
+        let chosen = self.eligibility().choose();
         if chosen.is_empty() {
             return;
         }
         let ids: Vec<IssueId> = chosen.iter().map(|(id, _)| id.clone()).collect();
-        self.recheck_workflow();
+        self.out.recheck_workflow();
         let read = self.ask(Asked::Check { chosen: ids.clone() }, None, ids);
         for (id, fresh) in chosen {
             let origin = match fresh {
@@ -80,107 +51,8 @@ impl Orchestrator {
         }
     }
 
-    /// The best issues for the free slots, and a few to spare, in the order of dispatch. Fresh
-    /// ones come with what a new claim needs.
-    fn choose(&self) -> Vec<(IssueId, Option<(Issue, WorkspaceKey)>)> {
-        let free = match self.hold_gate() {
-            HoldGate::Open => self.free_slots() as usize,
-            HoldGate::OneProbe => self.free_slots().min(1) as usize,
-            HoldGate::Closed(_) => 0,
-        };
-        if free == 0 {
-            return Vec::new();
-        }
-        let mut best = Best::new(free, self.settings(), self.claims.slots());
-        for (id, claim) in self.claims.ready() {
-            let rank = Rank::retry(claim.issue());
-            best.offer(rank, &claim.issue().state, Choice::Retry(id), || {
-                self.host_obstacle(id).is_none()
-            });
-        }
-        if self.reads.refill.fresh_from().is_none() {
-            for (index, issue) in self.backlog.issues().iter().enumerate() {
-                best.offer(Rank::fresh(issue), &issue.state, Choice::Kept(index), || {
-                    self.is_free_candidate(issue)
-                });
-            }
-        }
-        let mut chosen: Vec<(IssueId, Option<(Issue, WorkspaceKey)>)> = Vec::new();
-        for choice in best.into_choices() {
-            match choice {
-                Choice::Retry(id) => chosen.push((id.clone(), None)),
-                Choice::Kept(index) => {
-                    let issue = &self.backlog.issues()[index];
-                    // A list may name an issue twice.
-                    let Ok(key) = self.folders.key_for(issue) else {
-                        continue;
-                    };
-                    if !chosen.iter().any(|(id, _)| *id == issue.id) {
-                        chosen.push((issue.id.clone(), Some((issue.clone(), key))));
-                    }
-                }
-            }
-        }
-        chosen
-    }
-
-    /// Whether nothing but slots keeps a candidate from starting.
-    pub(super) fn is_free_candidate(&self, issue: &Issue) -> bool {
-        !self.claims.contains(&issue.id)
-            && self.backlog.learned(&issue.id).is_none()
-            && self.unfit(issue).is_none()
-            && self.host_obstacle(&issue.id).is_none()
-    }
-
-    /// Why an issue may not start, whatever slots are free (contract 5.1, 5.2).
-    pub(super) fn unfit(&self, issue: &Issue) -> Option<Reason> {
-        let tracker = &self.settings().tracker;
-        if !issue.is_well_formed() {
-            return Some(Reason::Malformed);
-        }
-        let Ok(owner) = self.folders.other_owner(issue) else {
-            return Some(Reason::InvalidIdentifier);
-        };
-        match policy::standing(issue, tracker) {
-            Standing::Active => {}
-            Standing::Terminal => return Some(Reason::Terminal(issue.state.clone())),
-            Standing::Inactive if !tracker.active_states.contains(&issue.state) => {
-                return Some(Reason::NotActive(issue.state.clone()));
-            }
-            Standing::Inactive if !issue.dispatchable => return Some(Reason::NotDispatchable),
-            Standing::Inactive => {
-                let label = policy::missing_label(issue, tracker)?;
-                return Some(Reason::MissingLabel(label.clone()));
-            }
-        }
-        if let Some(blocker) = policy::open_blocker(issue, tracker) {
-            let name = blocker.identifier.as_ref().map(|name| name.as_str());
-            let name = name.or(blocker.id.as_ref().map(|id| id.as_str()));
-            return Some(Reason::BlockedBy(name.unwrap_or("unknown").to_owned()));
-        }
-        owner.map(|owner| Reason::WorkspaceHeld(owner.clone()))
-    }
-
-    /// The machine that has no room for this issue, if so.
-    pub(super) fn host_obstacle(&self, id: &IssueId) -> Option<Reason> {
-        let home = self.folders.record(id).map(|record| &record.host);
-        if self.settings().hosts.is_empty() && home.is_none_or(HostId::is_local) {
-            return None;
-        }
-        match self.claims.slots().host_for(self.settings(), home) {
-            Err(Full::Host(host)) => Some(Reason::HostSlot(host)),
-            _ => None,
-        }
-    }
-
     /// Chosen issues were read again: each is judged afresh, best first (contract 5.4, 7.3, 7.4).
-    pub(super) fn check_answered(
-        &mut self,
-        read: ReadId,
-        chosen: Vec<IssueId>,
-        by_id: Result<ById, Failure>,
-    ) {
-        let found = self.found(Purpose::Check, by_id);
+    pub(super) fn check_answered(&mut self, read: ReadId, chosen: Vec<IssueId>, found: &Found) {
         let max = self.settings().agent.max_retry_backoff;
         self.reads.refill.note(found.failure(), self.now.mono, max);
         let mut present: Vec<(Arc<Issue>, Origin)> = Vec::new();
@@ -196,7 +68,9 @@ impl Orchestrator {
                     self.release(&id, ReleaseReason::Gone);
                 }
                 (Seen::Failed(failure), Origin::Retry) => {
-                    self.wait_after_failed_read(&id, failure.clone());
+                    self.wait(&id, Some(failure.clone()), |claim, max_backoff| {
+                        claim.read_backoff(failure, max_backoff)
+                    });
                 }
                 (Seen::Failed(failure), Origin::Fresh) => {
                     let whole_read = found.failure().is_some();
@@ -237,7 +111,8 @@ impl Orchestrator {
         let Some(issue) = self.claims.get(&id).map(|claim| Arc::clone(claim.issue())) else {
             return;
         };
-        match (policy::standing(&issue, &self.settings().tracker), self.unfit(&issue)) {
+        match (policy::standing(&issue, &self.settings().tracker), self.eligibility().unfit(&issue))
+        {
             // A list that was asked for later knows better.
             (Standing::Terminal, _) if self.backlog.shows_alive_since(&id, read) => {
                 self.step_back(&id, origin);
@@ -253,10 +128,12 @@ impl Orchestrator {
             }
             (Standing::Inactive, _) => self.release(&id, ReleaseReason::NotActive),
             (_, Some(_)) => self.release(&id, ReleaseReason::NotEligible),
-            (Standing::Active, None) if self.may_start() => match self.slot_for(&issue) {
-                Ok(host) => self.start(&id, host),
-                Err(_) => self.step_back(&id, origin),
-            },
+            (Standing::Active, None) if self.lifecycle.may_start() => {
+                match self.eligibility().slot_for(&issue) {
+                    Ok(host) => self.start(&id, host),
+                    Err(_) => self.step_back(&id, origin),
+                }
+            }
             (Standing::Active, None) => self.step_back(&id, origin),
         }
     }
@@ -268,23 +145,11 @@ impl Orchestrator {
             Origin::Retry => {
                 self.claims.make_ready(id);
                 let issue = self.claims.get(id).map(|claim| Arc::clone(claim.issue()));
-                if issue.is_some_and(|issue| self.slot_for(&issue).is_err()) {
+                if issue.is_some_and(|issue| self.eligibility().slot_for(&issue).is_err()) {
                     self.notice_of(id, None, Happened::Queued);
                 }
             }
         }
-    }
-
-    /// The machine on which the issue can start now.
-    pub(super) fn slot_for(&self, issue: &Issue) -> Result<HostId, Full> {
-        if self.free_slots() == 0 || matches!(self.hold_gate(), HoldGate::Closed(_)) {
-            return Err(Full::Everywhere);
-        }
-        if self.claims.slots().free_in_state(self.settings(), &issue.state) == Some(0) {
-            return Err(Full::State);
-        }
-        let home = self.folders.record(&issue.id).map(|record| &record.host);
-        self.claims.slots().host_for(self.settings(), home)
     }
 
     fn start(&mut self, id: &IssueId, host: HostId) {
@@ -308,7 +173,7 @@ impl Orchestrator {
         let resume = claim.thread.as_ref().map(|thread| thread.id.clone());
         let unanswered = std::mem::take(&mut claim.unanswered) && resume.is_some();
         let attempt = claim.attempt;
-        if self.hold_gate() == HoldGate::OneProbe {
+        if self.eligibility().hold_gate() == HoldGate::OneProbe {
             self.pacing.holds.begin_probe(&agent, run);
         }
         let mut live = Run::new(id.clone(), agent, &self.configuration, self.now, mark(&issue));
@@ -318,7 +183,7 @@ impl Orchestrator {
         self.totals.started += 1;
         self.pacing.touch(self.now.mono);
         let (state, max_turns) = (issue.state.clone(), settings.agent.max_turns);
-        self.effect(Effect::Start(Start {
+        self.out.effects.push(Effect::Start(Start {
             run,
             issue,
             attempt,

@@ -304,7 +304,8 @@ pub enum Outcome {
     TimedOut,
     /// The agent showed no sign of life.
     Stalled,
-    /// The run was stopped: its issue was withdrawn, or an operator or the end of the service said so.
+    /// The run was stopped: its issue was withdrawn, or an operator or the end of the service said
+    /// so.
     Cancelled,
     /// The agent asked something only a person can answer.
     InputRequired,
@@ -343,7 +344,8 @@ pub enum Command {
     Pause,
     /// Start again.
     Resume,
-    /// End the issue's run, if any, and keep it Blocked until [`Retry`](Self::Retry) or a change of state.
+    /// End the issue's run, if any, and keep it Blocked until [`Retry`](Self::Retry) or a change of
+    /// state.
     Stop(IssueId),
     /// Try a waiting or blocked issue now.
     Retry(IssueId),
@@ -677,4 +679,19 @@ pub struct Step {
     pub effects: Vec<Effect>,
     /// What happened.
     pub notices: Vec<Notice>,
+}
+
+impl Step {
+    /// Tells something that is not about a single issue.
+    pub(super) fn notice(&mut self, what: Happened) {
+        self.notices.push(Notice { issue: None, run: None, what });
+    }
+
+    /// Wants the workflow file looked at, once per step: a missed edit is found before the next
+    /// dispatch at the latest (contract 2.6).
+    pub(super) fn recheck_workflow(&mut self) {
+        if !self.effects.contains(&Effect::RecheckWorkflow) {
+            self.effects.push(Effect::RecheckWorkflow);
+        }
+    }
 }

@@ -1,36 +1,32 @@
 //! Why nothing starts: one reason per candidate, one verdict for the service (contract 5.5).
 
 use std::collections::{BTreeMap, BinaryHeap};
-use std::sync::Arc;
 
 use crate::issue::Issue;
 use crate::policy::Rank;
 use crate::snapshot::{CandidatesView, Explanation, Reason, Unstarted, Verdict};
 
-use super::Orchestrator;
 use super::claims::{Claim, Origin, Stage};
+use super::eligibility::Eligibility;
 use super::holds::HoldGate;
 
 /// How many candidates the snapshot names.
-const SHOWN: usize = 200;
+const MAX_SHOWN_CANDIDATES: usize = 200;
 
-impl Orchestrator {
-    /// Every candidate that is not running with its one reason, and the service's verdict.
-    #[must_use]
-    pub fn explain(&self) -> Explanation {
+impl Eligibility<'_> {
+    /// Explains every candidate that is not running by its one reason, and the service by a
+    /// verdict.
+    pub(super) fn explain(&self) -> Explanation {
         let judged = self.judged();
         let verdict = self.verdict(judged.iter().any(|(_, reason)| *reason == Reason::NextRead));
         let unstarted = judged.into_iter().map(|(issue, reason)| unstarted(issue, reason));
         Explanation { verdict, unstarted: unstarted.collect(), read_at: self.backlog.read_at() }
     }
 
-    /// The same for the snapshot: counts, and the first few. Computed once per change.
-    pub(super) fn candidates_view(&self) -> Arc<CandidatesView> {
-        Arc::clone(self.view.get_or_init(|| Arc::new(self.overview())))
-    }
-
+    /// Summarises the same for the snapshot: counts, and the first few candidates.
+    ///
     /// One pass without a copy or a sort: lists may be long, and changes frequent.
-    fn overview(&self) -> CandidatesView {
+    pub(super) fn overview(&self) -> CandidatesView {
         let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
         // The worst is on top.
         let mut first: BinaryHeap<(Rank<'_>, usize)> = BinaryHeap::new();
@@ -40,7 +36,7 @@ impl Orchestrator {
             };
             *counts.entry(reason.as_str()).or_default() += 1;
             let ranked = (Rank::fresh(issue), place);
-            if first.len() < SHOWN {
+            if first.len() < MAX_SHOWN_CANDIDATES {
                 first.push(ranked);
             } else if let Some(mut worst) = first.peek_mut()
                 && ranked < *worst
@@ -61,7 +57,7 @@ impl Orchestrator {
         }
     }
 
-    /// The candidates that are not running, in order of dispatch.
+    /// Returns the candidates that are not running, in order of dispatch.
     fn judged(&self) -> Vec<(&Issue, Reason)> {
         let candidates = self.backlog.distinct();
         let mut judged: Vec<(&Issue, Reason)> =
@@ -70,7 +66,7 @@ impl Orchestrator {
         judged
     }
 
-    /// Why this candidate is not running; `None` if it is.
+    /// Returns why this candidate is not running; `None` if it is.
     fn reason(&self, issue: &Issue) -> Option<Reason> {
         match self.claims.get(&issue.id) {
             None => {}
@@ -92,13 +88,13 @@ impl Orchestrator {
         Some(self.unfit(issue).unwrap_or_else(|| self.obstacle(issue, Origin::Fresh)))
     }
 
-    /// What keeps a fit issue from starting at this moment.
+    /// Returns what keeps a fit issue from starting at this moment.
     fn obstacle(&self, issue: &Issue, origin: Origin) -> Reason {
-        if self.shutting_down {
+        if self.lifecycle.is_shutting_down() {
             Reason::ShuttingDown
-        } else if !self.problems.is_empty() {
+        } else if !self.lifecycle.problems().is_empty() {
             Reason::InvalidWorkflow
-        } else if self.paused {
+        } else if self.lifecycle.is_paused() {
             Reason::Paused
         } else if let HoldGate::Closed(until) = self.hold_gate() {
             Reason::Hold(until)
@@ -106,7 +102,7 @@ impl Orchestrator {
             if self.reads.refill.is_over_budget() { Reason::Budget } else { Reason::CheckFailed }
         } else if self.free_slots() == 0 {
             Reason::NoSlot
-        } else if self.claims.slots().free_in_state(self.settings(), &issue.state) == Some(0) {
+        } else if self.is_state_full(issue) {
             Reason::StateSlot(issue.state.clone())
         } else {
             self.host_obstacle(&issue.id).unwrap_or(Reason::NextRead)
@@ -119,16 +115,16 @@ impl Orchestrator {
         self.reads.refill.is_open() && stages.any(|stage| matches!(stage, Stage::Checking { .. }))
     }
 
-    /// The one answer; some candidates may go with the next read, or none.
+    /// Returns the one answer; `some_go` says whether any candidate may go with the next read.
     pub(super) fn verdict(&self, some_go: bool) -> Verdict {
-        if self.shutting_down {
+        if self.lifecycle.is_shutting_down() {
             Verdict::ShuttingDown
-        } else if !self.problems.is_empty() {
-            Verdict::InvalidWorkflow(self.problems.clone())
-        } else if self.paused {
+        } else if !self.lifecycle.problems().is_empty() {
+            Verdict::InvalidWorkflow(self.lifecycle.problems().to_vec())
+        } else if self.lifecycle.is_paused() {
             Verdict::Paused
         } else if let HoldGate::Closed(_) = self.hold_gate()
-            && let Some(hold) = self.pacing.holds.get(&self.settings().agent.kind)
+            && let Some(hold) = self.holds.get(&self.settings.agent.kind)
         {
             Verdict::Held(hold.clone())
         } else if self.free_slots() == 0 {

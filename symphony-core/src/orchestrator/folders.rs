@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::issue::{Issue, IssueId};
 use crate::workspace::{InvalidKey, MAX_NAME_BYTES, Scope, WorkspaceKey, WorkspaceRecord};
 
+use super::claims::{Claim, Claims};
 use super::{Removal, Workspaces};
 
 /// What is known of the folders under the workspace roots, as the scope in force sees it.
@@ -63,8 +64,20 @@ impl Folders {
     }
 
     /// The issues that have a record in the scope in force.
-    pub(super) fn recorded(&self) -> impl Iterator<Item = &IssueId> {
+    fn recorded(&self) -> impl Iterator<Item = &IssueId> {
         self.records.get(&self.scope).into_iter().flat_map(BTreeMap::keys)
+    }
+
+    /// The recorded issues that are not claimed, in the scope in force.
+    pub(super) fn unclaimed<'a>(&'a self, claims: &'a Claims) -> impl Iterator<Item = &'a IssueId> {
+        self.recorded().filter(|id| !claims.contains(id))
+    }
+
+    /// Whether another issue's run or removal is in the folder: where case does not matter, two
+    /// names are one.
+    pub(super) fn is_lived_in(&self, id: &IssueId, key: &WorkspaceKey, claims: &Claims) -> bool {
+        let owner = self.owner(key).filter(|owner| *owner != id);
+        owner.and_then(|owner| claims.get(owner)).is_some_and(Claim::is_in_folder)
     }
 
     /// The records of an id, in every scope.

@@ -1,4 +1,4 @@
-//! Holds: an agent that refuses everyone is not asked again by everyone (contract 7.6).
+//! Holds: an agent whose refusal applies to every run is not tried by every run (contract 7.6).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::time::{Mono, Now};
 use super::RunEnd;
 
 /// The longest hold, whatever the agent says.
-const LONGEST_HOLD: Duration = Duration::from_secs(24 * 3600);
+const MAX_HOLD: Duration = Duration::from_secs(24 * 3600);
 
 /// Whether a start to an agent may go ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Holds {
         longest_backoff: Duration,
     ) -> Mono {
         let span = self.span(agent, failure, now, longest_backoff);
-        let until = now.mono + span.min(LONGEST_HOLD);
+        let until = now.mono + span.min(MAX_HOLD);
         let fresh =
             || HoldRow { agent: agent.to_owned(), until, probe: None, failure: failure.clone() };
         let hold = self.by_agent.entry(agent.to_owned()).or_insert_with(fresh);
@@ -101,8 +101,8 @@ impl Holds {
         hold.until
     }
 
-    /// How long to hold: what the agent said, else what its windows say, else the longest backoff. A
-    /// machine without room is tried again soon: one run that ends makes room.
+    /// How long to hold: what the agent said, else what its windows say, else the longest backoff.
+    /// A machine without room is tried again soon: one run that ends makes room.
     fn span(&self, agent: &str, failure: &Failure, now: Now, longest: Duration) -> Duration {
         if failure.kind == FailureKind::Machine {
             return policy::backoff(1, longest);
@@ -127,8 +127,8 @@ impl Holds {
         }
     }
 
-    /// A run got work out of the agent. Returns the agent whose hold that ended: the one that the run
-    /// tried.
+    /// A run got work out of the agent. Returns the agent whose hold that ended: the one that the
+    /// run tried.
     pub(super) fn works(&mut self, run: RunId) -> Option<String> {
         let hold = self.by_agent.values().find(|hold| hold.probe == Some(run));
         let agent = hold?.agent.clone();
@@ -143,8 +143,8 @@ impl Holds {
         self.by_agent.remove(&agent).map(|hold| hold.agent)
     }
 
-    /// The run that tried this agent, if it was such a run, is over. Returns the agent if that ended
-    /// its hold; else another run tries.
+    /// The run that tried this agent, if it was such a run, is over. Returns the agent if that
+    /// ended its hold; else another run tries.
     pub(super) fn end_probe(&mut self, agent: &str, run: RunId, end: &RunEnd) -> Option<String> {
         let hold = self.by_agent.get_mut(agent).filter(|hold| hold.probe == Some(run))?;
         hold.probe = None;

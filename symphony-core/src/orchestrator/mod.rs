@@ -30,16 +30,19 @@ mod backlog;
 mod claims;
 mod command;
 mod dispatch;
+mod eligibility;
 mod event;
 mod explain;
 mod folders;
 mod holds;
 mod ids;
+mod lifecycle;
 mod pacing;
 mod polls;
 mod reads;
 mod reconcile;
 mod requests;
+mod schedule;
 mod settle;
 mod stages;
 mod totals;
@@ -51,18 +54,20 @@ use std::sync::{Arc, OnceLock};
 
 use crate::agent::AgentUpdate;
 use crate::issue::IssueId;
-use crate::problem::Problem;
 use crate::run::RunId;
 use crate::settings::Settings;
-use crate::snapshot::{CandidatesView, Totals};
+use crate::snapshot::{CandidatesView, Explanation, Totals};
 use crate::time::{Mono, Now};
 
 use backlog::Backlog;
 use claims::Claims;
+use eligibility::Eligibility;
 use folders::Folders;
 use ids::Ids;
+use lifecycle::Lifecycle;
 use pacing::Pacing;
 use reads::Reads;
+use schedule::ReadSchedule;
 
 pub use event::{
     Answer, BlockReason, Command, Configuration, Decisions, Effect, Event, Generation, Happened,
@@ -72,18 +77,13 @@ pub use event::{
 
 /// The state of all scheduling. See the [module](self) for how it is used.
 ///
-/// What is left to it is the table of events and the policy between its parts, each of which keeps
-/// its own fields true.
+/// It is the table of events and the policy between its parts. Each part keeps its own fields true;
+/// questions that need several parts are answered by two views that only borrow them, `Eligibility`
+/// and `ReadSchedule`.
 #[derive(Debug)]
 pub struct Orchestrator {
     configuration: Configuration,
-    /// What is wrong with the workflow file now; starts wait until there is nothing.
-    problems: Vec<Problem>,
-    paused: bool,
-    shutting_down: bool,
-    /// What operators had stopped when the service was told to end: its claims are let go.
-    stopped_at_end: Vec<StoppedIssue>,
-
+    lifecycle: Lifecycle,
     claims: Claims,
     folders: Folders,
     reads: Reads,
@@ -105,10 +105,7 @@ impl Orchestrator {
     #[must_use]
     pub fn new(configuration: Configuration, restored: Restored, now: Now) -> (Self, Step) {
         let mut this = Self {
-            problems: Vec::new(),
-            paused: false,
-            shutting_down: false,
-            stopped_at_end: Vec::new(),
+            lifecycle: Lifecycle::default(),
             claims: Claims::default(),
             folders: Folders::new(configuration.scope.clone(), restored.workspaces),
             reads: Reads::default(),
@@ -123,7 +120,7 @@ impl Orchestrator {
             view: OnceLock::new(),
         };
         this.restore_decisions(restored.decisions);
-        this.reads.jobs.restore(restored.job_ages, &this.job_pace(), now);
+        this.reads.jobs.restore(restored.job_ages, &this.schedule().job_pace(), now);
         let step = this.settle();
         (this, step)
     }
@@ -149,7 +146,8 @@ impl Orchestrator {
             Event::JobEnded { name, outcome } => self.job_ended(name, outcome),
         }
         // Signs of life arrive by the million and wake nothing up.
-        if is_routine && self.wakeup.is_none_or(|at| at > now.mono) && self.refill_is_idle() {
+        let is_idle = |due: Option<Mono>| due.is_none_or(|at| at > now.mono);
+        if is_routine && is_idle(self.wakeup) && is_idle(self.schedule().next_refill()) {
             return std::mem::take(&mut self.out);
         }
         self.settle()
@@ -164,21 +162,48 @@ impl Orchestrator {
     /// Whether nothing is left to wait for after [`Command::ShutDown`].
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.shutting_down && !self.claims.has_work()
+        self.lifecycle.is_shutting_down() && !self.claims.has_work()
+    }
+
+    /// Explains every candidate that is not running by its one reason, and the service by a verdict
+    /// (contract 5.5).
+    #[must_use]
+    pub fn explain(&self) -> Explanation {
+        self.eligibility().explain()
+    }
+
+    /// Borrows what decides which issues may start.
+    fn eligibility(&self) -> Eligibility<'_> {
+        Eligibility {
+            settings: &self.configuration.settings,
+            now: self.now.mono,
+            lifecycle: &self.lifecycle,
+            claims: &self.claims,
+            folders: &self.folders,
+            reads: &self.reads,
+            backlog: &self.backlog,
+            holds: &self.pacing.holds,
+        }
+    }
+
+    /// Borrows what decides when reads are due.
+    fn schedule(&self) -> ReadSchedule<'_> {
+        ReadSchedule {
+            configuration: &self.configuration,
+            now: self.now.mono,
+            lifecycle: &self.lifecycle,
+            claims: &self.claims,
+            reads: &self.reads,
+            backlog: &self.backlog,
+            pacing: &self.pacing,
+        }
     }
 
     fn settings(&self) -> &Settings {
         &self.configuration.settings
     }
 
-    fn effect(&mut self, effect: Effect) {
-        self.out.effects.push(effect);
-    }
-
-    fn notice(&mut self, what: Happened) {
-        self.out.notices.push(Notice { issue: None, run: None, what });
-    }
-
+    /// Tells something about a claimed issue.
     fn notice_of(&mut self, id: &IssueId, run: Option<RunId>, what: Happened) {
         let claim = self.claims.get(id);
         let issue = claim.map(|claim| IssueName {

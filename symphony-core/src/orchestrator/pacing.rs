@@ -12,7 +12,7 @@ use super::holds::Holds;
 use super::requests::DayRequests;
 
 /// A tracker's wish for its next poll is honoured up to this many intervals.
-const LONGEST_WISH: u32 = 10;
+const MAX_WISH_INTERVALS: u32 = 10;
 
 /// What the pace depends on besides the settings.
 #[derive(Debug)]
@@ -91,5 +91,5 @@ pub(super) fn slowed(polling: &PollingSettings, base: Duration, mode: Mode) -> D
 
 /// A tracker's wish for its next poll, within bounds (contract 12.6).
 pub(super) fn bounded_wish(wish: Duration, interval: Duration) -> Duration {
-    wish.clamp(interval, interval.saturating_mul(LONGEST_WISH))
+    wish.clamp(interval, interval.saturating_mul(MAX_WISH_INTERVALS))
 }

@@ -1,18 +1,16 @@
-//! What is asked of the tracker, and who gets the answer: jobs on an interval that travel together
-//! (contract 4.3–4.5, 12.1), and every other read.
+//! What is asked of the tracker, and where each answer goes: jobs on an interval that travel
+//! together (contract 4.3–4.5, 12.1), and every other read.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::failure::Failure;
-use crate::issue::{Issue, IssueId};
-use crate::snapshot::Mode;
-use crate::tracker::{ById, CandidateQuery, Candidates, Poll, Purpose};
+use crate::issue::IssueId;
+use crate::tracker::{CandidateQuery, Candidates, Poll, Purpose};
 
-use super::backlog::{PollAnswer, SPARE};
+use super::backlog::{PollAnswer, SPARE_CHECKS};
 use super::claims::Claim;
-use super::pacing::{bounded_wish, slowed};
-use super::reads::{Asked, Found, JobPace, PollParts, asked_upkeep_wait, asked_wait, no_answer};
+use super::pacing::bounded_wish;
+use super::reads::{Asked, Found, PollParts, asked_upkeep_wait, asked_wait, no_answer};
 use super::{Answer, Effect, Happened, Job, Orchestrator, ReadId, Saved};
 
 impl Orchestrator {
@@ -27,7 +25,7 @@ impl Orchestrator {
         let poll = Poll { purpose: asked.purpose(), candidates, ids };
         self.backlog.asked(&asked, &poll, &self.claims);
         self.reads.open(read, generation, asked, self.now.mono);
-        self.effect(Effect::Read { read, generation, poll });
+        self.out.effects.push(Effect::Read { read, generation, poll });
         read
     }
 
@@ -44,99 +42,45 @@ impl Orchestrator {
         if let Some(budget) = budget {
             self.pacing.requests.note_budget(budget);
         }
-        let by_id = by_id.unwrap_or_else(|| Err(no_answer()));
         let candidates = candidates.unwrap_or_else(|| Err(no_answer()));
+        let found = Found::new(by_id.unwrap_or_else(|| Err(no_answer())));
+        if let (Some(purpose), Some(failure)) = (asked.purpose_by_id(), found.failure()) {
+            self.out.notice(Happened::ReadFailed { purpose, failure: failure.clone() });
+        }
         match asked {
             Asked::Poll(parts) => {
                 let wish = next_poll.filter(|_| parts.candidates);
-                self.poll_answered(read, parts, candidates, by_id);
+                self.poll_answered(read, parts, candidates, &found);
                 if let Some(wish) = wish {
-                    let wish = bounded_wish(wish, self.job_pace().candidates);
+                    let wish = bounded_wish(wish, self.schedule().job_pace().candidates);
                     self.reads.jobs.candidates.postpone(self.now.mono + wish);
                 }
             }
-            Asked::Check { chosen } => self.check_answered(read, chosen, by_id),
-            Asked::Turn { runs } => self.turns_answered(read, runs, by_id),
+            Asked::Check { chosen } => self.check_answered(read, chosen, &found),
+            Asked::Turn { runs } => self.turns_answered(read, runs, &found),
             Asked::Strays => self.strays_answered(read, candidates),
             Asked::Delivery { claimed, others } => {
-                self.delivery_answered(read, claimed, others, by_id);
+                self.delivery_answered(read, claimed, others, &found);
             }
             Asked::Abandoned(_) => {}
         }
     }
 
-    /// Sorts an answer by issue. Tells when the whole read failed.
-    pub(super) fn found(&mut self, purpose: Purpose, by_id: Result<ById, Failure>) -> Found {
-        let found = Found::new(by_id);
-        if let Some(failure) = found.failure() {
-            self.notice(Happened::ReadFailed { purpose, failure: failure.clone() });
-        }
-        found
-    }
-
-    /// What decides when jobs are due at this moment.
-    pub(super) fn job_pace(&self) -> JobPace {
-        let (polling, now) = (&self.settings().polling, self.now.mono);
-        let jobs = &self.reads.jobs;
-        // While deliveries tell what changes, polls only make sure (contract 12.8). One that failed
-        // has made sure of nothing.
-        let relies = self.backlog.deliveries.are_healthy(now);
-        let paced = |base: Option<Duration>, mode: Mode, has_failed: bool| {
-            let interval = slowed(polling, base.unwrap_or(polling.interval), mode);
-            if relies && !has_failed { slowed(polling, interval, Mode::Idle) } else { interval }
-        };
-        let mode = self.pacing.mode(polling, now);
-        let candidates = jobs.candidates.failure().is_some();
-        // While a run lives, a cancel in the tracker must be noticed in time.
-        let refresh = if self.claims.runs().len() > 0 {
-            polling.jobs.refresh.unwrap_or(polling.interval)
-        } else {
-            let activity = self.pacing.activity(polling, now);
-            paced(polling.jobs.refresh, activity, jobs.refresh.failure().is_some())
-        };
-        JobPace {
-            candidates: paced(polling.jobs.candidates, mode, candidates),
-            refresh,
-            sweep: polling.jobs.sweep,
-            min_read_gap: self.configuration.min_read_gap,
-            free_slots: self.free_slots() as usize,
-            reserved_slots: self.reads.refill.reserved(),
-            may_run: !self.shutting_down,
-        }
-    }
-
-    /// Records of unclaimed issues that the tracker can be asked about.
-    fn swept_records(&self) -> impl Iterator<Item = &IssueId> {
-        self.folders.recorded().filter(|id| !self.claims.contains(id))
-    }
-
     /// Starts what is due.
     pub(super) fn run_jobs(&mut self) {
-        let pace = self.job_pace();
-        self.skip_empty_jobs(&pace);
+        let (now, pace) = (self.now, self.schedule().job_pace());
+        let (claims, folders, jobs) = (&self.claims, &self.folders, &mut self.reads.jobs);
+        jobs.skip_if(&Job::Refresh, now, &pace, || !claims.values().any(Claim::is_refreshed));
+        jobs.skip_if(&Job::Sweep, now, &pace, || {
+            folders.unclaimed(claims).next().is_none() && !folders.has_unmatched_strays()
+        });
         if let Some([candidates, refresh, sweep]) = self.reads.jobs.travellers(self.now.mono, &pace)
         {
             self.poll(candidates, refresh, sweep);
         }
         self.reads.jobs.drop_wishes(&pace);
         for name in self.reads.jobs.begin_custom(self.now, &pace) {
-            self.effect(Effect::RunJob { name });
-        }
-    }
-
-    /// A job that has nothing to ask for is done, and takes nobody along.
-    fn skip_empty_jobs(&mut self, pace: &JobPace) {
-        let now = self.now;
-        let is_due = |job| self.reads.jobs.due(job, pace).is_some_and(|at| at <= now.mono);
-        let refresh = is_due(&Job::Refresh) && !self.claims.values().any(Claim::is_refreshed);
-        let sweep = is_due(&Job::Sweep)
-            && self.swept_records().next().is_none()
-            && !self.folders.has_unmatched_strays();
-        if refresh {
-            self.reads.jobs.refresh.begin(now, false);
-        }
-        if sweep {
-            self.reads.jobs.sweep.begin(now, false);
+            self.out.effects.push(Effect::RunJob { name });
         }
     }
 
@@ -144,24 +88,24 @@ impl Orchestrator {
     /// claimed issues are read in any case (contract 4.4).
     fn poll(&mut self, candidates: bool, refresh: bool, sweep: bool) {
         let now = self.now;
-        self.recheck_workflow();
+        self.out.recheck_workflow();
         let jobs = &self.reads.jobs;
         let parts = PollParts {
-            candidates: candidates && self.problems.is_empty(),
+            candidates: candidates && self.lifecycle.problems().is_empty(),
             refresh: refresh.then(|| {
                 let refreshed = self.claims.iter().filter(|(_, claim)| claim.is_refreshed());
                 refreshed.map(|(id, claim)| (id.clone(), claim.version())).collect()
             }),
-            sweep: sweep.then(|| self.swept_records().cloned().collect()),
+            sweep: sweep.then(|| self.folders.unclaimed(&self.claims).cloned().collect()),
             manual: (candidates && jobs.candidates.is_manual())
                 || (refresh && jobs.refresh.is_manual()),
         };
         let query = parts.candidates.then(|| CandidateQuery {
             states: self.settings().tracker.active_states.clone(),
             enough: self.settings().agent.max_concurrent_agents as usize
-                + SPARE
+                + SPARE_CHECKS
                 + self.claims.len()
-                + self.idle_candidates(),
+                + self.eligibility().idle_candidates(),
         });
         let refreshed = parts.refresh.iter().flatten().map(|(id, _)| id);
         let ids: Vec<IssueId> = refreshed.chain(parts.sweep.iter().flatten()).cloned().collect();
@@ -187,36 +131,16 @@ impl Orchestrator {
         }
     }
 
-    /// Candidates at the front of a longer list that cannot start: the next list must reach beyond
-    /// them, else what could start behind them never would.
-    fn idle_candidates(&self) -> usize {
-        if !self.backlog.has_more() {
-            return 0;
-        }
-        let is_idle = |issue: &&Issue| {
-            !self.claims.contains(&issue.id)
-                && (!self.is_free_candidate(issue)
-                    || self.claims.slots().free_in_state(self.settings(), &issue.state) == Some(0))
-        };
-        self.backlog.issues().iter().filter(is_idle).count()
-    }
-
-    /// A missed edit is found before the next dispatch at the latest (contract 2.6).
-    pub(super) fn recheck_workflow(&mut self) {
-        if !self.out.effects.contains(&Effect::RecheckWorkflow) {
-            self.effect(Effect::RecheckWorkflow);
-        }
-    }
-
     /// Saves what must survive a restart.
     pub(super) fn save(&mut self) {
+        let stopped = self.claims.stopped_by_operator(self.now.wall);
         let saved = Saved {
             scope: self.configuration.scope.clone(),
             last_runs: self.reads.jobs.last_runs(),
             spent: self.pacing.requests.spent().clone(),
-            decisions: self.decisions(),
+            decisions: self.lifecycle.decisions(stopped),
         };
-        self.effect(Effect::Save(saved));
+        self.out.effects.push(Effect::Save(saved));
     }
 
     /// A poll came back: first what is known of claims and records, then the candidates (4.4).
@@ -225,11 +149,11 @@ impl Orchestrator {
         read: ReadId,
         parts: PollParts,
         candidates: Result<Candidates, Failure>,
-        by_id: Result<ById, Failure>,
+        found: &Found,
     ) {
         let now = self.now.mono;
         let jobs = &mut self.reads.jobs;
-        let failure = by_id.as_ref().err();
+        let failure = found.failure();
         if parts.refresh.is_some() {
             jobs.refresh.end(now, failure.cloned(), asked_upkeep_wait);
         }
@@ -240,13 +164,11 @@ impl Orchestrator {
         if let Some(result) = &candidates {
             jobs.candidates.end(now, result.as_ref().err().cloned(), asked_wait);
         }
-        let purpose = if parts.refresh.is_some() { Purpose::Refresh } else { Purpose::Sweep };
-        let found = if parts.asks_by_id() { self.found(purpose, by_id) } else { Found::new(by_id) };
         let list = candidates.as_ref().and_then(|result| result.as_ref().ok());
-        let answer = PollAnswer { parts: &parts, found: &found, list };
+        let answer = PollAnswer { parts: &parts, found, list };
         self.backlog.answered(read, &answer, &self.claims, &self.reads, now);
-        self.refreshed(read, parts.refresh.unwrap_or_default(), &found);
-        self.swept(read, parts.sweep.unwrap_or_default(), &found);
+        self.refreshed(read, parts.refresh.unwrap_or_default(), found);
+        self.swept(read, parts.sweep.unwrap_or_default(), found);
         match candidates {
             Some(Ok(list)) => {
                 let compare = self.settings().polling.activity.is_some();
@@ -256,7 +178,7 @@ impl Orchestrator {
                 self.reads.refill.want_now();
             }
             Some(Err(failure)) => {
-                self.notice(Happened::ReadFailed { purpose: Purpose::Candidates, failure });
+                self.out.notice(Happened::ReadFailed { purpose: Purpose::Candidates, failure });
             }
             None => {}
         }
@@ -264,13 +186,14 @@ impl Orchestrator {
 
     /// An embedder's job came back.
     pub(super) fn job_ended(&mut self, name: Arc<str>, outcome: Result<(), Failure>) {
-        let Some(state) = self.reads.jobs.custom_mut(&name) else {
+        let job = Job::Custom(name);
+        let Some(state) = self.reads.jobs.get_mut(&job) else {
             return;
         };
         let failure = outcome.err();
         state.end(self.now.mono, failure.clone(), asked_wait);
         if let Some(failure) = failure {
-            self.notice(Happened::JobFailed { job: Job::Custom(name), failure });
+            self.out.notice(Happened::JobFailed { job, failure });
         }
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::failure::Failure;
 use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Standing};
-use crate::run::RunId;
 use crate::tracker::{CandidateQuery, Candidates, Purpose};
 use crate::workspace::{HostId, WorkspaceKey};
 
@@ -32,7 +31,7 @@ impl Orchestrator {
                 Seen::Absent => {
                     // It is gone or out of scope: stop or release, keep the workspace.
                     self.claims.saw(&id, read);
-                    self.leave(&id, StopReason::Gone, ReleaseReason::Gone);
+                    self.leave(&id, StopReason::Gone, After::Release(ReleaseReason::Gone));
                 }
                 Seen::Present(fresh) => self.present(&id, read, Arc::clone(fresh)),
             }
@@ -48,55 +47,42 @@ impl Orchestrator {
         let moved = self.claims.get(id).is_some_and(|claim| has_moved(claim, &fresh));
         self.accept(id, read, fresh);
         match standing {
-            Standing::Terminal => self.over(id),
-            Standing::Inactive => self.leave(id, StopReason::NotActive, ReleaseReason::NotActive),
+            Standing::Terminal => self.leave(id, StopReason::Terminal, After::Clean),
+            Standing::Inactive => {
+                let release = After::Release(ReleaseReason::NotActive);
+                self.leave(id, StopReason::NotActive, release);
+            }
             Standing::Active => self.still_active(id, moved),
         }
     }
 
-    /// The issue is terminal: whatever runs is stopped, then the workspace goes.
-    fn over(&mut self, id: &IssueId) {
+    /// The issue is not ours to work on any more: what runs is stopped, and `after` follows.
+    fn leave(&mut self, id: &IssueId, why: StopReason, after: After) {
         let Some(claim) = self.claims.get(id) else {
             return;
         };
         match *claim.stage() {
+            // Told to finish, it is not stopped as well. The newest read says what follows, and may
+            // take a decision to clean back.
             Stage::Running { run } if self.claims.is_finishing(run) => {
-                self.after_finish(run, After::Clean);
-            }
-            Stage::Running { run } => {
-                if !self.grant_grace(run, After::Clean) {
-                    self.stop(id, StopReason::Terminal, After::Clean);
+                if let Some(live) = self.claims.run_mut(run) {
+                    live.then = Some(after);
                 }
             }
-            Stage::Stopping { .. } => self.stop(id, StopReason::Terminal, After::Clean),
-            Stage::Waiting { .. } | Stage::Blocked { .. } => self.clean(id),
-            Stage::Checking { .. } | Stage::Cleaning { .. } => {}
-        }
-    }
-
-    /// The issue is not ours to work on any more: stop or release, keep the workspace.
-    fn leave(&mut self, id: &IssueId, why: StopReason, release: ReleaseReason) {
-        let Some(claim) = self.claims.get(id) else {
-            return;
-        };
-        let after = After::Release(release);
-        match *claim.stage() {
-            Stage::Running { run } if self.claims.is_finishing(run) => {
-                self.after_finish(run, after);
-            }
             Stage::Running { run } => {
-                if why != StopReason::NotActive || !self.grant_grace(run, after.clone()) {
+                let (now, grace) = (self.now.mono, self.settings().agent.finish_grace);
+                let grant = |live: &mut Run| live.grant_grace(after.clone(), now, grace);
+                if why == StopReason::Gone || !self.claims.change(run, grant) {
                     self.claims.change(run, Run::withdraw_grace);
                     self.stop(id, why, after);
                 }
             }
-            // The newest read says what it is released for, and may take a decision to clean back.
             Stage::Stopping { .. } => {
                 if !self.claims.revise_stop(id, after.clone()) {
                     self.stop(id, why, after);
                 }
             }
-            Stage::Waiting { .. } | Stage::Blocked { .. } => self.release(id, release),
+            Stage::Waiting { .. } | Stage::Blocked { .. } => self.follow(id, after),
             Stage::Checking { .. } | Stage::Cleaning { .. } => {}
         }
     }
@@ -131,20 +117,6 @@ impl Orchestrator {
         }
     }
 
-    /// A run that is told to finish is not stopped as well; only what follows changes. The newest
-    /// read decides, so this may also take a decision to clean back.
-    fn after_finish(&mut self, run: RunId, after: After) {
-        if let Some(live) = self.claims.run_mut(run) {
-            live.then = Some(after);
-        }
-    }
-
-    /// Lets the turn of an agent that moved its issue itself end, within `agent.finish_grace_ms`.
-    fn grant_grace(&mut self, run: RunId, after: After) -> bool {
-        let (now, grace) = (self.now.mono, self.settings().agent.finish_grace);
-        self.claims.change(run, |live| live.grant_grace(after, now, grace))
-    }
-
     /// Issues of unclaimed records were read: workspaces of terminal ones go (contract 4.2).
     pub(super) fn swept(&mut self, read: ReadId, asked: Vec<IssueId>, found: &Found) {
         for id in asked {
@@ -158,7 +130,7 @@ impl Orchestrator {
             let Some(record) = self.folders.record(&id).cloned() else {
                 continue;
             };
-            if self.is_lived_in(&id, &record.key) {
+            if self.folders.is_lived_in(&id, &record.key, &self.claims) {
                 continue;
             }
             self.claim_to_clean(
@@ -168,13 +140,6 @@ impl Orchestrator {
                 Removal::Recorded(record),
             );
         }
-    }
-
-    /// Whether another issue's run or removal is in the folder: where case does not matter, two
-    /// names are one.
-    pub(super) fn is_lived_in(&self, id: &IssueId, key: &WorkspaceKey) -> bool {
-        let owner = self.folders.owner(key).filter(|owner| *owner != id);
-        owner.and_then(|owner| self.claims.get(owner)).is_some_and(Claim::is_in_folder)
     }
 
     /// Folders without a record are matched once against the terminal issues.
@@ -194,7 +159,7 @@ impl Orchestrator {
         let list = match result {
             Ok(list) => list,
             Err(failure) => {
-                return self.notice(Happened::ReadFailed { purpose: Purpose::Sweep, failure });
+                return self.out.notice(Happened::ReadFailed { purpose: Purpose::Sweep, failure });
             }
         };
         for issue in list.issues {
@@ -212,7 +177,7 @@ impl Orchestrator {
         }
         let keys = self.folders.match_strays();
         if !keys.is_empty() {
-            self.notice(Happened::StraysLeft { keys });
+            self.out.notice(Happened::StraysLeft { keys });
         }
     }
 
@@ -223,7 +188,7 @@ impl Orchestrator {
         key: WorkspaceKey,
         what: Removal,
     ) {
-        if self.shutting_down {
+        if self.lifecycle.is_shutting_down() {
             return;
         }
         let id = issue.id.clone();
@@ -238,8 +203,9 @@ impl Orchestrator {
     }
 }
 
-/// Whether the issue is in another state than it was left in. An agent may have moved it just before
-/// it asked its question, so the first look after that, which is taken at once, is no news.
+/// Whether the issue is in another state than it was left in. An agent may have moved it just
+/// before it asked its question, so the first look after that, which is taken at once, does not
+/// count.
 fn has_moved(claim: &Claim, fresh: &Issue) -> bool {
     let is_news = !matches!(claim.stage(), Stage::Blocked { seen: false, .. });
     is_news && claim.issue().state != fresh.state

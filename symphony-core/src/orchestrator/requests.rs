@@ -42,8 +42,8 @@ impl DayRequests {
         }
     }
 
-    /// Takes over what the tracker's budget says. The agents' tool calls are not our reads: only the
-    /// budget knows of them.
+    /// Takes over what the tracker's budget says. The agents' tool calls are not our reads: only
+    /// the budget knows of them.
     pub(super) fn note_budget(&mut self, budget: BudgetView) {
         if let Some(calls) = budget.today.get(TOOL) {
             let count = self.spent.requests.entry(TOOL.to_owned()).or_default();
@@ -66,8 +66,8 @@ impl DayRequests {
         }
     }
 
-    /// How many requests the day will take: what is spent, a poll per `interval` for the rest of it,
-    /// and reads before starts, after turns and deliveries, and tool calls as often as so far.
+    /// How many requests the day will take: what is spent, a poll per `interval` for the rest of
+    /// it, and reads before starts, after turns and deliveries, and tool calls as often as so far.
     pub(super) fn projected(&self, now: Now, interval: Duration) -> u64 {
         const DAY: u64 = 86_400_000;
         const HOUR: u64 = 3_600_000;

@@ -6,7 +6,6 @@ use crate::failure::{Failure, FailureKind};
 use crate::issue::IssueId;
 use crate::policy::{self, Standing};
 use crate::run::RunId;
-use crate::time::Mono;
 
 use super::claims::{After, Stage};
 use super::{Happened, Orchestrator, ReleaseReason, Step, StopReason};
@@ -24,43 +23,22 @@ impl Orchestrator {
         }
         self.reads.refill.pass(now);
         if let Some(id) = self.backlog.deliveries.pass(now) {
-            self.notice(Happened::DeliveryMissed { id });
+            self.out.notice(Happened::DeliveryMissed { id });
         }
-        if !self.shutting_down {
+        if !self.lifecycle.is_shutting_down() {
             self.read_turns();
             self.run_jobs();
             self.fill_slots();
             self.read_deliveries();
         }
         if let Some(mode) = self.pacing.changed_mode(&self.configuration.settings.polling, now) {
-            self.notice(Happened::ModeChanged { mode });
+            self.out.notice(Happened::ModeChanged { mode });
         }
-        self.wakeup = self.find_wakeup();
+        self.wakeup = self.schedule().next_wakeup();
         std::mem::take(&mut self.out)
     }
 
-    fn find_wakeup(&self) -> Option<Mono> {
-        let deadline = self.claims.next_deadline();
-        if self.shutting_down {
-            return deadline;
-        }
-        let deliveries = self.backlog.deliveries.next_change(self.now.mono);
-        [
-            deadline,
-            self.reads.turns.due(),
-            self.reads.jobs.next(&self.job_pace()),
-            self.next_refill(),
-            self.reads.refill.fresh_from(),
-            self.pacing.holds.next(),
-            self.delivery_read_due(),
-            deliveries,
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-    }
-
-    /// A claim's deadline has passed.
+    /// Acts on a claim whose deadline has passed.
     fn claim_due(&mut self, id: &IssueId) {
         let Some(claim) = self.claims.get(id) else {
             return;
@@ -69,16 +47,11 @@ impl Orchestrator {
             Stage::Waiting { .. } => {
                 let issue = Arc::clone(claim.issue());
                 self.make_ready(id);
-                if self.slot_for(&issue).is_err() {
+                if self.eligibility().slot_for(&issue).is_err() {
                     self.notice_of(id, None, Happened::Queued);
                 }
             }
-            Stage::Running { run } => {
-                let run = *run;
-                if !self.grace_due(id, run) {
-                    self.stall_due(id, run);
-                }
-            }
+            Stage::Running { run } => self.run_due(id, *run),
             Stage::Stopping { run, .. } => {
                 let run = *run;
                 self.claims.note_overdue(id);
@@ -99,28 +72,23 @@ impl Orchestrator {
         }
     }
 
-    /// Stops a run whose grace is over. Returns whether it was.
-    fn grace_due(&mut self, issue: &IssueId, run: RunId) -> bool {
+    /// Stops a run whose grace is over, or whose agent has been silent for too long (contract 8.1,
+    /// 8.2). A deadline that a later sign of life has outdated is set again.
+    fn run_due(&mut self, id: &IssueId, run: RunId) {
         let now = self.now.mono;
-        let Some(after) = self.claims.run_mut(run).and_then(|live| live.end_grace(now)) else {
-            return false;
-        };
-        // Other settings may have made it active since.
-        let is_active = self.claims.get(issue).is_some_and(|claim| {
-            policy::standing(claim.issue(), &self.settings().tracker) == Standing::Active
-        });
-        if is_active {
-            self.claims.watch(run);
-            return true;
+        if let Some(after) = self.claims.run_mut(run).and_then(|live| live.end_grace(now)) {
+            // Other settings may have made it active since.
+            let is_active = self.claims.get(id).is_some_and(|claim| {
+                policy::standing(claim.issue(), &self.settings().tracker) == Standing::Active
+            });
+            if is_active {
+                return self.claims.watch(run);
+            }
+            let is_over = after == After::Clean;
+            let why = if is_over { StopReason::Terminal } else { StopReason::NotActive };
+            return self.stop(id, why, after);
         }
-        let why = if after == After::Clean { StopReason::Terminal } else { StopReason::NotActive };
-        self.stop(issue, why, after);
-        true
-    }
-
-    /// The agent showed no sign of life for too long, or just seems so (contract 8.1).
-    fn stall_due(&mut self, id: &IssueId, run: RunId) {
-        let Some(silent) = self.claims.stalled_for(run, self.now.mono) else {
+        let Some(silent) = self.claims.stalled_for(run, now) else {
             return self.claims.watch(run);
         };
         let message = format!("no sign of life for {} s", silent.as_secs());

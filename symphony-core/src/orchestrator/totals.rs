@@ -67,6 +67,11 @@ impl Usage {
 }
 
 impl Totals {
+    /// Returns the totals with what the live runs have taken so far.
+    pub(super) fn with_live(&self, runtime: Duration) -> Self {
+        Self { runtime: self.runtime.saturating_add(runtime), ..self.clone() }
+    }
+
     /// Counts the end of a run.
     pub(super) fn count_end(&mut self, outcome: Outcome, took: Duration) {
         self.runtime = self.runtime.saturating_add(took);

@@ -3,33 +3,28 @@
 use std::sync::Arc;
 
 use crate::agent::{AgentUpdate, Opened, ThreadId, Usage};
-use crate::failure::{Failure, FailureKind};
+use crate::failure::FailureKind;
 use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Standing};
 use crate::run::RunId;
-use crate::tracker::{ById, Purpose, TrackerErrorKind};
 
-use super::claims::{After, Claim, Run, Stage, Thread, TurnStage, outcome};
-use super::reads::{Asked, Seen, asked_upkeep_wait};
+use super::claims::{After, Claim, Run, Stage, Thread, TurnStage, after_end, outcome};
+use super::reads::{Asked, Found, Seen};
 use super::{
     BlockReason, Effect, Happened, Orchestrator, Phase, ReadId, ReleaseReason, RunEnd, RunNews,
 };
 
-/// How often the read after a turn is tried again (contract 10.1).
-const TURN_READ_RETRIES: u32 = 3;
-
 impl Orchestrator {
-    /// News of a run; of one that is over, nothing is news.
+    /// Takes in news of a run; late news of a run that is over is dropped.
     pub(super) fn run_news(&mut self, id: RunId, news: RunNews) {
         let now = self.now.mono;
         match news {
             RunNews::Agent(update) => self.agent_update(id, update),
             RunNews::Phase(phase) => {
                 self.claims.change(id, |run| run.enter(phase, now));
-                if phase == Phase::InitializingSession
-                    && let Some(agent) = self.pacing.holds.launched(id)
-                {
-                    self.hold_ended(agent);
+                if phase == Phase::InitializingSession {
+                    let ended = self.pacing.holds.launched(id);
+                    self.holds_ended(ended);
                 }
             }
             RunNews::Workspace(record) => {
@@ -49,7 +44,7 @@ impl Orchestrator {
         }
     }
 
-    /// A sign of life. This is the hottest path: one lookup, no allocation.
+    /// Takes in a sign of life. This is the hottest path: one lookup, no allocation.
     fn agent_update(&mut self, id: RunId, update: AgentUpdate) {
         let now = self.now.mono;
         // The only one that is frequent and about the claim too.
@@ -102,10 +97,9 @@ impl Orchestrator {
         let used = claim.counted.entry(thread).or_default().raise_to(total);
         used.add_to(&mut run.tokens, &mut run.cost);
         used.add_to(&mut self.totals.tokens, &mut self.totals.cost);
-        if used != Usage::default()
-            && let Some(agent) = self.pacing.holds.works(id)
-        {
-            self.hold_ended(agent);
+        if used != Usage::default() {
+            let ended = self.pacing.holds.works(id);
+            self.holds_ended(ended);
         }
     }
 
@@ -116,9 +110,8 @@ impl Orchestrator {
         };
         run.last_alive = now;
         let is_open = run.turn == TurnStage::Open;
-        if let Some(agent) = self.pacing.holds.works(id) {
-            self.hold_ended(agent);
-        }
+        let ended = self.pacing.holds.works(id);
+        self.holds_ended(ended);
         if !is_open || !self.claims.is_running(id) {
             return;
         }
@@ -137,24 +130,23 @@ impl Orchestrator {
         self.ask(Asked::Turn { runs }, None, ids);
     }
 
-    /// The read after some turns came back: each goes on, or finishes (contract 10.1).
-    pub(super) fn turns_answered(
-        &mut self,
-        read: ReadId,
-        runs: Vec<RunId>,
-        by_id: Result<ById, Failure>,
-    ) {
-        let found = self.found(Purpose::Turn, by_id);
+    /// Takes in the read after some turns: each run goes on, or finishes (contract 10.1).
+    pub(super) fn turns_answered(&mut self, read: ReadId, runs: Vec<RunId>, found: &Found) {
+        let (now, max_backoff) = (self.now.mono, self.settings().agent.max_retry_backoff);
         for id in runs {
-            let Some(run) = self.claims.run(id) else {
+            let is_running = self.claims.is_running(id);
+            let Some(run) = self.claims.run_mut(id) else {
                 continue;
             };
-            let issue = run.issue.clone();
-            if run.turn != TurnStage::Ended || !self.claims.is_running(id) {
+            if run.turn != TurnStage::Ended || !is_running {
                 continue;
             }
+            let issue = run.issue.clone();
             match found.see(&issue) {
-                Seen::Failed(failure) => self.turn_read_failed(id, failure.clone()),
+                Seen::Failed(failure) => match run.retry_read(failure, max_backoff) {
+                    Some(wait) => self.reads.turns.wait(id, now + wait),
+                    None => self.finish(id, Some(After::Retry(failure.clone()))),
+                },
                 Seen::Absent if self.claims.is_older(&issue, read) => self.decide_turn(id),
                 Seen::Absent => {
                     self.claims.saw(&issue, read);
@@ -167,30 +159,13 @@ impl Orchestrator {
                         && self.backlog.shows_alive_since(&issue, read)
                     {
                         // A list that was asked for later knows better: so it is read once more.
-                        self.reads.turns.wait_for_batch(id, self.now.mono);
+                        self.reads.turns.wait_for_batch(id, now);
                         continue;
                     }
                     self.accept(&issue, read, Arc::clone(fresh));
                     self.decide_turn(id);
                 }
             }
-        }
-    }
-
-    fn turn_read_failed(&mut self, id: RunId, failure: Failure) {
-        let max = self.settings().agent.max_retry_backoff;
-        let Some(run) = self.claims.run_mut(id) else {
-            return;
-        };
-        // A limit is not the fault of this read: the session waits for it to pass.
-        let is_limited = failure.kind == FailureKind::Tracker(TrackerErrorKind::RateLimited);
-        run.read_failures += u32::from(!is_limited);
-        if run.read_failures > TURN_READ_RETRIES {
-            self.finish(id, Some(After::Retry(failure)));
-        } else {
-            let delay = asked_upkeep_wait(&failure)
-                .unwrap_or_else(|| policy::backoff(run.read_failures.max(1), max));
-            self.reads.turns.wait(id, self.now.mono + delay);
         }
     }
 
@@ -207,7 +182,7 @@ impl Orchestrator {
                 let (issue, name) = (Arc::clone(claim.issue()), run.issue.clone());
                 let now = self.now.mono;
                 self.claims.change(id, |run| run.begin_turn(now));
-                self.effect(Effect::NextTurn { run: id, turn, issue });
+                self.out.effects.push(Effect::NextTurn { run: id, turn, issue });
                 self.notice_of(&name, Some(id), Happened::Continued { turn, max_turns });
             }
         }
@@ -215,11 +190,11 @@ impl Orchestrator {
 
     fn finish(&mut self, id: RunId, then: Option<After>) {
         if self.claims.change(id, |run| run.finish(then)) {
-            self.effect(Effect::Finish { run: id });
+            self.out.effects.push(Effect::Finish { run: id });
         }
     }
 
-    /// A run is over and nothing of it is left: its slot is free and its claim moves on.
+    /// Ends a run of which nothing is left: its slot is free and its claim moves on.
     fn run_ended(&mut self, id: RunId, end: RunEnd) {
         let Some(run) = self.claims.end_run(id) else {
             return;
@@ -245,12 +220,11 @@ impl Orchestrator {
         let outcome = outcome(&run, &end, why, then, claim.issue(), &self.settings().tracker);
         self.totals.count_end(outcome, took);
         self.notice_of(&issue, Some(id), Happened::Ended { outcome, end: end.clone(), took });
-        if let Some(agent) = self.pacing.holds.end_probe(&run.agent, id, &end) {
-            self.hold_ended(agent);
-        }
+        let ended = self.pacing.holds.end_probe(&run.agent, id, &end);
+        self.holds_ended(ended);
         self.pacing.touch(self.now.mono);
         self.reads.refill.want_when_freed();
-        if self.shutting_down {
+        if self.lifecycle.is_shutting_down() {
             self.release(&issue, ReleaseReason::ShutDown);
         } else {
             self.follow_end(&issue, run, asked, end);
@@ -261,56 +235,33 @@ impl Orchestrator {
         }
     }
 
-    fn follow(&mut self, issue: &IssueId, then: After) {
-        match then {
-            After::Retry(failure) => self.retry_after_failure(issue, failure),
-            After::Block(why) => self.block_after_run(issue, why),
-            After::Release(why) => self.release(issue, why),
-            After::Clean => self.clean(issue),
-        }
-    }
-
-    /// What follows a run: what was decided while it lived, else what its end says.
+    /// Does what follows a run, and begins a hold where its agent refuses every run alike.
     fn follow_end(&mut self, issue: &IssueId, run: Run, asked: Option<After>, end: RunEnd) {
-        let was_stopped = asked.is_some();
-        let decided = asked.or(run.then);
+        let decided = asked.as_ref().or(run.then.as_ref());
         if let RunEnd::Failed(failure) = &end
             && failure.kind.is_limit()
         {
             let max = self.settings().agent.max_retry_backoff;
             let until = self.pacing.holds.begin(&run.agent, failure, self.now, max);
             let (agent, why) = (run.agent.to_string(), failure.clone());
-            self.notice(Happened::HoldBegan { agent, until, failure: why });
-            // The agent refused: that is no attempt, whatever else was to follow it.
+            self.out.notice(Happened::HoldBegan { agent, until, failure: why });
+            // A refusal does not count as an attempt, whatever else was to follow it.
             if matches!(decided, None | Some(After::Retry(_))) {
-                if let Some(claim) = self.claims.get_mut(issue) {
+                let wait = self.now.mono.until(until);
+                return self.wait(issue, Some(failure.clone()), |claim, _| {
                     if failure.kind == FailureKind::Machine {
                         // The agent was not reached: its conversation is as it was.
                         claim.unanswered = run.unanswered;
                     } else {
                         claim.forget_thread();
                     }
-                }
-                return self.wait_until(issue, until, Some(failure.clone()));
+                    wait
+                });
             }
         }
-        match (decided, end) {
-            (Some(then), _) if was_stopped => self.follow(issue, then),
-            (Some(then), RunEnd::Succeeded) => self.follow(issue, then),
-            (None, RunEnd::Succeeded) => self.continue_after_success(issue, &run.began_at),
-            // Once the issue is known to be over, how its last turn ended changes nothing.
-            (
-                Some(then @ (After::Clean | After::Release(_))),
-                RunEnd::Failed(_) | RunEnd::InputRequired { .. },
-            ) => self.follow(issue, then),
-            (_, RunEnd::Failed(failure)) => self.retry_after_failure(issue, failure),
-            (_, RunEnd::InputRequired { question }) => {
-                self.block_after_run(issue, BlockReason::Question(question));
-            }
-            (_, RunEnd::Cancelled) => {
-                let message = "the run ended without being told to";
-                self.retry_after_failure(issue, Failure::new(FailureKind::Internal, message));
-            }
+        match after_end(asked, run.then, end) {
+            Some(then) => self.follow(issue, then),
+            None => self.wait(issue, None, |claim, max| claim.succeed(&run.began_at, max)),
         }
     }
 
@@ -325,15 +276,12 @@ impl Orchestrator {
         }
     }
 
-    /// Starts to an agent go on.
-    pub(super) fn hold_ended(&mut self, agent: String) {
-        self.notice(Happened::HoldEnded { agent });
-        self.wake_held();
-    }
-
-    /// What waited for nothing but a hold is due.
-    pub(super) fn wake_held(&mut self) {
-        self.wake_waiting(|failure| failure.kind.is_limit());
-        self.reads.refill.want_now();
+    /// Resumes starts to these agents: claims that waited for nothing but their holds are due.
+    pub(super) fn holds_ended(&mut self, agents: impl IntoIterator<Item = String>) {
+        for agent in agents {
+            self.out.notice(Happened::HoldEnded { agent });
+            self.wake_waiting(|failure| failure.kind.is_limit());
+            self.reads.refill.want_now();
+        }
     }
 }

@@ -1,19 +1,13 @@
-//! Issues that the tracker delivers by itself: they are read, together and not too often (contract
-//! 12.8).
+//! Deliveries (webhooks): the issues that they are about are read, together and not too often
+//! (contract 12.8).
 
-use std::collections::BTreeSet;
-
-use crate::failure::Failure;
 use crate::issue::IssueId;
-use crate::time::Mono;
-use crate::tracker::{ById, Purpose};
 
-use super::backlog::MOST_DELIVERED;
-use super::reads::{Asked, RESTART_PAUSE};
+use super::reads::{Asked, Found, RESTART_PAUSE};
 use super::{Orchestrator, ReadId};
 
 impl Orchestrator {
-    /// The tracker says that something happened to these issues.
+    /// Takes in a delivery: something happened to these issues.
     pub(super) fn delivered(&mut self, issues: Vec<IssueId>) {
         self.pacing.touch(self.now.mono);
         if !self.backlog.deliveries.receive(issues, self.now) {
@@ -21,55 +15,23 @@ impl Orchestrator {
         }
     }
 
-    /// More than one read can tell: polls come early, and say all of it at once.
+    /// Leaves the waiting issues to polls, which come early: one poll is cheaper than many reads.
     fn leave_to_polls(&mut self) {
         self.backlog.deliveries.leave_to_polls();
-        let pace = self.job_pace();
+        let pace = self.schedule().job_pace();
         self.reads.jobs.candidates.hasten(pace.candidates.min(RESTART_PAUSE));
         self.reads.jobs.refresh.hasten(pace.refresh.min(RESTART_PAUSE));
     }
 
-    /// Whether reading the issue now would be of use. A check or a removal under way comes first, so
-    /// does the first list, and without a slot nobody looks for candidates (4.5).
-    fn is_readable(&self, id: &IssueId) -> bool {
-        match self.claims.get(id) {
-            Some(claim) => claim.is_refreshed(),
-            None => {
-                self.backlog.read_at().is_some()
-                    && self.problems.is_empty()
-                    && self.free_slots() > 0
-            }
-        }
-    }
-
-    /// When the next of these reads goes out.
-    pub(super) fn delivery_read_due(&self) -> Option<Mono> {
-        let (gap, interval) = (self.configuration.min_read_gap, self.settings().polling.interval);
-        let due = self.backlog.deliveries.due(gap, interval, |id| self.is_readable(id))?;
-        let jobs = &self.reads.jobs;
-        let refused = [&jobs.candidates, &jobs.refresh];
-        let refused = refused.into_iter().filter_map(|job| job.refused_until());
-        let refill = &self.reads.refill;
-        let checks = refill.fresh_from().filter(|_| refill.is_over_budget());
-        refused.chain(checks).chain([due]).max()
-    }
-
-    /// Reads the issues that deliveries are about, and candidates that wait for one of them: nobody
-    /// delivers that they need not wait any more.
+    /// Reads the issues that deliveries are about, and candidates that wait for one of them.
     pub(super) fn read_deliveries(&mut self) {
         let now = self.now.mono;
-        if self.delivery_read_due().is_none_or(|at| at > now) {
+        if self.schedule().next_delivery_read().is_none_or(|at| at > now) {
             return;
         }
+        let ids = self.schedule().delivered_issues();
         let interval = self.settings().polling.interval;
-        let wanted = self.backlog.deliveries.wanted().filter(|id| self.is_readable(id));
-        let mut ids: BTreeSet<IssueId> = wanted.cloned().collect();
         self.backlog.deliveries.take(&ids, now, interval);
-        let waiting = self.backlog.blocked_by(&ids);
-        let waiting = waiting.filter(|id| !self.claims.contains(id) && self.is_readable(id));
-        let waiting: Vec<IssueId> =
-            waiting.take(MOST_DELIVERED.saturating_sub(ids.len())).cloned().collect();
-        ids.extend(waiting);
         let (mut claimed, mut others) = (Vec::new(), Vec::new());
         for id in &ids {
             match self.claims.get(id) {
@@ -81,16 +43,16 @@ impl Orchestrator {
         self.ask(Asked::Delivery { claimed, others }, None, ids);
     }
 
-    /// The issues were read: what is claimed is refreshed, what is not joins or leaves the
-    /// candidates, and what is over is cleaned up. Only the read before a start can start anything.
+    /// Takes in a read because of deliveries: claimed issues are refreshed, others join or leave
+    /// the candidates, workspaces of terminal ones go. Only the read before a start can start
+    /// anything.
     pub(super) fn delivery_answered(
         &mut self,
         read: ReadId,
         claimed: Vec<(IssueId, u64)>,
         others: Vec<IssueId>,
-        by_id: Result<ById, Failure>,
+        found: &Found,
     ) {
-        let found = self.found(Purpose::Delivery, by_id);
         if let Some(failure) = found.failure() {
             let max = self.settings().agent.max_retry_backoff;
             let deliveries = &mut self.backlog.deliveries;
@@ -104,10 +66,10 @@ impl Orchestrator {
         self.backlog.deliveries.end_read();
         let ids = claimed.iter().map(|(id, _)| id).chain(&others);
         let tracker = &self.configuration.settings.tracker;
-        if self.backlog.keep_read(read, ids, &found, tracker) {
+        if self.backlog.keep_read(read, ids, found, tracker) {
             self.reads.refill.want_now();
         }
-        self.refreshed(read, claimed, &found);
-        self.swept(read, others, &found);
+        self.refreshed(read, claimed, found);
+        self.swept(read, others, found);
     }
 }

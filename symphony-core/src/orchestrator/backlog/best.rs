@@ -8,7 +8,7 @@ use crate::settings::Settings;
 use crate::snapshot::Slots;
 
 /// How many issues beyond the free slots are read before a start (contract 5.4).
-pub(in crate::orchestrator) const SPARE: usize = 5;
+pub(in crate::orchestrator) const SPARE_CHECKS: usize = 5;
 
 /// Keeps the best few of many, by limited state where states have limits.
 pub(in crate::orchestrator) struct Best<'a> {
@@ -36,7 +36,7 @@ impl<'a> Group<'a> {
 
     /// Takes the choice if it is among the best so far and fit. Fitness is asked last: it is dear.
     fn offer(&mut self, rank: Rank<'a>, choice: Choice<'a>, is_fit: impl FnOnce() -> bool) {
-        if self.heap.len() < self.room + SPARE {
+        if self.heap.len() < self.room + SPARE_CHECKS {
             if is_fit() {
                 self.heap.push((rank, choice));
             }
@@ -100,7 +100,7 @@ impl<'a> Best<'a> {
         for (_, has_room, choice) in all {
             if has_room && starters < self.free {
                 starters += 1;
-            } else if spares < SPARE {
+            } else if spares < SPARE_CHECKS {
                 spares += 1;
             } else {
                 continue;

@@ -1,5 +1,5 @@
-//! What the tracker delivers by itself: which issues are to be read because of it, and how far polls
-//! may rely on it (contract 12.8).
+//! What the tracker delivers by itself: which issues are to be read because of it, and how far
+//! polls may rely on it (contract 12.8).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,27 +11,29 @@ use crate::policy;
 use crate::snapshot::WebhookView;
 use crate::time::{Mono, Now};
 
-/// So many issues are read at once. When more wait, polls find them sooner and for less.
-pub(in crate::orchestrator) const MOST_DELIVERED: usize = 50;
+/// The most issues that one read because of deliveries asks for. When more wait, a poll is cheaper.
+pub(in crate::orchestrator) const MAX_DELIVERED_ISSUES: usize = 50;
 
-/// How often a read is tried before its issues are left to the polls.
-const TRIES: u32 = 3;
+/// How often a read is tried before its issues are left to polls.
+const MAX_READ_TRIES: u32 = 3;
 
-/// After so long without a delivery nobody knows whether there was nothing to tell.
-const SILENCE: Duration = Duration::from_secs(3600);
+/// After this long without a delivery webhooks count as unhealthy: silence and an outage look
+/// alike.
+const MAX_SILENCE: Duration = Duration::from_secs(3600);
 
-/// For so long after a missed delivery polls do not rely on the others.
-const DISTRUST: Duration = Duration::from_secs(3600);
+/// How long polls do not rely on deliveries after one was missed.
+const DISTRUST_PERIOD: Duration = Duration::from_secs(3600);
 
-/// A poll can be faster than the delivery of what it finds, by so much.
-const OVERTAKEN: Duration = Duration::from_secs(60);
+/// How much later than the poll that finds a change its delivery may come.
+const ANNOUNCEMENT_GRACE: Duration = Duration::from_secs(60);
 
 /// Deliveries of the tracker in force.
 #[derive(Debug, Default)]
 pub(in crate::orchestrator) struct Deliveries {
     /// The issues that are to be read.
     wanted: BTreeSet<IssueId>,
-    /// Those that another read is to tell of instead: it brings what was announced.
+    /// Issues that another open read is about to tell of: they are not read because of a delivery,
+    /// and a change that it finds was announced.
     left: BTreeSet<IssueId>,
     is_open: bool,
     last_read: Option<Mono>,
@@ -54,9 +56,10 @@ pub(in crate::orchestrator) struct Deliveries {
 
 /// What arrives, and how far it can be relied on.
 impl Deliveries {
-    /// Whether polls may rely on them.
+    /// Whether polls may rely on deliveries.
     pub(in crate::orchestrator) fn are_healthy(&self, now: Mono) -> bool {
-        self.last.is_some_and(|last| now.since(last.mono) < SILENCE) && now >= self.distrusted_until
+        self.last.is_some_and(|last| now.since(last.mono) < MAX_SILENCE)
+            && now >= self.distrusted_until
     }
 
     pub(in crate::orchestrator) fn view(&self, now: Mono) -> Option<WebhookView> {
@@ -71,12 +74,12 @@ impl Deliveries {
 
     /// When their health may change by itself.
     pub(in crate::orchestrator) fn next_change(&self, now: Mono) -> Option<Mono> {
-        let silence = self.last.filter(|_| self.are_healthy(now)).map(|last| last.mono + SILENCE);
+        let silence =
+            self.last.filter(|_| self.are_healthy(now)).map(|last| last.mono + MAX_SILENCE);
         self.doubts.values().copied().chain(silence).min()
     }
 
-    /// The tracker says that something happened to these issues. Returns whether one read can tell
-    /// of all that wait.
+    /// Takes in a delivery about these issues. Returns whether one read can ask for all that wait.
     pub(in crate::orchestrator) fn receive(&mut self, issues: Vec<IssueId>, now: Now) -> bool {
         if !self.are_healthy(now.mono) {
             self.expect_news();
@@ -87,11 +90,11 @@ impl Deliveries {
             self.doubts.remove(&id);
             self.wanted.insert(id);
         }
-        self.wanted.len() <= MOST_DELIVERED
+        self.wanted.len() <= MAX_DELIVERED_ISSUES
     }
 
-    /// Another tracker, or another secret, is in force: what is known of the old one's deliveries
-    /// says nothing. The same ids in another scope are other issues.
+    /// Forgets what is known of deliveries to another tracker, or with another secret. The same ids
+    /// in another scope are other issues.
     pub(in crate::orchestrator) fn reload(&mut self, is_new_tracker: bool, is_new_scope: bool) {
         if is_new_tracker {
             let wanted = std::mem::take(&mut self.wanted);
@@ -103,43 +106,46 @@ impl Deliveries {
         }
     }
 
-    /// The next list and the next refresh will find what was announced.
+    /// Expects the next list and the next refresh to find changes that were announced.
     const fn expect_news(&mut self) {
         self.list_seen = false;
         self.claims_seen = false;
     }
 
-    /// A list came. Returns whether what it finds changed should have been announced.
+    /// Notes a list. Returns whether a change that it finds should have been announced.
     pub(super) fn note_list(&mut self, now: Mono) -> bool {
         std::mem::replace(&mut self.list_seen, true) && self.are_healthy(now)
     }
 
-    /// Claims were refreshed. Returns whether what that finds changed should have been announced.
+    /// Notes a refresh of claims. Returns whether a change that it finds should have been
+    /// announced.
     pub(super) fn note_claims(&mut self, now: Mono) -> bool {
         std::mem::replace(&mut self.claims_seen, true) && self.are_healthy(now)
     }
 
-    /// These issues changed, and nothing is known to have announced some of them.
+    /// Starts the grace period of issues that changed without an announcement, unless a delivery
+    /// about them is being handled.
     pub(super) fn doubt<'a>(
         &mut self,
         news: impl Iterator<Item = &'a IssueId>,
         now: Mono,
         is_being_read: impl Fn(&IssueId) -> bool,
     ) {
-        for id in news.take(MOST_DELIVERED) {
+        for id in news.take(MAX_DELIVERED_ISSUES) {
             if !self.wanted.contains(id) && !self.left.contains(id) && !is_being_read(id) {
-                self.doubts.entry(id.clone()).or_insert(now + OVERTAKEN);
+                self.doubts.entry(id.clone()).or_insert(now + ANNOUNCEMENT_GRACE);
             }
         }
     }
 
-    /// What no delivery has announced by now was missed. Returns one such issue.
+    /// Counts changes whose grace period ended without a delivery as missed. Returns one of the
+    /// issues.
     pub(in crate::orchestrator) fn pass(&mut self, now: Mono) -> Option<IssueId> {
         let (id, _) = self.doubts.iter().find(|(_, by)| **by <= now)?;
         let id = id.clone();
         let count = self.doubts.values().filter(|by| **by <= now).count();
         self.missed += u64::try_from(count).unwrap_or(u64::MAX);
-        self.distrusted_until = now + DISTRUST;
+        self.distrusted_until = now + DISTRUST_PERIOD;
         self.doubts.clear();
         Some(id)
     }
@@ -147,8 +153,8 @@ impl Deliveries {
 
 /// What is to be read.
 impl Deliveries {
-    /// When the next read may go out, if any of these issues can be read; `gap` is the least time
-    /// between two, `interval` the most.
+    /// Returns when the next read may go out, if any waiting issue can be read; `gap` is the least
+    /// time between two reads, `interval` the most.
     pub(in crate::orchestrator) fn due(
         &self,
         gap: Duration,
@@ -170,7 +176,7 @@ impl Deliveries {
         self.wanted.iter()
     }
 
-    /// These issues are read now.
+    /// Takes issues out of the queue, because they are read now.
     pub(in crate::orchestrator) fn take(
         &mut self,
         ids: &BTreeSet<IssueId>,
@@ -184,19 +190,19 @@ impl Deliveries {
         self.last_read = Some(now);
     }
 
-    /// A read because of deliveries goes out, or is over.
+    /// Sets whether a read because of deliveries is open.
     pub(super) const fn set_open(&mut self, is_open: bool) {
         self.is_open = is_open;
     }
 
-    /// A read because of deliveries told of its issues.
+    /// Ends a read because of deliveries that was answered.
     pub(in crate::orchestrator) const fn end_read(&mut self) {
         self.is_open = false;
         self.failures = 0;
     }
 
-    /// A read because of deliveries failed. Returns whether its issues are read again; else they
-    /// are left to the polls.
+    /// Ends a read because of deliveries that failed. Returns whether its issues are read again;
+    /// else they are left to polls.
     pub(in crate::orchestrator) fn read_failed(
         &mut self,
         failure: &Failure,
@@ -207,23 +213,23 @@ impl Deliveries {
         let wait = asked_wait(failure).unwrap_or_else(|| policy::backoff(failures, max_backoff));
         self.not_before = now + wait;
         self.is_open = false;
-        self.failures = if failures < TRIES { failures } else { 0 };
-        failures < TRIES
+        self.failures = if failures < MAX_READ_TRIES { failures } else { 0 };
+        failures < MAX_READ_TRIES
     }
 
-    /// A read came to nothing: its issues are still to be read.
+    /// Queues the issues of a read that came to nothing again.
     pub(in crate::orchestrator) fn read_again(&mut self, ids: impl Iterator<Item = IssueId>) {
         self.is_open = false;
         self.wanted.extend(ids);
     }
 
-    /// More wait than one read can tell of, or reads fail: polls find what was announced.
+    /// Clears the queue, because it is too long or reads fail: polls find what was announced.
     pub(in crate::orchestrator) fn leave_to_polls(&mut self) {
         self.wanted.clear();
         self.expect_news();
     }
 
-    /// Another read tells of these issues.
+    /// Leaves these issues to another read that asks for them.
     pub(super) fn leave(&mut self, ids: &[IssueId]) {
         if self.wanted.is_empty() {
             return;
@@ -233,7 +239,7 @@ impl Deliveries {
         self.bound_left();
     }
 
-    /// A list tells of all issues of this kind.
+    /// Leaves all issues of this kind to a list that will name them.
     pub(super) fn leave_all(&mut self, is_told: impl Fn(&IssueId) -> bool) {
         let wanted = std::mem::take(&mut self.wanted);
         let (left, wanted): (BTreeSet<_>, _) = wanted.into_iter().partition(is_told);
@@ -243,14 +249,14 @@ impl Deliveries {
     }
 
     fn bound_left(&mut self) {
-        if self.left.len() > MOST_DELIVERED {
-            // Reads fail again and again. The next that does not finds what was announced.
+        if self.left.len() > MAX_DELIVERED_ISSUES {
+            // Reads keep failing. The next one that does not will find what was announced.
             self.left.clear();
             self.expect_news();
         }
     }
 
-    /// A read told of all issues of this kind.
+    /// Notes that a read told of all issues of this kind.
     pub(super) fn told(&mut self, is_told: impl Fn(&IssueId) -> bool) {
         self.left.retain(|id| !is_told(id));
     }

@@ -18,8 +18,8 @@ use super::ReadId;
 use super::claims::Claims;
 use super::reads::{Asked, Found, PollParts, Reads, Seen};
 
-pub(super) use best::{Best, Choice, SPARE};
-pub(super) use deliveries::{Deliveries, MOST_DELIVERED};
+pub(super) use best::{Best, Choice, SPARE_CHECKS};
+pub(super) use deliveries::{Deliveries, MAX_DELIVERED_ISSUES};
 
 /// The last list of candidates, and everything that is newer than it.
 #[derive(Debug, Default)]
@@ -187,8 +187,7 @@ impl Backlog {
     }
 
     /// Remembers something about an issue that neither the kept list nor a later read of the issue
-    /// knows. Who holds its folder is not remembered: that may change at any time, and is asked
-    /// each time.
+    /// knows. The holder of its folder is not remembered: it may change at any time.
     pub(super) fn learn(&mut self, id: &IssueId, read: ReadId, reason: Reason) {
         let is_outdated = self.later.get(id).is_some_and(|later| later.read > read);
         if read >= self.list.read && !is_outdated && !matches!(reason, Reason::WorkspaceHeld(_)) {
@@ -196,12 +195,12 @@ impl Backlog {
         }
     }
 
-    /// Other settings may judge otherwise.
+    /// Forgets what was learned of single issues: other settings may judge otherwise.
     pub(super) fn forget_learned(&mut self) {
         self.learned.clear();
     }
 
-    /// Other issues are candidates now.
+    /// Forgets the list, because other issues are candidates now.
     pub(super) fn forget_list(&mut self) {
         let deliveries = std::mem::take(&mut self.deliveries);
         *self = Self { deliveries, ..Self::default() };
@@ -210,8 +209,8 @@ impl Backlog {
 
 /// Reads, as deliveries observe them.
 impl Backlog {
-    /// A read goes out, and will tell of its issues; a list of candidates of every issue that is
-    /// unclaimed, unless it may be cut off.
+    /// Notes that a read goes out: it will tell of its issues, and a list of candidates of every
+    /// unclaimed issue, unless the list may be cut off.
     pub(super) fn asked(&mut self, asked: &Asked, poll: &Poll, claims: &Claims) {
         if matches!(asked, Asked::Poll(PollParts { candidates: true, .. })) && !self.list.more {
             self.deliveries.leave_all(|id| !claims.contains(id));
@@ -222,8 +221,8 @@ impl Backlog {
         }
     }
 
-    /// A poll came back, and nothing of it is taken over yet. Another state that nobody announced
-    /// makes one wonder.
+    /// Checks the answer of a poll against deliveries, before anything of it is taken over: a
+    /// change that no delivery announced starts a grace period, then counts as missed.
     pub(super) fn answered(
         &mut self,
         read: ReadId,
@@ -293,7 +292,7 @@ impl List {
         self.issues.iter().map(|issue| (&issue.id, &issue.state)).collect()
     }
 
-    /// Makes the list what it would be if these reads had been lists.
+    /// Applies newer reads of single issues to the list.
     fn revise(&mut self, later: &BTreeMap<IssueId, Later>) {
         if later.is_empty() {
             return;

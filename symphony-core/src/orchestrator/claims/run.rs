@@ -5,12 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::agent::{AgentEvent, Opened, Tokens, UsdMicros};
+use crate::failure::{Failure, FailureKind};
 use crate::issue::IssueId;
+use crate::orchestrator::reads::asked_upkeep_wait;
 use crate::orchestrator::{Configuration, Phase};
+use crate::policy;
 use crate::time::{Mono, Now};
+use crate::tracker::TrackerErrorKind;
 use crate::workspace::Scope;
 
 use super::stage::{After, Mark};
+
+/// How often the read after a turn is tried again (contract 10.1).
+const MAX_TURN_READ_RETRIES: u32 = 3;
 
 /// A live run. It exists from its start to its end, and its claim is Running or Stopping.
 #[derive(Clone, Debug)]
@@ -20,10 +27,10 @@ pub(in crate::orchestrator) struct Run {
     /// The scope of its workspace's record.
     pub(in crate::orchestrator) scope: Scope,
     /// What its agent and its hooks may take to end.
-    pub(in crate::orchestrator) ends_within: Duration,
+    pub(super) ends_within: Duration,
     pub(in crate::orchestrator) started: Now,
     pub(in crate::orchestrator) began_at: Mark,
-    pub(in crate::orchestrator) phase: Phase,
+    pub(super) phase: Phase,
     pub(in crate::orchestrator) turns: u32,
     pub(in crate::orchestrator) max_turns: u32,
     /// Turns that the agent began by itself.
@@ -38,18 +45,18 @@ pub(in crate::orchestrator) struct Run {
     pub(in crate::orchestrator) last_event: Option<Arc<AgentEvent>>,
     pub(in crate::orchestrator) last_alive: Mono,
     /// How long it may be silent: that of its kind of agent, as last set.
-    pub(in crate::orchestrator) stall_timeout: Option<Duration>,
+    pub(super) stall_timeout: Option<Duration>,
     /// Whether it was told that its question was not answered.
     pub(in crate::orchestrator) unanswered: bool,
     /// Tool calls that Symphony has not answered yet.
     pub(in crate::orchestrator) owed: u32,
     /// Whether a tool call of this turn changed the tracker.
-    pub(in crate::orchestrator) changed_issue: bool,
+    pub(super) changed_issue: bool,
     /// By when the turn must have ended, because the issue is over: the agent's own doing.
-    pub(in crate::orchestrator) finish_by: Option<Mono>,
+    pub(super) finish_by: Option<Mono>,
     pub(in crate::orchestrator) turn: TurnStage,
     /// Failed reads after the current turn.
-    pub(in crate::orchestrator) read_failures: u32,
+    read_failures: u32,
     /// What follows a finish, or a turn that may still end by itself, if not a continuation check.
     pub(in crate::orchestrator) then: Option<After>,
 }
@@ -148,13 +155,30 @@ impl Run {
         true
     }
 
+    /// Counts a failed read of its issue. Returns how long to wait before it is read again; `None`
+    /// when the tries are used up.
+    pub(in crate::orchestrator) fn retry_read(
+        &mut self,
+        failure: &Failure,
+        max_backoff: Duration,
+    ) -> Option<Duration> {
+        // A limit is not the fault of this read: the session waits for it to pass.
+        let is_limited = failure.kind == FailureKind::Tracker(TrackerErrorKind::RateLimited);
+        self.read_failures += u32::from(!is_limited);
+        if self.read_failures > MAX_TURN_READ_RETRIES {
+            return None;
+        }
+        let backoff = || policy::backoff(self.read_failures.max(1), max_backoff);
+        Some(asked_upkeep_wait(failure).unwrap_or_else(backoff))
+    }
+
     /// Whether it was told to finish.
     pub(in crate::orchestrator) fn is_finishing(&self) -> bool {
         self.turn == TurnStage::Finishing
     }
 
-    /// Lets the turn of an agent that moved its issue itself end, within `grace`. Returns whether it
-    /// may: else the run is to be stopped.
+    /// Lets the turn of an agent that moved its issue itself end, within `grace`. Returns whether
+    /// it may: else the run is to be stopped.
     ///
     /// While a tool call is open it is unknown whether it is the one that moved the issue.
     pub(in crate::orchestrator) fn grant_grace(

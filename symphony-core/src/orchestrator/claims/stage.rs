@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::agent::{ThreadId, Usage};
 use crate::failure::Failure;
 use crate::issue::{Issue, StateName};
+use crate::orchestrator::reads::asked_wait;
 use crate::orchestrator::{BlockReason, ReadId, ReleaseReason, Removal, RemovalId, StopReason};
+use crate::policy::{self, CONTINUATION_DELAY};
 use crate::run::RunId;
 use crate::time::{Mono, Now, Wall};
 use crate::workspace::{HostId, WorkspaceKey};
 
-/// The hold on one issue. There is at most one per issue, so there is at most one of anything.
+/// The claim on an issue. One map entry per issue is what makes "one run per issue" hold.
 ///
-/// What is indexed by is changed by [`Claims`](super::Claims) alone.
+/// Fields that [`Claims`](super::Claims) indexes by are changed there alone.
 #[derive(Clone, Debug)]
 pub(in crate::orchestrator) struct Claim {
     /// The issue, as last read.
@@ -117,6 +120,47 @@ impl Claim {
     /// Whether a run of it lives.
     pub(super) const fn is_live(&self) -> bool {
         matches!(self.stage, Stage::Running { .. } | Stage::Stopping { .. })
+    }
+
+    /// Counts an attempt: what comes next is a follow-up. Returns its number.
+    pub(in crate::orchestrator) fn count_attempt(&mut self) -> u32 {
+        let attempt = self.attempt.unwrap_or(0).saturating_add(1);
+        self.attempt = Some(attempt);
+        attempt
+    }
+
+    /// Notes a failure: the next attempt comes after its backoff, in a new conversation (contract
+    /// 7.2, 10.3). Returns that wait.
+    pub(in crate::orchestrator) fn fail(&mut self, max_backoff: Duration) -> Duration {
+        self.unchanged_ends = 0;
+        self.forget_thread();
+        policy::backoff(self.count_attempt(), max_backoff)
+    }
+
+    /// Notes a normal end: a continuation check follows, later and later while the issue stays as
+    /// it was when the run began (7.1, 7.7). Returns that wait.
+    pub(in crate::orchestrator) fn succeed(
+        &mut self,
+        began_at: &Mark,
+        max_backoff: Duration,
+    ) -> Duration {
+        self.attempt = Some(1);
+        self.unchanged_ends =
+            if mark(&self.issue) == *began_at { self.unchanged_ends.saturating_add(1) } else { 0 };
+        match self.unchanged_ends {
+            0 | 1 => CONTINUATION_DELAY,
+            ends => policy::backoff(ends - 1, max_backoff),
+        }
+    }
+
+    /// Returns the wait after a failed read of a due retry, whose attempt stays the same (7.4).
+    pub(in crate::orchestrator) fn read_backoff(
+        &self,
+        failure: &Failure,
+        max_backoff: Duration,
+    ) -> Duration {
+        let attempt = self.attempt.unwrap_or(0).max(1);
+        asked_wait(failure).unwrap_or_else(|| policy::backoff(attempt, max_backoff))
     }
 
     /// The next run begins a new conversation (contract 10.3).

@@ -10,25 +10,25 @@ use crate::issue::{Issue, IssueId};
 use crate::tracker::{ById, TrackerErrorKind};
 
 /// The longest a tracker can make us wait before we ask again, whatever it says.
-const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 /// The longest for reads of claimed issues: an agent whose issue was closed must not go on for an
 /// hour because of one far time (contract 12.6).
-const LONGEST_UPKEEP_WAIT: Duration = Duration::from_secs(300);
+const MAX_UPKEEP_WAIT: Duration = Duration::from_secs(300);
 
 /// The shortest that we wait where a tracker wants us to.
-const SHORTEST_WAIT: Duration = Duration::from_secs(1);
+const MIN_WAIT: Duration = Duration::from_secs(1);
 
 /// How long to wait after a failed read, where the tracker said so.
 pub(in crate::orchestrator) fn asked_wait(failure: &Failure) -> Option<Duration> {
     // No wait at all would be a loop, and one of a few milliseconds hardly less.
     let asked = failure.retry_after.filter(|wait| !wait.is_zero())?;
-    Some(asked.clamp(SHORTEST_WAIT, LONGEST_WAIT))
+    Some(asked.clamp(MIN_WAIT, MAX_WAIT))
 }
 
 /// The same for a read of claimed issues.
 pub(in crate::orchestrator) fn asked_upkeep_wait(failure: &Failure) -> Option<Duration> {
-    asked_wait(failure).map(|wait| wait.min(LONGEST_UPKEEP_WAIT))
+    asked_wait(failure).map(|wait| wait.min(MAX_UPKEEP_WAIT))
 }
 
 /// A part that was asked for and is not there: the driver's fault, but not a reason to stop.

@@ -167,6 +167,15 @@ impl Jobs {
         }
     }
 
+    pub(in crate::orchestrator) fn get_mut(&mut self, job: &Job) -> Option<&mut JobState> {
+        match job {
+            Job::Candidates => Some(&mut self.candidates),
+            Job::Refresh => Some(&mut self.refresh),
+            Job::Sweep => Some(&mut self.sweep),
+            Job::Custom(name) => self.custom.get_mut(name).map(|(_, state)| state),
+        }
+    }
+
     /// All jobs, an embedder's own last.
     pub(in crate::orchestrator) fn all(&self) -> impl Iterator<Item = Job> {
         let custom = self.custom.keys().cloned().map(Job::Custom);
@@ -222,6 +231,24 @@ impl Jobs {
         jobs.iter().any(|job| due(job, 0)).then(|| jobs.map(|job| due(&job, 10)))
     }
 
+    /// Skips a job that is due and has nothing to ask for: it counts as done, and no other job goes
+    /// along with it.
+    pub(in crate::orchestrator) fn skip_if(
+        &mut self,
+        job: &Job,
+        now: Now,
+        pace: &JobPace,
+        is_empty: impl FnOnce() -> bool,
+    ) {
+        let is_due = self.due(job, pace).is_some_and(|at| at <= now.mono);
+        if is_due
+            && is_empty()
+            && let Some(state) = self.get_mut(job)
+        {
+            state.begin(now, false);
+        }
+    }
+
     /// Begins the embedder's jobs that are due, and names them.
     pub(in crate::orchestrator) fn begin_custom(
         &mut self,
@@ -234,7 +261,7 @@ impl Jobs {
         };
         let names: Vec<Arc<str>> = self.custom.keys().filter(is_due).cloned().collect();
         for name in &names {
-            if let Some(state) = self.custom_mut(name) {
+            if let Some((_, state)) = self.custom.get_mut(name) {
                 state.begin(now, true);
             }
         }
@@ -254,10 +281,6 @@ impl Jobs {
             })
         };
         self.all().filter_map(row).collect()
-    }
-
-    pub(in crate::orchestrator) fn custom_mut(&mut self, name: &Arc<str>) -> Option<&mut JobState> {
-        self.custom.get_mut(name).map(|(_, state)| state)
     }
 
     /// An embedder adds a job, or changes its interval.
@@ -293,7 +316,7 @@ impl Jobs {
     }
 
     /// Whatever failed was another tracker's.
-    pub(in crate::orchestrator) fn forget_failures(&mut self) {
+    pub(super) fn forget_failures(&mut self) {
         for job in [&mut self.candidates, &mut self.refresh, &mut self.sweep] {
             job.not_before = Mono::default();
             job.failure = None;

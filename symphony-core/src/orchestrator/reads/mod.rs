@@ -36,7 +36,7 @@ struct OpenRead {
     asked: Asked,
 }
 
-/// What a read was asked for, and for whom.
+/// What a read was asked for, and which claims or runs its answer belongs to.
 #[derive(Clone, Debug)]
 pub(super) enum Asked {
     Poll(PollParts),
@@ -68,10 +68,22 @@ impl Asked {
             Self::Abandoned(purpose) => *purpose,
         }
     }
+
+    /// Returns the purpose under which a failure of the issues asked for by id is told; `None`
+    /// where none are asked for.
+    pub(super) fn purpose_by_id(&self) -> Option<Purpose> {
+        match self {
+            Self::Poll(parts) if !parts.asks_by_id() => None,
+            Self::Poll(parts) if parts.refresh.is_some() => Some(Purpose::Refresh),
+            Self::Poll(_) => Some(Purpose::Sweep),
+            Self::Check { .. } | Self::Turn { .. } | Self::Delivery { .. } => Some(self.purpose()),
+            Self::Strays | Self::Abandoned(_) => None,
+        }
+    }
 }
 
 impl Reads {
-    /// A read goes out.
+    /// Opens a read.
     pub(super) fn open(&mut self, read: ReadId, generation: Generation, asked: Asked, now: Mono) {
         match &asked {
             Asked::Check { chosen } => self.refill.open(chosen.len(), now),
@@ -81,15 +93,15 @@ impl Reads {
         self.open.insert(read, OpenRead { generation, asked });
     }
 
-    /// A read came back. Returns what it was asked for, the first time.
+    /// Closes a read that came back. Returns what it was asked for, the first time.
     pub(super) fn close(&mut self, read: ReadId) -> Option<Asked> {
         let OpenRead { asked, .. } = self.open.remove(&read)?;
         self.release(&asked);
         Some(asked)
     }
 
-    /// The tracker was rebuilt: the answers of the old one find nobody (contract 4.8). Returns what
-    /// was asked of it.
+    /// Abandons the reads of a tracker that was rebuilt: its answers are ignored, and so are its
+    /// failures (contract 4.8). Returns what was asked of it.
     pub(super) fn abandon(&mut self, in_force: Generation) -> Vec<(ReadId, Asked)> {
         let mut old = Vec::new();
         for (read, open) in &mut self.open {
@@ -104,6 +116,8 @@ impl Reads {
                 self.jobs.abandon(parts);
             }
         }
+        self.jobs.forget_failures();
+        self.refill.forget_failures();
         old
     }
 
@@ -117,8 +131,8 @@ impl Reads {
         }
     }
 
-    /// What an open sweep will say of an issue that is claimed now is old news, also when the claim
-    /// is gone by then. So with what is read because of a delivery.
+    /// Removes an issue that is claimed now from open sweeps and reads because of deliveries: what
+    /// they say of it is outdated, also when the claim is gone by then.
     pub(super) fn forget_unclaimed(&mut self, id: &IssueId) {
         for open in self.open.values_mut() {
             match &mut open.asked {

@@ -78,8 +78,8 @@ impl Refill {
         self.reserved = None;
     }
 
-    /// Notes how the read went: after a failure, fresh candidates wait as 7.2 says, or as long as the
-    /// tracker wants.
+    /// Notes how the read went: after a failure, fresh candidates wait as 7.2 says, or as long as
+    /// the tracker wants.
     pub(in crate::orchestrator) fn note(
         &mut self,
         failure: Option<&Failure>,
@@ -116,7 +116,7 @@ impl Refill {
     }
 
     /// Whatever failed was another tracker's.
-    pub(in crate::orchestrator) const fn forget_failures(&mut self) {
+    pub(super) const fn forget_failures(&mut self) {
         self.failures = 0;
         self.fresh_from = None;
         self.failed_as = None;

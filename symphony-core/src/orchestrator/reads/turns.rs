@@ -7,7 +7,7 @@ use crate::run::RunId;
 use crate::time::Mono;
 
 /// Turn ends this close together are read together (contract 4.5).
-const TURN_BATCH: Duration = Duration::from_millis(50);
+const TURN_BATCH_WINDOW: Duration = Duration::from_millis(50);
 
 /// Runs whose turn ended, and whether some are being read.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl TurnReads {
 
     /// The run may be read together with those that end about now.
     pub(in crate::orchestrator) fn wait_for_batch(&mut self, run: RunId, now: Mono) {
-        self.wait(run, now + TURN_BATCH);
+        self.wait(run, now + TURN_BATCH_WINDOW);
     }
 
     pub(in crate::orchestrator) fn wait(&mut self, run: RunId, until: Mono) {
@@ -38,7 +38,7 @@ impl TurnReads {
 
     /// The runs to read now: those due, and those that would be within the batch's window.
     pub(in crate::orchestrator) fn take(&mut self, now: Mono) -> Vec<RunId> {
-        let horizon = now + TURN_BATCH;
+        let horizon = now + TURN_BATCH_WINDOW;
         let taken: Vec<RunId> =
             self.waiting.iter().filter(|(_, at)| **at <= horizon).map(|(run, _)| *run).collect();
         for run in &taken {
