@@ -46,7 +46,7 @@ pub enum Requests {
     /// A read of candidates or by states; the other part of a poll is answered.
     Candidates,
     /// A read by ids; the other part of a poll is answered.
-    ById,
+    IssuesById,
     /// A call of a tool.
     Tools,
 }
