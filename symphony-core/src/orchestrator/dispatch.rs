@@ -11,7 +11,7 @@ use crate::workspace::{HostId, WorkspaceKey};
 use super::claims::{Claim, Origin, Run, Stage, mark};
 use super::holds::HoldGate;
 use super::reads::{Asked, Found, Seen};
-use super::{Effect, Happened, Orchestrator, ReadId, ReleaseReason, Start};
+use super::{Effect, NoticeKind, Orchestrator, ReadId, ReleaseReason, Start};
 
 impl Origin {
     fn rank(self, issue: &Issue) -> Rank<'_> {
@@ -77,7 +77,7 @@ impl Orchestrator {
                     let whole_read = found.failure().is_some();
                     if !whole_read {
                         let message = failure.message.clone();
-                        self.notice_of(&id, None, Happened::Unreadable { message });
+                        self.notice_of(&id, None, NoticeKind::Unreadable { message });
                     }
                     self.let_go(&id, read, (!whole_read).then_some(Reason::Unreadable));
                 }
@@ -148,7 +148,7 @@ impl Orchestrator {
                 self.claims.make_ready(id);
                 let issue = self.claims.get(id).map(|claim| Arc::clone(claim.issue()));
                 if issue.is_some_and(|issue| self.eligibility().slot_for(&issue).is_err()) {
-                    self.notice_of(id, None, Happened::Queued);
+                    self.notice_of(id, None, NoticeKind::Queued);
                 }
             }
         }
@@ -196,6 +196,6 @@ impl Orchestrator {
             unanswered,
             max_turns,
         }));
-        self.notice_of(id, Some(run), Happened::Started { attempt, state });
+        self.notice_of(id, Some(run), NoticeKind::Started { attempt, state });
     }
 }

@@ -10,7 +10,7 @@ use crate::workspace::{HostId, WorkspaceKey};
 
 use super::claims::{After, Claim, Run, Stage};
 use super::reads::{Asked, Found, Seen};
-use super::{Happened, Orchestrator, ReadId, ReleaseReason, Removal, StopReason};
+use super::{NoticeKind, Orchestrator, ReadId, ReleaseReason, Removal, StopReason};
 
 impl Orchestrator {
     /// Takes in a read of claimed issues. An answer changes only claims that are as they were when
@@ -25,7 +25,7 @@ impl Orchestrator {
                 Seen::Failed(failure) => {
                     if found.failure().is_none() {
                         let message = failure.message.clone();
-                        self.notice_of(&id, None, Happened::Unreadable { message });
+                        self.notice_of(&id, None, NoticeKind::Unreadable { message });
                     }
                 }
                 Seen::Absent => {
@@ -159,7 +159,9 @@ impl Orchestrator {
         let list = match result {
             Ok(list) => list,
             Err(failure) => {
-                return self.out.notice(Happened::ReadFailed { purpose: Purpose::Sweep, failure });
+                return self
+                    .out
+                    .notice(NoticeKind::ReadFailed { purpose: Purpose::Sweep, failure });
             }
         };
         for issue in list.issues {
@@ -177,7 +179,7 @@ impl Orchestrator {
         }
         let keys = self.folders.match_strays();
         if !keys.is_empty() {
-            self.out.notice(Happened::StraysLeft { keys });
+            self.out.notice(NoticeKind::StraysLeft { keys });
         }
     }
 
@@ -199,7 +201,7 @@ impl Orchestrator {
         let stage = Stage::Cleaning { workspace: what.clone(), removal: None, failures: 0 };
         self.claims.add(Claim::new(issue, read, key, host, stage));
         self.remove(&id, what, 0);
-        self.notice_of(&id, None, Happened::Cleaning);
+        self.notice_of(&id, None, NoticeKind::Cleaning);
     }
 }
 

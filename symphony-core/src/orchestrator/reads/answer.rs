@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::failure::{Failure, FailureKind};
 use crate::issue::{Issue, IssueId};
-use crate::tracker::{ById, TrackerErrorKind};
+use crate::tracker::{IssuesById, TrackerErrorKind};
 
 /// The longest a tracker can make us wait before we ask again, whatever it says.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
@@ -70,7 +70,7 @@ pub(in crate::orchestrator) struct Found {
 impl Found {
     /// Sorts an answer by issue. A record without what an issue needs counts as unreadable, and
     /// spoils no other (contract 1.3). A repeated id counts once.
-    pub(in crate::orchestrator) fn new(result: Result<ById, Failure>) -> Self {
+    pub(in crate::orchestrator) fn new(result: Result<IssuesById, Failure>) -> Self {
         let mut named = BTreeMap::new();
         let by_id = match result {
             Ok(by_id) => by_id,
