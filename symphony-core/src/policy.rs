@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::issue::{Blocker, Issue, Label, StateKind};
+use crate::issue::{Blocker, Issue, Label, StateKind, StateName};
 use crate::settings::TrackerSettings;
 use crate::time::Wall;
 
@@ -81,6 +81,17 @@ pub fn missing_label<'a>(issue: &Issue, tracker: &'a TrackerSettings) -> Option<
     tracker.required_labels.iter().find(|label| !issue.labels.contains(label))
 }
 
+/// Whether an issue in this state keeps none that wait for it any more (contract 5.2).
+#[must_use]
+pub fn is_over(
+    state: Option<&StateName>,
+    kind: Option<StateKind>,
+    tracker: &TrackerSettings,
+) -> bool {
+    kind.is_some_and(StateKind::is_over)
+        || state.is_some_and(|state| tracker.terminal_states.contains(state))
+}
+
 /// The first blocker that keeps the issue from starting (contract 5.2).
 #[must_use]
 pub fn open_blocker<'a>(issue: &'a Issue, tracker: &TrackerSettings) -> Option<&'a Blocker> {
@@ -88,10 +99,7 @@ pub fn open_blocker<'a>(issue: &'a Issue, tracker: &TrackerSettings) -> Option<&
         Some(kind) => kind == StateKind::Unstarted,
         None => issue.state.key() == "todo",
     };
-    let is_done = |blocker: &Blocker| {
-        blocker.state_kind.is_some_and(StateKind::is_over)
-            || blocker.state.as_ref().is_some_and(|state| tracker.terminal_states.contains(state))
-    };
+    let is_done = |blocker: &Blocker| is_over(blocker.state.as_ref(), blocker.state_kind, tracker);
     if waits { issue.blocked_by.iter().find(|blocker| !is_done(blocker)) } else { None }
 }
 

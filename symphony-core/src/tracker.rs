@@ -128,7 +128,7 @@ pub enum Purpose {
     Check,
     /// Reading issues whose turn ended.
     Turn,
-    /// Reading issues that a delivery is about.
+    /// Reading issues that a delivery is about, or that an ended issue let go.
     Delivery,
     /// Reading claimed issues and candidates because an operator asked for it.
     Manual,

@@ -69,14 +69,16 @@ impl ReadSchedule<'_> {
     }
 
     /// Returns the issues that deliveries are about, as far as reading them is of use, and
-    /// candidates that wait for one of them: no delivery says that these need not wait any more.
+    /// candidates that wait for one of them, or for an issue that is over: no delivery says that
+    /// these need not wait any more.
     pub(super) fn delivered_issues(&self) -> BTreeSet<IssueId> {
         let wanted = self.backlog.deliveries.wanted().filter(|id| self.is_readable(id));
         let mut ids: BTreeSet<IssueId> = wanted.cloned().collect();
         let waiting = self.backlog.blocked_by(&ids);
         let waiting = waiting.filter(|id| !self.claims.contains(id) && self.is_readable(id));
-        let waiting: Vec<IssueId> =
-            waiting.take(MAX_DELIVERED_ISSUES.saturating_sub(ids.len())).cloned().collect();
+        let unblocked = self.backlog.deliveries.unblocked().filter(|id| self.is_readable(id));
+        let room = MAX_DELIVERED_ISSUES.saturating_sub(ids.len());
+        let waiting: Vec<IssueId> = waiting.chain(unblocked).take(room).cloned().collect();
         ids.extend(waiting);
         ids
     }

@@ -29,6 +29,7 @@ impl Orchestrator {
             self.read_turns();
             self.run_jobs();
             self.fill_slots();
+            self.backlog.unblock(&self.configuration.settings.tracker, &self.claims);
             self.read_deliveries();
         }
         if let Some(mode) = self.pacing.changed_mode(&self.configuration.settings.polling, now) {

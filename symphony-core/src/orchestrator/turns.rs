@@ -267,7 +267,12 @@ impl Orchestrator {
 
     /// Takes over a newer snapshot of a claimed issue.
     pub(super) fn accept(&mut self, id: &IssueId, read: ReadId, fresh: Arc<Issue>) {
+        let tracker = &self.configuration.settings.tracker;
+        let is_over = policy::is_over(Some(&fresh.state), fresh.state_kind, tracker);
         let accepted = self.claims.accept(id, read, fresh);
+        if accepted.moved && is_over {
+            self.backlog.note_over(id.clone());
+        }
         if accepted.freed_slot {
             self.reads.refill.want_when_freed();
         }

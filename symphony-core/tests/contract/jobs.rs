@@ -244,6 +244,41 @@ fn rule_4_6_refills_keep_the_trackers_distance() {
 }
 
 #[test]
+fn rule_4_6_candidates_that_wait_for_an_issue_are_read_when_it_is_over() {
+    let mut harness = Harness::new();
+    harness.board([
+        issue("MT-2").blocked_by("MT-1", "Todo"),
+        issue("MT-3").blocked_by("MT-9", "Todo"),
+        issue("MT-4").blocked_by("MT-9", "Todo").blocked_by("MT-1", "Todo"),
+    ]);
+    harness.works_on([issue("MT-1")]);
+    assert_eq!(harness.reason("MT-2"), Reason::BlockedBy("MT-1".to_owned()));
+    harness.board([issue("MT-1").state("Done"), issue("MT-2").blocked_by("MT-1", "Done")]);
+    harness.run("MT-1").turn_ends();
+    harness.advance(50);
+    assert_eq!(harness.reads(), ["read MT-1"], "the turn's own read");
+    harness.answer();
+    assert_eq!(harness.reads(), ["read MT-2"], "others have another blocker");
+    harness.answer();
+    harness.answer();
+    assert_eq!(harness.starts(), ["MT-2"]);
+}
+
+#[test]
+fn rule_4_6_a_list_that_shows_the_blocker_over_needs_no_read_of_its_own() {
+    let mut harness = Harness::new();
+    harness.board([issue("MT-2").blocked_by("MT-1", "Todo")]);
+    harness.works_on([issue("MT-1")]);
+    harness.board([issue("MT-1").state("Done"), issue("MT-2").blocked_by("MT-1", "Done")]);
+    harness.command(Command::PollNow);
+    assert_eq!(harness.reads(), ["poll with MT-1"]);
+    harness.answer();
+    assert_eq!(harness.reads(), ["read MT-2"], "only the read before its start");
+    harness.answer();
+    assert_eq!((harness.starts(), harness.reads()), (vec!["MT-2".to_owned()], Vec::new()));
+}
+
+#[test]
 fn rule_4_5_what_did_not_pass_is_not_read_again_from_the_same_list() {
     let mut harness = Harness::new();
     harness.board([issue("MT-1")]);

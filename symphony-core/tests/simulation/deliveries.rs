@@ -32,6 +32,8 @@ pub(crate) struct DeliveryModel {
     failures: u32,
     last: Option<Now>,
     received: u64,
+    /// Issues that were claimed and seen to be over: what waited for them may be read.
+    pub(crate) over: BTreeSet<IssueId>,
     /// A read of this step, until it is known which issues were claimed.
     unsettled: Option<ReadId>,
 }
@@ -83,8 +85,15 @@ impl Oracle {
                     issue.blocked_by.iter().filter_map(|blocker| blocker.id.as_ref());
                 issue.id == *id && blockers.any(|other| ids.contains(other) && wanted(other))
             });
+            let newer = self.kept.newer.get(id).into_iter().flatten();
+            let newer = newer.filter_map(|(_, view)| view.as_ref());
+            let is_let_go = self.kept.list.iter().chain(newer).any(|issue| {
+                let mut blockers =
+                    issue.blocked_by.iter().filter_map(|blocker| blocker.id.as_ref());
+                issue.id == *id && blockers.any(|other| self.deliveries.over.contains(other))
+            });
             ensure!(
-                wanted(id) || waits_for_one,
+                wanted(id) || waits_for_one || is_let_go,
                 "a delivery is read once (12.8)",
                 "{id} of {ids:?}, wanted {:?}",
                 self.deliveries.wanted
@@ -210,7 +219,8 @@ impl Oracle {
                     wanted.extend(claimed.iter().chain(others).cloned());
                 }
             }
-            self.deliveries = DeliveryModel { wanted, ..DeliveryModel::default() };
+            let over = std::mem::take(&mut self.deliveries.over);
+            self.deliveries = DeliveryModel { wanted, over, ..DeliveryModel::default() };
         }
         if config.scope != self.config.scope {
             self.deliveries.wanted.clear();

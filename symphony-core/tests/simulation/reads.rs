@@ -216,6 +216,13 @@ impl Oracle {
         let stale = model.generation != self.config.generation;
         let (now, settings) = (self.now, Arc::clone(&self.config.settings));
         self.pace.answered(now, &model, answer, |attempt| backoff(&settings, attempt));
+        if let Some(Ok(by_id)) = &answer.by_id {
+            let over = by_id.found.iter().filter(|issue| {
+                let kind_over = issue.state_kind.is_some_and(|kind| kind.is_over());
+                kind_over || is_terminal(&issue.state, &settings)
+            });
+            self.deliveries.over.extend(over.map(|issue| issue.id.clone()));
+        }
         match &model.purpose {
             Purpose::Poll { candidates, refresh, sweep } => {
                 if *candidates && !stale {

@@ -35,6 +35,8 @@ pub(in crate::orchestrator) struct Deliveries {
     /// Issues that another open read is about to tell of: they are not read because of a delivery,
     /// and a change that it finds was announced.
     left: BTreeSet<IssueId>,
+    /// Candidates whose blocker is over since they were listed: nobody delivers that.
+    unblocked: BTreeSet<IssueId>,
     is_open: bool,
     last_read: Option<Mono>,
     /// How many reads followed each other closely.
@@ -98,10 +100,12 @@ impl Deliveries {
     pub(in crate::orchestrator) fn reload(&mut self, is_new_tracker: bool, is_new_scope: bool) {
         if is_new_tracker {
             let wanted = std::mem::take(&mut self.wanted);
-            *self = Self { wanted, ..Self::default() };
+            let unblocked = std::mem::take(&mut self.unblocked);
+            *self = Self { wanted, unblocked, ..Self::default() };
         }
         if is_new_scope {
             self.wanted.clear();
+            self.unblocked.clear();
             self.left.clear();
         }
     }
@@ -161,7 +165,7 @@ impl Deliveries {
         interval: Duration,
         is_readable: impl Fn(&IssueId) -> bool,
     ) -> Option<Mono> {
-        if self.is_open || !self.wanted.iter().any(is_readable) {
+        if self.is_open || !self.wanted.iter().chain(&self.unblocked).any(is_readable) {
             return None;
         }
         // The first few follow each other as reads for freed slots do. The more there are in a row,
@@ -171,9 +175,20 @@ impl Deliveries {
         paced.into_iter().chain([self.not_before]).max()
     }
 
-    /// Returns the issues that are to be read.
+    /// Returns the issues that deliveries are about.
     pub(in crate::orchestrator) fn wanted(&self) -> impl Iterator<Item = &IssueId> {
         self.wanted.iter()
+    }
+
+    /// Returns the candidates whose blocker is over.
+    pub(in crate::orchestrator) fn unblocked(&self) -> impl Iterator<Item = &IssueId> {
+        self.unblocked.iter()
+    }
+
+    /// Queues candidates whose blocker is over. Those that are too many find a poll.
+    pub(super) fn unblock(&mut self, candidates: impl Iterator<Item = IssueId>) {
+        let room = MAX_DELIVERED_ISSUES.saturating_sub(self.unblocked.len());
+        self.unblocked.extend(candidates.take(room));
     }
 
     /// Takes issues out of the queue, because they are read now.
@@ -184,6 +199,7 @@ impl Deliveries {
         interval: Duration,
     ) {
         self.wanted.retain(|id| !ids.contains(id));
+        self.unblocked.retain(|id| !ids.contains(id));
         let often = interval.saturating_mul(2);
         let follows = self.last_read.is_some_and(|last| now.since(last) < often);
         self.streak = if follows { self.streak.saturating_add(1) } else { 0 };
@@ -226,11 +242,15 @@ impl Deliveries {
     /// Clears the queue, because it is too long or reads fail: polls find what was announced.
     pub(in crate::orchestrator) fn leave_to_polls(&mut self) {
         self.wanted.clear();
+        self.unblocked.clear();
         self.expect_news();
     }
 
     /// Leaves these issues to another read that asks for them.
     pub(super) fn leave(&mut self, ids: &[IssueId]) {
+        if !self.unblocked.is_empty() {
+            self.unblocked.retain(|id| !ids.contains(id));
+        }
         if self.wanted.is_empty() {
             return;
         }
@@ -241,6 +261,7 @@ impl Deliveries {
 
     /// Leaves all issues of this kind to a list that will name them.
     pub(super) fn leave_all(&mut self, is_told: impl Fn(&IssueId) -> bool) {
+        self.unblocked.retain(|id| !is_told(id));
         let wanted = std::mem::take(&mut self.wanted);
         let (left, wanted): (BTreeSet<_>, _) = wanted.into_iter().partition(is_told);
         self.wanted = wanted;

@@ -9,6 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use crate::issue::{Issue, IssueId, StateName};
+use crate::policy;
 use crate::settings::TrackerSettings;
 use crate::snapshot::Reason;
 use crate::time::Mono;
@@ -30,6 +31,8 @@ pub(super) struct Backlog {
     /// What reads because of deliveries, asked for after the list, say of single issues.
     later: BTreeMap<IssueId, Later>,
     pub(super) deliveries: Deliveries,
+    /// Issues that were seen to be over in this step.
+    over: BTreeSet<IssueId>,
 }
 
 /// A list of candidates.
@@ -116,6 +119,26 @@ impl Backlog {
             blockers.any(|id| ids.contains(id))
         };
         self.list.issues.iter().filter(waits).map(|issue| &issue.id)
+    }
+
+    /// Notes that an issue is over: candidates may have waited for it.
+    pub(super) fn note_over(&mut self, id: IssueId) {
+        self.over.insert(id);
+    }
+
+    /// Queues the candidates that are listed as waiting for an issue that is over by now.
+    pub(super) fn unblock(&mut self, tracker: &TrackerSettings, claims: &Claims) {
+        if self.over.is_empty() {
+            return;
+        }
+        let over = std::mem::take(&mut self.over);
+        let waits = |issue: &&Issue| {
+            let blocker = policy::open_blocker(issue, tracker);
+            let blocker = blocker.and_then(|blocker| blocker.id.as_ref());
+            blocker.is_some_and(|id| over.contains(id)) && !claims.contains(&issue.id)
+        };
+        let waiting = self.list.issues.iter().filter(waits).map(|issue| issue.id.clone());
+        self.deliveries.unblock(waiting);
     }
 
     /// Keeps a new list. With `compare`, says whether it is another than the last one.
