@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use crate::agent::{AgentUpdate, ThreadId, Tokens};
-use crate::failure::{Failure, FailureKind};
+use crate::failure::FailureKind;
 use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Standing};
 use crate::run::RunId;
 
-use super::claims::{After, Claim, Run, Stage, Thread, TurnStage, outcome};
+use super::claims::{After, Claim, Run, Stage, Thread, TurnStage, after_end, outcome};
 use super::reads::{Asked, Found, Seen};
 use super::{
     BlockReason, Effect, Happened, Orchestrator, Phase, ReadId, ReleaseReason, RunEnd, RunNews,
@@ -223,10 +223,9 @@ impl Orchestrator {
         }
     }
 
-    /// Decides what follows a run: what was decided while it lived, else what its end says.
+    /// Does what follows a run, and begins a hold where its agent refuses every run alike.
     fn follow_end(&mut self, issue: &IssueId, run: Run, asked: Option<After>, end: RunEnd) {
-        let was_stopped = asked.is_some();
-        let decided = asked.or(run.then);
+        let decided = asked.as_ref().or(run.then.as_ref());
         if let RunEnd::Failed(failure) = &end
             && failure.kind.is_limit()
         {
@@ -248,29 +247,10 @@ impl Orchestrator {
                 });
             }
         }
-        let then = match (decided, end) {
-            (Some(then), _) if was_stopped => then,
-            (Some(then), RunEnd::Succeeded) => then,
-            (None, RunEnd::Succeeded) => {
-                return self.wait(issue, None, |claim, max_backoff| {
-                    claim.succeed(&run.began_at, max_backoff)
-                });
-            }
-            // Once the issue is known to be over, how its last turn ended changes nothing.
-            (
-                Some(then @ (After::Clean | After::Release(_))),
-                RunEnd::Failed(_) | RunEnd::InputRequired { .. },
-            ) => then,
-            (_, RunEnd::Failed(failure)) => After::Retry(failure),
-            (_, RunEnd::InputRequired { question }) => {
-                After::Block(BlockReason::Question(question))
-            }
-            (_, RunEnd::Cancelled) => {
-                let message = "the run ended without being told to";
-                After::Retry(Failure::new(FailureKind::Internal, message))
-            }
-        };
-        self.follow(issue, then);
+        match after_end(asked, run.then, end) {
+            Some(then) => self.follow(issue, then),
+            None => self.wait(issue, None, |claim, max| claim.succeed(&run.began_at, max)),
+        }
     }
 
     /// Takes over a newer snapshot of a claimed issue.

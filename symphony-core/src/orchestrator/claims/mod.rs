@@ -19,7 +19,7 @@ use crate::time::{Mono, Now, Wall};
 
 use super::{BlockReason, ReadId, Removal, RemovalId, StoppedIssue};
 
-pub(super) use outcome::outcome;
+pub(super) use outcome::{after_end, outcome};
 pub(super) use run::{Run, TurnStage};
 pub(super) use slots::Full;
 pub(super) use stage::{After, Claim, Origin, Stage, Thread, mark};

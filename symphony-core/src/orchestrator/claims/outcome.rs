@@ -1,13 +1,13 @@
-//! How a run is booked (contract 6.4): by what became of the issue, not by which message came
-//! first.
+//! How a run is booked (contract 6.4), by what became of the issue and not by which message came
+//! first; and what follows its end.
 
 use crate::agent::AgentErrorKind;
-use crate::failure::FailureKind;
+use crate::failure::{Failure, FailureKind};
 use crate::issue::Issue;
 use crate::policy;
 use crate::settings::TrackerSettings;
 
-use crate::orchestrator::{Outcome, RunEnd, StopReason};
+use crate::orchestrator::{BlockReason, Outcome, RunEnd, StopReason};
 
 use super::run::Run;
 use super::stage::After;
@@ -40,5 +40,33 @@ pub(in crate::orchestrator) fn outcome(
         },
         RunEnd::InputRequired { .. } => Outcome::InputRequired,
         RunEnd::Cancelled => Outcome::Cancelled,
+    }
+}
+
+/// Returns what follows a run; `None` is a continuation check. `asked` follows a stop, `decided` was
+/// to follow an end of its own.
+pub(in crate::orchestrator) fn after_end(
+    asked: Option<After>,
+    decided: Option<After>,
+    end: RunEnd,
+) -> Option<After> {
+    if asked.is_some() {
+        return asked;
+    }
+    match (decided, end) {
+        (decided, RunEnd::Succeeded) => decided,
+        // Once the issue is known to be over, how its last turn ended changes nothing.
+        (
+            Some(then @ (After::Clean | After::Release(_))),
+            RunEnd::Failed(_) | RunEnd::InputRequired { .. },
+        ) => Some(then),
+        (_, RunEnd::Failed(failure)) => Some(After::Retry(failure)),
+        (_, RunEnd::InputRequired { question }) => {
+            Some(After::Block(BlockReason::Question(question)))
+        }
+        (_, RunEnd::Cancelled) => {
+            let message = "the run ended without being told to";
+            Some(After::Retry(Failure::new(FailureKind::Internal, message)))
+        }
     }
 }
