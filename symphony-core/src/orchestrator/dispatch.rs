@@ -51,7 +51,8 @@ impl Orchestrator {
         }
     }
 
-    /// Chosen issues were read again: each is judged afresh, best first (contract 5.4, 7.3, 7.4).
+    /// Takes in the read of chosen issues: each is judged afresh, best first (contract 5.4, 7.3,
+    /// 7.4).
     pub(super) fn check_answered(&mut self, read: ReadId, chosen: Vec<IssueId>, found: &Found) {
         let max = self.settings().agent.max_retry_backoff;
         self.reads.refill.note(found.failure(), self.now.mono, max);
@@ -89,7 +90,8 @@ impl Orchestrator {
         self.reads.refill.want_when_freed();
     }
 
-    /// A fresh candidate is not started; what was learned keeps it from being chosen again.
+    /// Drops the claim of a fresh candidate that does not start; what was learned keeps it from
+    /// being chosen again.
     fn let_go(&mut self, id: &IssueId, read: ReadId, learned: Option<Reason>) {
         if let Some(reason) = learned {
             self.backlog.learn(id, read, reason);
@@ -138,7 +140,7 @@ impl Orchestrator {
         }
     }
 
-    /// Nothing is wrong with the issue, but it cannot start now: it keeps its attempt (7.3).
+    /// Puts an issue back that is eligible, but cannot start now: it keeps its attempt (7.3).
     fn step_back(&mut self, id: &IssueId, origin: Origin) {
         match origin {
             Origin::Fresh => self.unclaim(id),

@@ -153,7 +153,7 @@ impl Orchestrator {
         self.settle()
     }
 
-    /// When [`handle`](Self::handle) is to be called if nothing else happens. May be early.
+    /// Returns when [`handle`](Self::handle) is to be called if nothing else happens. May be early.
     #[must_use]
     pub const fn next_wakeup(&self) -> Option<Mono> {
         self.wakeup

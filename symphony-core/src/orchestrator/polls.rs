@@ -29,7 +29,7 @@ impl Orchestrator {
         read
     }
 
-    /// A read came back.
+    /// Takes in the answer of a read.
     pub(super) fn answered(&mut self, read: ReadId, answer: Answer) {
         let Some(asked) = self.reads.close(read) else {
             return;
@@ -143,7 +143,7 @@ impl Orchestrator {
         self.out.effects.push(Effect::Save(saved));
     }
 
-    /// A poll came back: first what is known of claims and records, then the candidates (4.4).
+    /// Takes in the answer of a poll: first claims and records, then the candidates (4.4).
     fn poll_answered(
         &mut self,
         read: ReadId,
@@ -184,7 +184,7 @@ impl Orchestrator {
         }
     }
 
-    /// An embedder's job came back.
+    /// Takes in the end of an embedder's job.
     pub(super) fn job_ended(&mut self, name: Arc<str>, outcome: Result<(), Failure>) {
         let job = Job::Custom(name);
         let Some(state) = self.reads.jobs.get_mut(&job) else {

@@ -13,8 +13,8 @@ use super::reads::{Asked, Found, Seen};
 use super::{Happened, Orchestrator, ReadId, ReleaseReason, Removal, StopReason};
 
 impl Orchestrator {
-    /// Claimed issues were read. An answer changes only claims that are as they were when it was
-    /// asked (contract 4.8); for a failed read, everything goes on (8.3).
+    /// Takes in a read of claimed issues. An answer changes only claims that are as they were when
+    /// it was asked (contract 4.8); after a failed read, everything goes on (8.3).
     pub(super) fn refreshed(&mut self, read: ReadId, asked: Vec<(IssueId, u64)>, found: &Found) {
         for (id, version) in asked {
             let unchanged = self.claims.get(&id).is_some_and(|claim| claim.version() == version);
@@ -56,7 +56,7 @@ impl Orchestrator {
         }
     }
 
-    /// The issue is not ours to work on any more: what runs is stopped, and `after` follows.
+    /// Ends the work on an issue: what runs is stopped, and `after` follows.
     fn leave(&mut self, id: &IssueId, why: StopReason, after: After) {
         let Some(claim) = self.claims.get(id) else {
             return;
@@ -117,7 +117,7 @@ impl Orchestrator {
         }
     }
 
-    /// Issues of unclaimed records were read: workspaces of terminal ones go (contract 4.2).
+    /// Takes in a read of unclaimed records: workspaces of terminal issues go (contract 4.2).
     pub(super) fn swept(&mut self, read: ReadId, asked: Vec<IssueId>, found: &Found) {
         for id in asked {
             let Some(issue) = found.see(&id).issue() else {
@@ -142,7 +142,7 @@ impl Orchestrator {
         }
     }
 
-    /// Folders without a record are matched once against the terminal issues.
+    /// Reads the terminal issues, once, to match folders without a record against them.
     pub(super) fn read_strays(&mut self) {
         if !self.folders.has_unmatched_strays() || self.reads.is_matching_strays() {
             return;
