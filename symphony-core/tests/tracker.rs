@@ -42,7 +42,7 @@ fn query(states: StateSet) -> Option<CandidateQuery> {
 }
 
 fn found(id: &str) -> IssuesById {
-    IssuesById { found: vec![issue(id)], unreadable: Vec::new() }
+    IssuesById::new(vec![issue(id)], Vec::new())
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn rule_11_1_a_poll_of_both_makes_each_read_once_and_keeps_the_results_apa
         ids: vec!["b".into(), "c".into()],
     };
     let polled = TwoReads(board).poll(&poll).await;
-    let expected = Candidates { issues: vec![issue("a"), issue("b")], more: false };
+    let expected = Candidates::new(vec![issue("a"), issue("b")], false);
     assert_eq!(polled.candidates.unwrap().unwrap(), expected);
     assert_eq!(polled.by_id.unwrap(), found("b"));
     assert_eq!((polled.requests, polled.next_poll, polled.budget), (2, None, None));

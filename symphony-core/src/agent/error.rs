@@ -10,6 +10,7 @@ use crate::time::Wall;
 /// Why an agent could not do its part.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
+#[non_exhaustive]
 pub struct AgentError {
     /// The kind.
     pub kind: AgentErrorKind,
