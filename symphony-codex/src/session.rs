@@ -270,7 +270,7 @@ impl CodexSession {
         let result = reply?.map_err(|error| refused(method, &error))?;
         serde_json::from_str(result.get()).map_err(|error| {
             let message = format!("Codex answered {method} with something else");
-            AgentError::new(AgentErrorKind::ResponseError, message).caused_by(error)
+            AgentError::new(AgentErrorKind::ResponseError, message).with_source(error)
         })
     }
 

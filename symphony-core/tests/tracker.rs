@@ -177,8 +177,8 @@ fn rule_10_10_an_agents_error_becomes_one_line_with_its_causes_and_a_span_to_wai
     let now = Wall::from_unix_millis(60_000);
     let kind = AgentErrorKind::UsageLimit;
     let error = AgentError::new(kind, "the turn failed")
-        .caused_by(cause())
-        .retry_at(Some(Wall::from_unix_millis(61_000)));
+        .with_source(cause())
+        .with_retry_at(Some(Wall::from_unix_millis(61_000)));
     let line = "the turn failed: connection reset: broken pipe";
     let expected = Failure::new(FailureKind::Agent(kind), line);
     let expected = expected.with_retry_after(Some(Duration::from_secs(1)));

@@ -96,16 +96,16 @@ impl AgentError {
         Self { kind, message: message.into(), retry_at: None, is_alive: false, source: None }
     }
 
-    /// With its cause.
+    /// Sets the error that caused this one.
     #[must_use]
-    pub fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {
+    pub fn with_source(mut self, source: impl Error + Send + Sync + 'static) -> Self {
         self.source = Some(Box::new(source));
         self
     }
 
-    /// With the time at which to try again.
+    /// Sets the time at which to try again.
     #[must_use]
-    pub const fn retry_at(mut self, at: Option<Wall>) -> Self {
+    pub const fn with_retry_at(mut self, at: Option<Wall>) -> Self {
         self.retry_at = at;
         self
     }

@@ -151,7 +151,7 @@ impl ScriptedSession {
     fn write(&self, path: &Path, text: &str, placing: Placing) -> Result<(), AgentError> {
         written(&self.request.workspace, path, text, placing).map_err(|error| {
             let message = format!("cannot write {} in the workspace", path.display());
-            AgentError::new(AgentErrorKind::InvalidWorkspace, message).caused_by(error)
+            AgentError::new(AgentErrorKind::InvalidWorkspace, message).with_source(error)
         })?;
         self.life.scribe.record(Did::Write(path.to_owned()));
         Ok(())
