@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use symphony_core::agent::Question;
 use symphony_core::settings::Approvals;
 
-use crate::news::now;
 use crate::questions::{approval, asked_for, elicitation, user_input};
+use crate::update_batcher::now;
 use crate::wire::{Payload, ToolCalled};
 
 /// What the agent reads when it may not.

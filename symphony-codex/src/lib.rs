@@ -13,9 +13,8 @@ mod backend;
 mod connection;
 mod examine;
 mod failure;
-mod life;
+mod last_activity;
 mod lines;
-mod news;
 mod outbox;
 mod process;
 mod questions;
@@ -27,6 +26,7 @@ mod text;
 mod tools;
 mod turn;
 mod unrequested;
+mod update_batcher;
 mod wire;
 
 pub use backend::{CODEX, CodexAgent, CodexFactory};

@@ -14,11 +14,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use crate::connection::{CodexConnection, NoteSender, RpcReply};
-use crate::news::event;
 use crate::process::Process;
 use crate::reader::ReaderParts;
 use crate::settings::{self, CodexSettings};
 use crate::text::one_line;
+use crate::update_batcher::event;
 use crate::wire::{Id, RpcError, ThreadOpened, TurnStarted};
 
 /// How much longer than other requests those of the handshake may take.
