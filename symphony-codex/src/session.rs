@@ -43,7 +43,7 @@ pub struct CodexSession {
 }
 
 impl CodexSession {
-    /// Opens a session over two byte streams: the output of an app-server that somebody else runs,
+    /// Opens a session over two byte streams: the output of an app-server that another program runs,
     /// and its input. Closing the session closes the input; ending the server is not its business.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl CodexSession {
         request: SessionRequest,
     ) -> Result<Self, AgentError> {
         let Some(cwd) = request.workspace.to_str().map(str::to_owned) else {
-            let message = format!("{} is no UTF-8", request.workspace.display());
+            let message = format!("{} is not UTF-8", request.workspace.display());
             return Err(AgentError::new(AgentErrorKind::InvalidWorkspace, message));
         };
         let codex = CodexSettings::of(&request.settings)?;
@@ -137,7 +137,7 @@ impl CodexSession {
     }
 
     /// The conversation to go on with, else a new one. An old one that Codex does not have any more
-    /// is no reason to fail: the prompt is the whole one in either case.
+    /// does not fail the session: the prompt is the whole one in either case.
     async fn thread(&mut self) -> Result<ThreadOpened, AgentError> {
         let limit = self.patience();
         if let Some(old) = self.request.resume.clone() {
@@ -189,7 +189,7 @@ impl CodexSession {
         params
     }
 
-    /// A name is for people who look at Codex's own list: a server that refuses it is no failure.
+    /// A name is for people who look at Codex's own list: a refusal is not a failure.
     async fn name_thread(&mut self, thread: &Id) -> Result<(), AgentError> {
         let issue = &self.request.issue;
         let name = one_line(&format!("{}: {}", issue.identifier, issue.title), MAX_NAME_BYTES);

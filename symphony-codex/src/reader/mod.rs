@@ -74,11 +74,11 @@ pub(crate) struct SessionReader {
     unrequested: Unrequested,
     /// A turn that waits for the end of one that was not asked for.
     held: Option<TurnAsked>,
-    /// Interrupts whose responses nobody awaits, and their turns.
+    /// Interrupts, whose responses no caller awaits, and their turns.
     interrupts: Vec<(u64, Id)>,
     /// Something only a person can answer was asked while no turn was live.
     question: Option<Question>,
-    /// Who waits for the end of an interrupted turn.
+    /// Dropped when the interrupted turn has ended, for which a close waits.
     interrupted: Option<oneshot::Sender<()>>,
     /// What Codex last said went wrong, in case the end of the turn does not say it.
     last_error: Option<TurnError>,
@@ -210,11 +210,11 @@ impl SessionReader {
                     self.transcript.line(Direction::In, line);
                     match std::str::from_utf8(line) {
                         Ok(text) => self.line(text),
-                        // Bytes that are no UTF-8 are replaced: what they are in still counts.
+                        // Invalid UTF-8 is replaced: the rest of the line still counts.
                         Err(_) => self.line(&String::from_utf8_lossy(line)),
                     }
                 }
-                // It is in no transcript: a secret may be cut in two where its beginning ends.
+                // Not recorded: a secret may be cut in two where the kept beginning ends.
                 ServerLine::TooLong(line) => self.too_long(&line),
             }
             if self.outbox.is_none() {
@@ -237,7 +237,8 @@ impl SessionReader {
         }
     }
 
-    /// Whoever waits for what was in the line is told, as far as its beginning says who that is.
+    /// Refuses the request, fails the response or ends the turn that the line was about, as far as
+    /// its beginning tells.
     fn too_long(&mut self, line: &OverlongLine) {
         let length = line.length;
         let message = format!("a line of {length} bytes was skipped; {MAX_LINE_BYTES} are read");
@@ -314,7 +315,7 @@ impl SessionReader {
     fn request(&mut self, id: &RawValue, method: &str, params: Payload<'_>) {
         match answer(id, method, params, self.approvals) {
             RequestAnswer::Give(result) => self.send(&Outgoing::Answer { id, result: &result }),
-            // It is being interrupted, and a refused question would be taken for an answered one.
+            // The turn is being interrupted, and the model would take a refusal for an answer.
             RequestAnswer::Block { .. } if self.is_unrequested(params) => {}
             RequestAnswer::Approve { .. } | RequestAnswer::Run(_)
                 if self.is_unrequested(params) =>

@@ -143,7 +143,7 @@ impl SessionReader {
             Ok(_) => "the turn is completed",
             Err(error) => &error.message,
         };
-        // That it was interrupted is not news when it was by us: what came before says why.
+        // An interrupt of our own is not shown: the event before it says why.
         if !self.turn.as_ref().is_some_and(|turn| turn.is_interrupted) {
             self.updates.event(name, summary);
         }
@@ -184,7 +184,7 @@ impl SessionReader {
             return;
         }
         self.interrupted = None;
-        // A session that gave up waiting must not get a turn that nobody follows.
+        // A session that gave up waiting must not get a turn whose end it does not await.
         if let Some(turn) = self.held.take().filter(|turn| !turn.reply.is_closed()) {
             self.turn_asked(turn);
         }
@@ -268,7 +268,7 @@ impl SessionReader {
         if turn.is_awaited() && self.last_activity.is_silent(self.turn_timeout) {
             let limit = self.turn_timeout.as_millis();
             let message = format!("Codex was silent for {limit} ms in a turn");
-            // It lives on until it is interrupted, when the session is closed.
+            // The turn lives on until closing the session interrupts it.
             turn.tell(Err(AgentError::new(AgentErrorKind::TurnTimeout, message)));
         }
     }
