@@ -125,7 +125,7 @@ impl Board {
 
     /// The answer to the open poll: these candidates.
     pub(crate) fn poll_answer(&mut self, issues: Vec<Issue>) -> Event {
-        let candidates = Some(Ok(Candidates { issues, more: false }));
+        let candidates = Some(Ok(Candidates::new(issues, false)));
         let read = self.poll.take().unwrap_or(ReadId(0));
         Event::Answered { read, answer: Answer { candidates, ..Answer::default() } }
     }
@@ -138,7 +138,7 @@ impl Board {
 
     fn answer_check(&mut self, found: Vec<Issue>) {
         if let Some(read) = self.check.take() {
-            let by_id = Some(Ok(IssuesById { found, unreadable: Vec::new() }));
+            let by_id = Some(Ok(IssuesById::new(found, Vec::new())));
             self.handle(Event::Answered { read, answer: Answer { by_id, ..Answer::default() } });
         }
     }

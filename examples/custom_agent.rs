@@ -217,9 +217,9 @@ fn not_started(error: SpawnError) -> AgentError {
         error if error.is_not_found() => AgentErrorKind::NotFound,
         _ => AgentErrorKind::ProcessExit,
     };
-    AgentError::new(kind, "the command could not be started").caused_by(error)
+    AgentError::new(kind, "the command could not be started").with_source(error)
 }
 
 fn not_gone(left: symphony::host::Survivors) -> AgentError {
-    AgentError::new(AgentErrorKind::ProcessExit, "the command cannot be ended").caused_by(left)
+    AgentError::new(AgentErrorKind::ProcessExit, "the command cannot be ended").with_source(left)
 }

@@ -208,15 +208,13 @@ impl ReadIssues for TodoTracker {
 impl AgentTools for TodoTracker {
     fn specs(&self) -> Vec<ToolSpec> {
         let states: Vec<&str> = self.states.iter().map(StateName::as_str).collect();
-        vec![ToolSpec {
-            name: "update_issue".to_owned(),
-            description: "Moves the issue you work on to another state.".to_owned(),
-            input_schema: json!({
-                "type": "object",
-                "properties": { "state": { "type": "string", "enum": states } },
-                "required": ["state"],
-            }),
-        }]
+        let schema = json!({
+            "type": "object",
+            "properties": { "state": { "type": "string", "enum": states } },
+            "required": ["state"],
+        });
+        let description = "Moves the issue you work on to another state.";
+        vec![ToolSpec::new("update_issue", description, schema)]
     }
 
     async fn call(&self, call: ToolCall) -> ToolResult {
@@ -248,12 +246,9 @@ struct TodoFactory {
 
 impl Default for TodoFactory {
     fn default() -> Self {
-        let profile = TrackerProfile {
-            active_states: StateSet::new(["Todo", "Doing"]),
-            terminal_states: StateSet::new(["Done"]),
-            provider_keys: vec!["file"], // `symphony check` warns of others
-            ..TrackerProfile::default()
-        };
+        let (active, terminal) = (StateSet::new(["Todo", "Doing"]), StateSet::new(["Done"]));
+        let mut profile = TrackerProfile::new(active, terminal);
+        profile.provider_keys = vec!["file"]; // `symphony check` warns of others
         Self { profile }
     }
 }
@@ -277,15 +272,10 @@ impl TrackerFactory for TodoFactory {
         let path = cx.folder.unwrap_or(Path::new(".")).join(file);
         let states = [&cx.tracker.active_states, &cx.tracker.terminal_states];
         let states = states.into_iter().flat_map(|states| states.names().iter().cloned()).collect();
-        Ok(BuiltTracker {
-            scope: Scope::from(format!("todo:{}", path.display())), // whose workspaces these are
-            tracker: Arc::new(TwoReads(TodoTracker {
-                file: Arc::new(TodoFile::new(path)),
-                states,
-            })),
-            // With a token in `$TODO_TOKEN` this would be its name: no agent and no hook sees it.
-            secret_names: Vec::new(),
-        })
+        let scope = Scope::from(format!("todo:{}", path.display())); // whose workspaces these are
+        let tracker = TodoTracker { file: Arc::new(TodoFile::new(path)), states };
+        // With a token in `$TODO_TOKEN`, `with_secret_names` would hide it from agents and hooks.
+        Ok(BuiltTracker::new(Arc::new(TwoReads(tracker)), scope))
     }
 }
 

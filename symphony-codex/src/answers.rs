@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use symphony_core::agent::Question;
 use symphony_core::settings::Approvals;
 
-use crate::news::now;
 use crate::questions::{approval, asked_for, elicitation, user_input};
+use crate::update_batcher::now;
 use crate::wire::{Payload, ToolCalled};
 
-/// What the agent reads when it may not.
+/// The agent reads this when a request is declined.
 const REFUSAL_TEXT: &str = "Symphony runs without a person who could approve this.";
 
 /// What to do with a request of the server.
@@ -21,21 +21,21 @@ pub(crate) enum RequestAnswer {
     Give(Value),
     /// Send this, and tell that an approval was given or refused.
     Approve { result: Value, summary: String },
-    /// The turn needs a person, who is to read the question.
+    /// The turn needs a person; the question is shown to that person.
     Block { question: Question, reply: BlockReply },
     /// Run a tool and send what it says.
     Run(ToolCalled),
-    /// There is no such method here.
+    /// The method is unknown.
     Unknown,
 }
 
 /// What is said to a request that needs a person.
 #[derive(Debug)]
 pub(crate) enum BlockReply {
-    /// This, which itself ends the turn.
+    /// This response ends the turn by itself.
     Always(Value),
-    /// Nothing within a turn, which is interrupted. Where there is none, this: no model hears it, and
-    /// the asker may hold up the handshake.
+    /// Nothing within a turn, which is interrupted. Outside of a turn this response is sent: no model
+    /// reads it, and an unanswered request could hold up the handshake.
     BetweenTurns(Value),
     /// Nothing.
     Never,

@@ -20,7 +20,7 @@ use crate::wire::{Id, RpcError};
 /// The response to a request.
 pub(crate) type RpcReply = Result<Box<RawValue>, RpcError>;
 
-/// The session's side of the conversation. Dropped, it ends it.
+/// The session's side of the conversation. Dropping it ends the conversation.
 #[derive(Debug)]
 pub(crate) struct CodexConnection {
     asks: mpsc::UnboundedSender<ReaderRequest>,
@@ -102,7 +102,7 @@ impl CodexConnection {
         (response, ended)
     }
 
-    /// A way to send notes to live turns, for as long as the conversation lasts.
+    /// Returns a sender of notes to live turns, for as long as the conversation lasts.
     pub(crate) fn notes(&self) -> NoteSender {
         NoteSender(self.asks.downgrade())
     }
@@ -138,7 +138,7 @@ impl CodexConnection {
     }
 
     fn ask(&self, ask: ReaderRequest) {
-        // Whoever does not listen any more has dropped the replies, which is an answer.
+        // A reader task that ended drops the request and its reply channel, which ends the wait.
         let _ = self.asks.send(ask);
     }
 }

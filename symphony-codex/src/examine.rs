@@ -46,7 +46,7 @@ async fn look(
     findings: &mut Vec<Finding>,
 ) -> Result<(), AgentError> {
     let unusable =
-        |error| AgentError::new(AgentErrorKind::InvalidWorkspace, "no issue").caused_by(error);
+        |error| AgentError::new(AgentErrorKind::InvalidWorkspace, "no issue").with_source(error);
     let issue = Issue::new("check", "CHECK", "Is Codex there?", "Todo").map_err(unusable)?;
     let (run, nowhere) = (RunId { boot: 0, number: 0 }, Updates::new(|_| {}));
     let folder = std::env::temp_dir();

@@ -24,7 +24,7 @@ pub(crate) fn turn_failed(error: Option<TurnError>) -> AgentError {
     AgentError::new(kind, message)
 }
 
-/// A turn that was interrupted, by whomever.
+/// A turn that was interrupted, by Symphony or from elsewhere.
 pub(crate) fn turn_cancelled(error: Option<TurnError>) -> AgentError {
     let mut message = "Codex says the turn was interrupted".to_owned();
     if let Some(error) = error.filter(|error| !error.message.is_empty()) {

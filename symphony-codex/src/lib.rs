@@ -2,7 +2,7 @@
 //!
 //! [`CodexFactory`] registers it as `agent.kind: codex`; [`CodexAgent`] launches `codex.command` in
 //! a workspace on a [`Host`] and opens a [`CodexSession`] with it. A session works over any two byte
-//! streams ([`CodexSession::connect`]), for servers that somebody else runs.
+//! streams ([`CodexSession::connect`]), for servers that another program runs.
 //!
 //! Whatever the server sends is read, in order, for as long as the session lives; every request is
 //! answered; nothing it sends is a panic, a hang or more memory than one line. `docs/guide/agents/codex.md`
@@ -13,9 +13,8 @@ mod backend;
 mod connection;
 mod examine;
 mod failure;
-mod life;
+mod last_activity;
 mod lines;
-mod news;
 mod outbox;
 mod process;
 mod questions;
@@ -27,6 +26,7 @@ mod text;
 mod tools;
 mod turn;
 mod unrequested;
+mod update_batcher;
 mod wire;
 
 pub use backend::{CODEX, CodexAgent, CodexFactory};

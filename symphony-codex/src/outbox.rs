@@ -1,5 +1,5 @@
-//! What we write, beside the reading: a server that does not read never keeps us from reading, nor
-//! does it fill the memory.
+//! The write half: a bounded queue and a writer task, so that a server that stops reading can
+//! neither block the reader nor exhaust memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -49,7 +49,7 @@ impl Outbox {
         }
         self.unread.fetch_add(line.len() + LINE_CAPACITY, Ordering::Relaxed);
         self.transcript.line(Direction::Out, line.trim_ascii_end());
-        // A writer that is gone has met the end of the pipe. Of that the reader hears too.
+        // A writer task that ended has met a closed pipe, which the reader notices too.
         let _ = self.lines.send(line);
         Ok(())
     }

@@ -172,11 +172,11 @@ fn not_started(error: SpawnError) -> AgentError {
         error if error.is_not_found() => AgentErrorKind::CodexNotFound,
         _ => AgentErrorKind::ProcessExit,
     };
-    AgentError::new(kind, "Codex could not be started").caused_by(error)
+    AgentError::new(kind, "Codex could not be started").with_source(error)
 }
 
 fn not_gone(left: Survivors) -> AgentError {
     AgentError::new(AgentErrorKind::ProcessExit, "Codex cannot be ended")
-        .caused_by(left)
+        .with_source(left)
         .still_alive()
 }

@@ -14,11 +14,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
 use crate::connection::{CodexConnection, NoteSender, RpcReply};
-use crate::news::event;
 use crate::process::Process;
 use crate::reader::ReaderParts;
 use crate::settings::{self, CodexSettings};
 use crate::text::one_line;
+use crate::update_batcher::event;
 use crate::wire::{Id, RpcError, ThreadOpened, TurnStarted};
 
 /// How much longer than other requests those of the handshake may take.
@@ -43,7 +43,7 @@ pub struct CodexSession {
 }
 
 impl CodexSession {
-    /// Opens a session over two byte streams: the output of an app-server that somebody else runs,
+    /// Opens a session over two byte streams: the output of an app-server that another program runs,
     /// and its input. Closing the session closes the input; ending the server is not its business.
     ///
     /// # Errors
@@ -92,7 +92,7 @@ impl CodexSession {
         request: SessionRequest,
     ) -> Result<Self, AgentError> {
         let Some(cwd) = request.workspace.to_str().map(str::to_owned) else {
-            let message = format!("{} is no UTF-8", request.workspace.display());
+            let message = format!("{} is not UTF-8", request.workspace.display());
             return Err(AgentError::new(AgentErrorKind::InvalidWorkspace, message));
         };
         let codex = CodexSettings::of(&request.settings)?;
@@ -137,7 +137,7 @@ impl CodexSession {
     }
 
     /// The conversation to go on with, else a new one. An old one that Codex does not have any more
-    /// is no reason to fail: the prompt is the whole one in either case.
+    /// does not fail the session: the prompt is the whole one in either case.
     async fn thread(&mut self) -> Result<ThreadOpened, AgentError> {
         let limit = self.patience();
         if let Some(old) = self.request.resume.clone() {
@@ -189,7 +189,7 @@ impl CodexSession {
         params
     }
 
-    /// A name is for people who look at Codex's own list: a server that refuses it is no failure.
+    /// A name is for people who look at Codex's own list: a refusal is not a failure.
     async fn name_thread(&mut self, thread: &Id) -> Result<(), AgentError> {
         let issue = &self.request.issue;
         let name = one_line(&format!("{}: {}", issue.identifier, issue.title), MAX_NAME_BYTES);
@@ -270,7 +270,7 @@ impl CodexSession {
         let result = reply?.map_err(|error| refused(method, &error))?;
         serde_json::from_str(result.get()).map_err(|error| {
             let message = format!("Codex answered {method} with something else");
-            AgentError::new(AgentErrorKind::ResponseError, message).caused_by(error)
+            AgentError::new(AgentErrorKind::ResponseError, message).with_source(error)
         })
     }
 

@@ -44,9 +44,15 @@ pub static PROFILE: AgentProfile = AgentProfile {
     section: "codex",
     about: "How the Codex agent is run.",
     keys: KEYS,
-    defaults: || AgentCommon { command: Some(COMMAND.to_owned()), ..AgentCommon::default() },
+    defaults,
     check,
 };
+
+fn defaults() -> AgentCommon {
+    let mut common = AgentCommon::default();
+    common.command = Some(COMMAND.to_owned());
+    common
+}
 
 fn millis(time: std::time::Duration) -> Value {
     json!(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))

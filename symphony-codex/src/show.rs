@@ -2,24 +2,24 @@
 
 use serde::Deserialize;
 
-use crate::news::UpdateBatcher;
+use crate::update_batcher::UpdateBatcher;
 use crate::wire::{Item, ItemTold, Payload};
 
 /// Shows what is worth it. Most lines only say that the agent lives.
-pub(crate) fn show(news: &mut UpdateBatcher, method: &str, params: Payload<'_>) {
+pub(crate) fn show(updates: &mut UpdateBatcher, method: &str, params: Payload<'_>) {
     match method {
         "item/started" => {
             if let Some(ItemTold { item }) = params.read()
                 && let Some(command) = item.command
             {
-                news.event("notification", &format!("runs `{command}`"));
+                updates.event("notification", &format!("runs `{command}`"));
             }
         }
         "item/completed" => {
             if let Some(ItemTold { item }) = params.read()
                 && let Some(summary) = summary(&item)
             {
-                news.event("notification", &summary);
+                updates.event("notification", &summary);
             }
         }
         "warning" | "guardianWarning" | "configWarning" | "deprecationNotice" => {
@@ -30,13 +30,13 @@ pub(crate) fn show(news: &mut UpdateBatcher, method: &str, params: Payload<'_>) 
             }
             let warning: Warning = params.read().unwrap_or_default();
             let text = warning.message.or(warning.summary).unwrap_or_default();
-            news.event("notification", &format!("{method}: {text}"));
+            updates.event("notification", &format!("{method}: {text}"));
         }
         "thread/compacted" | "model/rerouted" | "turn/plan/updated" => {
-            news.event("notification", method);
+            updates.event("notification", method);
         }
         method if is_quiet(method) => {}
-        method => news.event("other_message", method),
+        method => updates.event("other_message", method),
     }
 }
 

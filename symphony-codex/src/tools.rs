@@ -74,7 +74,7 @@ impl ToolCalls {
         // In a task of its own: a tool that panics is a tool that failed.
         let task = AbortOnDropHandle::new(tokio::spawn(async move { tools.call(call).await }));
         self.calls.spawn(async move {
-            // Nobody knows how far it came.
+            // How far the call came is unknown.
             let failed = |text: &str| ToolResult::failure(text).with_change(true);
             let result = match tokio::time::timeout(CALL_TIMEOUT, task).await {
                 Ok(Ok(result)) => result,
@@ -95,7 +95,7 @@ impl ToolCalls {
         loop {
             match self.calls.join_next().await {
                 Some(Ok(finished)) => return finished,
-                Some(Err(_)) => {} // it cannot panic, and nobody cancels it
+                Some(Err(_)) => {} // the task cannot panic and is never cancelled
                 None => std::future::pending().await,
             }
         }

@@ -36,7 +36,7 @@ impl LiveTurn {
         Self { request, id: None, begun, early, end: Some(end), is_interrupted: false }
     }
 
-    /// It is called this. Its end, if that came before.
+    /// Sets the turn's id. Returns its end, if that came before.
     pub(crate) fn set_id(&mut self, id: Id) -> Option<End> {
         let early = self.early.iter().position(|(early, _)| *early == id);
         let early = early.map(|at| self.early.swap_remove(at).1);
@@ -46,7 +46,7 @@ impl LiveTurn {
         early
     }
 
-    /// A turn has begun: whether it may be this one.
+    /// Notes that a turn has begun; returns whether it may be this one.
     pub(crate) fn may_be(&mut self, id: &Id) -> bool {
         if let Some(ours) = &self.id {
             return ours == id;
@@ -63,7 +63,7 @@ impl LiveTurn {
         std::mem::take(&mut self.begun)
     }
 
-    /// A turn has ended: gives the end back if it is this one's, and keeps it if it may be.
+    /// Notes that a turn has ended: returns the end if it is this one's, keeps it if it may be.
     pub(crate) fn on_end(&mut self, id: Option<Id>, end: End) -> Option<End> {
         match (id, &self.id) {
             (Some(id), None) => {
@@ -80,15 +80,15 @@ impl LiveTurn {
         }
     }
 
-    /// Whether somebody still waits for its end.
+    /// Whether the session still waits for the end.
     pub(crate) fn is_awaited(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Tells whoever waits for it, the first time.
+    /// Sends the end to the session, the first time.
     pub(crate) fn tell(&mut self, end: End) {
         if let Some(sender) = self.end.take() {
-            let _ = sender.send(end); // who dropped the turn does not want it
+            let _ = sender.send(end); // a session that dropped the turn does not want its end
         }
     }
 }
@@ -115,7 +115,7 @@ pub(crate) fn read_end(
     (name, turn.id.or(over.turn_id), end)
 }
 
-/// The end of a turn in a line that was too long to read: it has ended, and nobody knows how.
+/// The end of a turn in a line that was too long to read: how it ended is unknown.
 pub(crate) fn unreadable_end(length: usize) -> End {
     let message = format!("Codex ended the turn in a line of {length} bytes, which is too long");
     Err(AgentError::new(AgentErrorKind::TurnFailed, message))

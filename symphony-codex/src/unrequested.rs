@@ -13,13 +13,13 @@ pub(crate) const MAX_UNREQUESTED: u32 = 3;
 /// The turns that were not asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Unrequested {
-    /// Those that have not ended. Of more than a few nobody keeps the ids: the session is over.
+    /// Those that have not ended. Ids beyond the limit are not kept: the session is over.
     live: Vec<Id>,
     count: u32,
 }
 
 impl Unrequested {
-    /// One has begun. How many that makes, unless it is known already.
+    /// Notes that one has begun. Returns their number, unless the turn is known already.
     pub(crate) fn began(&mut self, turn: &Id) -> Option<u32> {
         if self.live.contains(turn) {
             return None;
@@ -31,7 +31,7 @@ impl Unrequested {
         Some(self.count)
     }
 
-    /// A turn has ended: whether it was one of these. An end that does not say whose it is may be.
+    /// Notes that a turn has ended; returns whether it was one of these. An end without an id may be.
     pub(crate) fn ended(&mut self, turn: Option<&Id>) -> bool {
         let at = self.live.iter().position(|live| turn.is_none_or(|turn| live == turn));
         at.map(|at| self.live.swap_remove(at)).is_some()

@@ -1,7 +1,7 @@
 //! The messages of the app-server that Symphony uses, as version 0.166 speaks them.
 //!
 //! There is no `jsonrpc` member. The envelope is read first and the payload only when its method
-//! matters: most lines are deltas that nobody looks at. Unknown members are ignored everywhere.
+//! matters: most lines are deltas, whose payload is never parsed. Unknown members are ignored everywhere.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -20,17 +20,17 @@ use crate::text::one_line;
 
 /// A request that could not be read.
 pub(crate) const INVALID_REQUEST: i64 = -32600;
-/// A method that the server asked for and nobody here has.
+/// A method of the server that Symphony does not implement.
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 
 /// One line from the server, borrowed from it.
 #[derive(Debug)]
 pub(crate) enum Incoming<'a> {
-    /// It wants an answer with this id.
+    /// A request, to be answered with this id.
     Request { id: &'a RawValue, method: Cow<'a, str>, params: Payload<'a> },
-    /// It tells something.
+    /// A notification.
     Notification { method: Cow<'a, str>, params: Payload<'a> },
-    /// It answers what we asked.
+    /// A response to a request of ours.
     Response { id: &'a RawValue, result: Result<Payload<'a>, RpcError> },
 }
 
@@ -44,13 +44,13 @@ impl<'a> Payload<'a> {
         serde_json::from_str(self.0?.get()).ok()
     }
 
-    /// A copy for whoever reads it later.
+    /// Returns an owned copy, to be read later.
     pub(crate) fn to_owned(self) -> Box<RawValue> {
         self.0.unwrap_or(RawValue::NULL).to_owned()
     }
 }
 
-/// Why a line is no message.
+/// Why a line is not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct MalformedLine(String);
@@ -204,7 +204,7 @@ pub(crate) struct ThreadOpened {
     pub(crate) thread: HasId,
     model: Option<Value>,
     reasoning_effort: Option<Value>,
-    /// Unread: what cannot be read of it is no reason to give up the conversation.
+    /// Unread: an unknown shape must not end the conversation.
     initial_turns_page: Option<Box<RawValue>>,
 }
 
@@ -468,7 +468,7 @@ impl RateLimitsPayload {
 pub(crate) struct ToolCalled {
     pub(crate) tool: String,
     pub(crate) namespace: Option<String>,
-    /// Unread: they may be long.
+    /// Not parsed yet: arguments may be long.
     pub(crate) arguments: Option<Box<RawValue>>,
 }
 

@@ -218,8 +218,7 @@ struct Quick;
 #[async_trait]
 impl AgentTools for Quick {
     fn specs(&self) -> Vec<ToolSpec> {
-        let (name, description) = ("quick".to_owned(), "Answers.".to_owned());
-        vec![ToolSpec { name, description, input_schema: json!({}) }]
+        vec![ToolSpec::new("quick", "Answers.", json!({}))]
     }
 
     async fn call(&self, _: ToolCall) -> ToolResult {

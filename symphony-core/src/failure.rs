@@ -12,6 +12,7 @@ use crate::tracker::TrackerErrorKind;
 
 /// A failure of a run, a read or a removal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Failure {
     /// What sort of failure: the only part that decides anything.
     pub kind: FailureKind,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// One problem of a workflow file. A file's problems are reported together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Problem {
     /// What sort of problem it is.
     pub kind: ProblemKind,

@@ -20,6 +20,7 @@ use crate::workspace::{HostId, WorkspaceKey};
 
 /// The state of everything at one moment. Rows are in the order of their issue ids.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// When it was taken.
     pub now: Now,
@@ -69,6 +70,7 @@ impl Snapshot {
 
 /// A live run and how far it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RunningRow {
     /// The issue, as last read.
     pub issue: Arc<Issue>,
@@ -118,6 +120,7 @@ pub struct RunningRow {
 
 /// An issue that waits for its next attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct WaitingRow {
     /// The issue, as last read.
     pub issue: Arc<Issue>,
@@ -133,6 +136,7 @@ pub struct WaitingRow {
 
 /// An issue that needs a person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct BlockedRow {
     /// The issue, as last read.
     pub issue: Arc<Issue>,
@@ -144,6 +148,7 @@ pub struct BlockedRow {
 
 /// An issue being read before it starts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct CheckingRow {
     /// The issue, as last read.
     pub issue: Arc<Issue>,
@@ -153,6 +158,7 @@ pub struct CheckingRow {
 
 /// An issue whose workspace is being removed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct CleaningRow {
     /// The issue, as last read.
     pub issue: Arc<Issue>,
@@ -164,6 +170,7 @@ pub struct CleaningRow {
 
 /// Slots in use and in all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Slots {
     /// How many runs are live.
     pub used: u32,
@@ -177,6 +184,7 @@ pub struct Slots {
 
 /// Sums since the service started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Totals {
     /// Tokens of all runs, the live ones included.
     pub tokens: Tokens,
@@ -202,6 +210,7 @@ pub struct Totals {
 
 /// An agent that nothing is started on for now (contract 7.6).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct HoldRow {
     /// The kind of the agent, as in `agent.kind`.
     pub agent: String,
@@ -215,6 +224,7 @@ pub struct HoldRow {
 
 /// How and when the tracker is read.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Polling {
     /// How fast the tracker is polled.
     pub mode: Mode,
@@ -234,6 +244,7 @@ pub struct Polling {
 
 /// Deliveries of the tracker in force (contract 12.8).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct WebhookView {
     /// When the last delivery came.
     pub last: Wall,
@@ -276,6 +287,7 @@ impl Mode {
 
 /// A periodic job and its schedule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct JobRow {
     /// Which job it is.
     pub job: Job,
@@ -292,6 +304,7 @@ pub struct JobRow {
 
 /// The last list of candidates, judged as of now.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct CandidatesView {
     /// When the list was read; `None` before the first.
     pub read_at: Option<Mono>,
@@ -307,6 +320,7 @@ pub struct CandidatesView {
 
 /// A candidate that is not running, with its one reason.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Unstarted {
     /// The tracker's id.
     pub id: IssueId,
@@ -506,6 +520,7 @@ impl fmt::Display for Verdict {
 
 /// The whole answer to "why does it do nothing?".
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Explanation {
     /// In one word.
     pub verdict: Verdict,

@@ -161,6 +161,7 @@ pub struct CandidateQuery {
 
 /// What one poll found.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Polled {
     /// The candidates, if they were asked for.
     pub candidates: Option<Result<Candidates, TrackerError>>,
@@ -174,8 +175,20 @@ pub struct Polled {
     pub budget: Option<BudgetView>,
 }
 
+impl Polled {
+    /// Makes the answer of a poll that took one request and says nothing about a budget.
+    #[must_use]
+    pub const fn new(
+        candidates: Option<Result<Candidates, TrackerError>>,
+        by_id: Result<IssuesById, TrackerError>,
+    ) -> Self {
+        Self { candidates, by_id, next_poll: None, requests: 1, budget: None }
+    }
+}
+
 /// A list of issues in the states that were asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Candidates {
     /// The issues that were found.
     pub issues: Vec<Issue>,
@@ -183,13 +196,30 @@ pub struct Candidates {
     pub more: bool,
 }
 
+impl Candidates {
+    /// Makes a list; `more` says that the tracker has others.
+    #[must_use]
+    pub const fn new(issues: Vec<Issue>, more: bool) -> Self {
+        Self { issues, more }
+    }
+}
+
 /// What a read by id found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct IssuesById {
     /// The issues that exist in the scope.
     pub found: Vec<Issue>,
     /// The issues whose record could not be read: their refresh failed, no more is known.
     pub unreadable: Vec<Unreadable>,
+}
+
+impl IssuesById {
+    /// Makes the answer of a read by id.
+    #[must_use]
+    pub const fn new(found: Vec<Issue>, unreadable: Vec<Unreadable>) -> Self {
+        Self { found, unreadable }
+    }
 }
 
 /// An issue whose record could not be read.
@@ -272,6 +302,7 @@ pub trait TrackerFactory: fmt::Debug + Send + Sync {
 
 /// What a factory knows of its kind of tracker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TrackerProfile {
     /// States to work on when the file names none.
     pub active_states: StateSet,
@@ -283,6 +314,14 @@ pub struct TrackerProfile {
     pub provider_keys: Vec<&'static str>,
     /// Those of them whose value is a secret.
     pub secret_keys: Vec<&'static str>,
+}
+
+impl TrackerProfile {
+    /// Makes a profile with these default states, no pause between reads and no keys.
+    #[must_use]
+    pub fn new(active_states: StateSet, terminal_states: StateSet) -> Self {
+        Self { active_states, terminal_states, ..Self::default() }
+    }
 }
 
 /// What a factory builds from.
@@ -316,6 +355,7 @@ impl<'a> TrackerContext<'a> {
 
 /// A tracker, ready to be read.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct BuiltTracker {
     /// The tracker itself.
     pub tracker: Arc<dyn Tracker>,
@@ -325,9 +365,25 @@ pub struct BuiltTracker {
     pub secret_names: Vec<String>,
 }
 
+impl BuiltTracker {
+    /// Makes a tracker of this scope that needs no secrets.
+    #[must_use]
+    pub fn new(tracker: Arc<dyn Tracker>, scope: Scope) -> Self {
+        Self { tracker, scope, secret_names: Vec::new() }
+    }
+
+    /// Names the environment variables that hold its secrets.
+    #[must_use]
+    pub fn with_secret_names(mut self, names: Vec<String>) -> Self {
+        self.secret_names = names;
+        self
+    }
+}
+
 /// Why a tracker could not answer.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
+#[non_exhaustive]
 pub struct TrackerError {
     /// The category, the only part that decides anything.
     pub kind: TrackerErrorKind,
@@ -419,6 +475,7 @@ pub trait AgentTools: fmt::Debug + Send + Sync {
 
 /// One tool, as the agent sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ToolSpec {
     /// The name that the agent calls it by.
     pub name: String,
@@ -426,6 +483,18 @@ pub struct ToolSpec {
     pub description: String,
     /// The JSON Schema of its arguments.
     pub input_schema: Value,
+}
+
+impl ToolSpec {
+    /// Describes a tool; the schema is that of its arguments.
+    #[must_use]
+    pub fn new(
+        name: impl Into<String>,
+        description: impl Into<String>,
+        input_schema: Value,
+    ) -> Self {
+        Self { name: name.into(), description: description.into(), input_schema }
+    }
 }
 
 /// One call of a tool.

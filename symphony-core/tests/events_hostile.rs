@@ -309,12 +309,12 @@ impl Dice {
             let unreadable = (0..self.below(2))
                 .map(|_| Unreadable { id: self.id(), message: "torn".to_owned() })
                 .collect();
-            Ok(IssuesById { found: self.issues(), unreadable })
+            Ok(IssuesById::new(self.issues(), unreadable))
         };
         let candidates = if self.chance(20) {
             Err(self.failure())
         } else {
-            Ok(Candidates { issues: self.issues(), more: self.chance(10) })
+            Ok(Candidates::new(self.issues(), self.chance(10)))
         };
         Answer {
             candidates: self.chance(90).then_some(candidates),

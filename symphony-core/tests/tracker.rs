@@ -42,7 +42,7 @@ fn query(states: StateSet) -> Option<CandidateQuery> {
 }
 
 fn found(id: &str) -> IssuesById {
-    IssuesById { found: vec![issue(id)], unreadable: Vec::new() }
+    IssuesById::new(vec![issue(id)], Vec::new())
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn rule_11_1_a_poll_of_both_makes_each_read_once_and_keeps_the_results_apa
         ids: vec!["b".into(), "c".into()],
     };
     let polled = TwoReads(board).poll(&poll).await;
-    let expected = Candidates { issues: vec![issue("a"), issue("b")], more: false };
+    let expected = Candidates::new(vec![issue("a"), issue("b")], false);
     assert_eq!(polled.candidates.unwrap().unwrap(), expected);
     assert_eq!(polled.by_id.unwrap(), found("b"));
     assert_eq!((polled.requests, polled.next_poll, polled.budget), (2, None, None));
@@ -177,8 +177,8 @@ fn rule_10_10_an_agents_error_becomes_one_line_with_its_causes_and_a_span_to_wai
     let now = Wall::from_unix_millis(60_000);
     let kind = AgentErrorKind::UsageLimit;
     let error = AgentError::new(kind, "the turn failed")
-        .caused_by(cause())
-        .retry_at(Some(Wall::from_unix_millis(61_000)));
+        .with_source(cause())
+        .with_retry_at(Some(Wall::from_unix_millis(61_000)));
     let line = "the turn failed: connection reset: broken pipe";
     let expected = Failure::new(FailureKind::Agent(kind), line);
     let expected = expected.with_retry_after(Some(Duration::from_secs(1)));

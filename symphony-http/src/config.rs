@@ -116,7 +116,9 @@ mod tests {
     use super::*;
 
     fn settings() -> ServerSettings {
-        ServerSettings { port: Some(4000), ..ServerSettings::default() }
+        let mut settings = ServerSettings::default();
+        settings.port = Some(4000);
+        settings
     }
 
     #[test]
@@ -132,7 +134,11 @@ mod tests {
     #[test]
     fn rule_13_3_a_token_comes_from_its_variable_and_is_never_printed() {
         let env = BTreeMap::from([("T".to_owned(), " a long enough token ".to_owned())]);
-        let with = |token: &str| ServerSettings { token: Some(token.to_owned()), ..settings() };
+        let with = |token: &str| {
+            let mut settings = settings();
+            settings.token = Some(token.to_owned());
+            settings
+        };
         let config = Config::from_settings(&with("$T"), None, &env).unwrap().unwrap();
         assert_eq!(config.token.as_ref().unwrap().expose_secret(), "a long enough token");
         assert!(!format!("{config:?}").contains("enough"));

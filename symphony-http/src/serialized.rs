@@ -104,7 +104,9 @@ fn has_jumped(old: &Snapshot, new: &Snapshot) -> bool {
 
 /// Whether two rows show the same run: a sign of life is not shown.
 fn is_same_run(a: &RunningRow, b: &RunningRow) -> bool {
-    *a == RunningRow { last_alive: a.last_alive, ..b.clone() }
+    let mut b = b.clone();
+    b.last_alive = a.last_alive;
+    *a == b
 }
 
 /// Serialises the rows that are new or differ. Both lists are in the order of their issues' ids, so

@@ -65,6 +65,8 @@ impl LinearConfig {
         let signing = keys.webhook_secret()?;
         let (secret, variable) = signing.unzip();
         secret_names.extend(variable.flatten().filter(|name| !secret_names.contains(name)));
+        let mut tracker = cx.tracker.clone();
+        tracker.provider = Provider::default();
         Ok(Self {
             endpoint: keys.endpoint()?,
             key,
@@ -77,7 +79,7 @@ impl LinearConfig {
             }),
             tool: keys.tool()?,
             webhook: secret.map(|secret| Arc::new(LinearWebhook::new(secret))),
-            tracker: TrackerSettings { provider: Provider::default(), ..cx.tracker.clone() },
+            tracker,
             budget: cx.budget.clone(),
         })
     }

@@ -86,13 +86,10 @@ impl LinearFactory {
         + 'static,
     ) -> Self {
         let (active_states, terminal_states) = default_states();
-        let profile = TrackerProfile {
-            active_states,
-            terminal_states,
-            min_read_gap: MIN_READ_GAP,
-            provider_keys: KEYS.to_vec(),
-            secret_keys: vec!["api_key", "webhook_secret"],
-        };
+        let mut profile = TrackerProfile::new(active_states, terminal_states);
+        profile.min_read_gap = MIN_READ_GAP;
+        profile.provider_keys = KEYS.to_vec();
+        profile.secret_keys = vec!["api_key", "webhook_secret"];
         Self { profile, connect: Box::new(connect), clients: Mutex::default() }
     }
 
@@ -136,7 +133,7 @@ impl TrackerFactory for LinearFactory {
         let scope = Scope::from(format!("{LINEAR} {}{place}", config.board.name()));
         let secret_names = config.secret_names.clone();
         let tracker = LinearTracker::new(client, Arc::new(config));
-        Ok(BuiltTracker { tracker: Arc::new(tracker), scope, secret_names })
+        Ok(BuiltTracker::new(Arc::new(tracker), scope).with_secret_names(secret_names))
     }
 }
 

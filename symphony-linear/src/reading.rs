@@ -173,7 +173,7 @@ impl<'t> Reading<'t> {
                 issues.insert(issue.id.clone(), issue);
             }
         }
-        Ok(Candidates { issues: issues.into_values().collect(), more })
+        Ok(Candidates::new(issues.into_values().collect(), more))
     }
 
     /// The issues of a list that are ours and whole. A malformed one is dropped, and told (1.3).

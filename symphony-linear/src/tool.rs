@@ -92,14 +92,14 @@ impl AgentTools for LinearGraphql {
         } else {
             "Reads or changes Linear with one GraphQL query or mutation."
         };
-        vec![ToolSpec {
-            name: LINEAR_GRAPHQL.to_owned(),
-            description: format!(
+        vec![ToolSpec::new(
+            LINEAR_GRAPHQL,
+            format!(
                 "{what} One operation per call; values belong into `variables`. Ask for few fields \
                  and small pages (`first`): answers are limited in size, and all agents share one \
                  rate limit. A state is changed by its id, which the issue's team knows."
             ),
-            input_schema: json!({
+            json!({
                 "type": "object",
                 "properties": {
                     "query": {
@@ -115,7 +115,7 @@ impl AgentTools for LinearGraphql {
                 "required": ["query"],
                 "additionalProperties": false,
             }),
-        }]
+        )]
     }
 
     async fn call(&self, call: ToolCall) -> ToolResult {

@@ -168,13 +168,13 @@ impl Tracker for LinearTracker {
         let (candidates, by_id) = reading.read(poll.candidates.as_ref(), &poll.ids).await;
         let asked = poll.candidates.as_ref();
         let candidates = asked.map(|_| candidates.unwrap_or_else(|| Ok(Candidates::default())));
-        Polled {
-            candidates: candidates.map(|result| result.map_err(TrackerError::from)),
-            by_id: by_id.map_err(TrackerError::from),
-            next_poll: None,
-            requests: reading.made,
-            budget: Some(self.client.view()),
-        }
+        let mut polled = Polled::new(
+            candidates.map(|result| result.map_err(TrackerError::from)),
+            by_id.map_err(TrackerError::from),
+        );
+        polled.requests = reading.made;
+        polled.budget = Some(self.client.view());
+        polled
     }
 
     fn tools(&self) -> Option<Arc<dyn AgentTools>> {

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use serde_json::{Map, Value};
 use symphony_core::settings::env_reference;
@@ -71,13 +70,8 @@ impl MemoryFactory {
     #[must_use]
     pub fn serving(tracker: MemoryTracker) -> Self {
         let (active_states, terminal_states) = default_states();
-        let profile = TrackerProfile {
-            active_states,
-            terminal_states,
-            min_read_gap: Duration::ZERO,
-            provider_keys: vec!["board", "issues", "states", "write_back"],
-            secret_keys: Vec::new(),
-        };
+        let mut profile = TrackerProfile::new(active_states, terminal_states);
+        profile.provider_keys = vec!["board", "issues", "states", "write_back"];
         let clock = tracker.clock();
         Self { profile, clock, inline: tracker, files: Mutex::default() }
     }
@@ -130,7 +124,7 @@ impl TrackerFactory for MemoryFactory {
         let active = cx.tracker.active_states.names().iter();
         let states = active.chain(cx.tracker.terminal_states.names());
         tracker.configure(states.cloned().collect());
-        Ok(BuiltTracker { tracker: Arc::new(tracker), scope, secret_names: Vec::new() })
+        Ok(BuiltTracker::new(Arc::new(tracker), scope))
     }
 }
 

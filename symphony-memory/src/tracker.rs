@@ -339,10 +339,12 @@ fn answer(
 ) -> Polled {
     let candidates = poll.candidates.as_ref().map(|query| {
         outcome(Requests::Candidates)
-            .map(|()| Candidates { issues: board.by_states(&query.states), more: false })
+            .map(|()| Candidates::new(board.by_states(&query.states), false))
     });
     let by_id = outcome(Requests::IssuesById).map(|()| board.by_ids(&poll.ids));
-    Polled { candidates, by_id, next_poll: None, requests, budget: None }
+    let mut polled = Polled::new(candidates, by_id);
+    polled.requests = requests;
+    polled
 }
 
 impl Default for MemoryTracker {

@@ -36,12 +36,11 @@ impl UpdateIssue {
 impl AgentTools for UpdateIssue {
     fn specs(&self) -> Vec<ToolSpec> {
         let known = self.tracker.subscribe().borrow().known_states();
-        vec![ToolSpec {
-            name: UPDATE_ISSUE.to_owned(),
-            description: "Changes the issue you work on: moves it to another state, replaces its \
-                          labels, adds a comment. Give at least one of the three."
-                .to_owned(),
-            input_schema: json!({
+        vec![ToolSpec::new(
+            UPDATE_ISSUE,
+            "Changes the issue you work on: moves it to another state, replaces its labels, adds a \
+             comment. Give at least one of the three.",
+            json!({
                 "type": "object",
                 "properties": {
                     "state": {
@@ -63,7 +62,7 @@ impl AgentTools for UpdateIssue {
                 "minProperties": 1,
                 "additionalProperties": false,
             }),
-        }]
+        )]
     }
 
     async fn call(&self, call: ToolCall) -> ToolResult {

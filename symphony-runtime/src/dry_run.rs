@@ -117,7 +117,7 @@ impl Rehearsal {
         let list = self.read.as_ref().and_then(|answer| answer.candidates.as_ref());
         let issues = list.and_then(|list| list.as_ref().ok()).map(|list| list.issues.iter());
         let found = issues.into_iter().flatten().filter(|issue| ids.contains(&issue.id));
-        let found = IssuesById { found: found.cloned().collect(), unreadable: Vec::new() };
+        let found = IssuesById::new(found.cloned().collect(), Vec::new());
         Answer { by_id: Some(Ok(found)), ..Answer::default() }
     }
 }

@@ -44,11 +44,7 @@ impl TrackerFactory for FixedTracker {
     fn build(&self, _: &TrackerContext<'_>) -> Result<BuiltTracker, TrackerError> {
         let tracker = Arc::clone(&self.tracker);
         // One instance sees one scope, and its kind is its name.
-        Ok(BuiltTracker {
-            tracker,
-            scope: Scope::from(self.kind.as_str()),
-            secret_names: Vec::new(),
-        })
+        Ok(BuiltTracker::new(tracker, Scope::from(self.kind.as_str())))
     }
 }
 

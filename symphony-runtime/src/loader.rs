@@ -299,7 +299,7 @@ fn tracker<'a>(
     let mut context = TrackerContext::new(&settings.tracker, &settings.polling.budget, env);
     context.folder = folder.as_deref();
     let (provider, keys) = (&settings.tracker.provider, &factory.profile().secret_keys);
-    let built = factory.build(&context).map_err(|error| {
+    let mut built = factory.build(&context).map_err(|error| {
         let message = error.to_failure(wall_now()).message;
         let redactor = Redactor::of_tracker(provider, keys, &[], env);
         refused_provider(redactor.clean(&message).into_owned())
@@ -307,7 +307,8 @@ fn tracker<'a>(
     // Whatever is built, and for whatever: its words pass the redactor first.
     let redactor = Redactor::of_tracker(provider, keys, &built.secret_names, env);
     let tracker = Redacted::new(built.tracker, redactor);
-    Ok((factory, BuiltTracker { tracker: Arc::new(tracker), ..built }))
+    built.tracker = Arc::new(tracker);
+    Ok((factory, built))
 }
 
 fn backend(

@@ -226,16 +226,11 @@ mod tests {
     #[async_trait]
     impl Tracker for Parrot {
         async fn poll(&self, poll: &Poll) -> Polled {
-            let list = Candidates { issues: vec![issue()], more: false };
+            let list = Candidates::new(vec![issue()], false);
             let id = poll.ids.first().cloned().unwrap_or_else(|| "1".into());
             let unreadable = vec![Unreadable { id, message: KEY.to_owned() }];
-            Polled {
-                candidates: poll.candidates.is_some().then(|| self.said(list)),
-                by_id: self.said(IssuesById { found: vec![issue()], unreadable }),
-                next_poll: None,
-                requests: 1,
-                budget: None,
-            }
+            let candidates = poll.candidates.is_some().then(|| self.said(list));
+            Polled::new(candidates, self.said(IssuesById::new(vec![issue()], unreadable)))
         }
 
         fn tools(&self) -> Option<Arc<dyn AgentTools>> {
@@ -293,7 +288,7 @@ mod tests {
         );
         let found = tracker.fetch_issues_by_states(&StateSet::new(["Todo"])).await.unwrap();
         assert_eq!(found, [issue()]);
-        let candidates = Candidates { issues: found, more: false };
+        let candidates = Candidates::new(found, false);
         let title = candidates.issues[0].title.as_ptr();
         let mut issues = candidates.issues;
         tracker.words.issues(&mut issues);

@@ -65,13 +65,9 @@ fn rule_15_1_tera_is_the_prompt_language() {
 fn rule_15_1_a_body_that_only_liquid_renders_is_rendered_by_liquid() {
     let body = "\n{{ issue.labels | join: \", \" }} {% unless attempt == 1 %}again{% endunless %}";
     let prompt = Prompt::compile(body, 40, None).unwrap();
-    let tera = Problem {
-        kind: ProblemKind::TemplateParseError,
-        path: None,
-        at: Some(Position { line: 41, column: 33 }),
-        message: "Tera has no tag `unless`".to_owned(),
-        help: Some("write `{% if not ... %}`".to_owned()),
-    };
+    let tera = Problem::new(ProblemKind::TemplateParseError, "Tera has no tag `unless`")
+        .with_position(Some(Position { line: 41, column: 33 }))
+        .with_help("write `{% if not ... %}`");
     let choice = Choice { engine: PromptEngine::Liquid, why: Why::OnlyLiquid(Box::new(tera)) };
     assert_eq!(prompt.choice(), &choice);
     assert_eq!(

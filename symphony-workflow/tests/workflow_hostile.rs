@@ -64,11 +64,8 @@ fn batch(file: &impl Strategy<Value = String>, seed: u64) {
 
 fn check(text: &str) -> TestCaseResult {
     let env = BTreeMap::from([("SET".to_owned(), "/srv".to_owned())]);
-    let profile = TrackerProfile {
-        active_states: StateSet::new(["Todo"]),
-        provider_keys: vec!["api_key", "project_slug"],
-        ..TrackerProfile::default()
-    };
+    let mut profile = TrackerProfile::new(StateSet::new(["Todo"]), StateSet::default());
+    profile.provider_keys = vec!["api_key", "project_slug"];
     let cx = WorkflowContext::new(&env, "/code", "/tmp")
         .home("/home/ada")
         .tracker("memory", &profile)

@@ -62,8 +62,7 @@ struct OneTool;
 #[async_trait]
 impl AgentTools for OneTool {
     fn specs(&self) -> Vec<ToolSpec> {
-        let (name, description) = ("look".to_owned(), "Looks.".to_owned());
-        vec![ToolSpec { name, description, input_schema: json!({"type": "object"}) }]
+        vec![ToolSpec::new("look", "Looks.", json!({"type": "object"}))]
     }
 
     async fn call(&self, _: ToolCall) -> ToolResult {

@@ -29,8 +29,7 @@ struct Notes(Mutex<Vec<Value>>);
 impl AgentTools for Notes {
     fn specs(&self) -> Vec<ToolSpec> {
         let input_schema = json!({"type": "object", "properties": {"text": {"type": "string"}}});
-        let (name, description) = ("note_down".to_owned(), "Writes a note.".to_owned());
-        vec![ToolSpec { name, description, input_schema }]
+        vec![ToolSpec::new("note_down", "Writes a note.", input_schema)]
     }
 
     async fn call(&self, call: ToolCall) -> ToolResult {

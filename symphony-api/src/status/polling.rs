@@ -67,7 +67,7 @@ pub struct WebhookStatus {
 
 impl From<&WebhookView> for WebhookStatus {
     fn from(view: &WebhookView) -> Self {
-        let WebhookView { last, received, missed, healthy, waiting } = *view;
+        let WebhookView { last, received, missed, healthy, waiting, .. } = *view;
         Self { last_at: last, received, missed, healthy, waiting }
     }
 }

@@ -116,9 +116,15 @@ impl Write for RotatingFile {
 mod tests {
     use super::*;
 
+    fn settings(max_bytes: u64, max_files: u32) -> LoggingSettings {
+        let mut settings = LoggingSettings::default();
+        settings.max_bytes = max_bytes;
+        settings.max_files = max_files;
+        settings
+    }
+
     fn limits(max_bytes: u64, max_files: u32) -> Arc<Limits> {
-        let settings = LoggingSettings { max_bytes, max_files, ..LoggingSettings::default() };
-        Arc::new(Limits::new(&settings))
+        Arc::new(Limits::new(&settings(max_bytes, max_files)))
     }
 
     #[test]
@@ -159,10 +165,7 @@ mod tests {
         let count = || fs::read_dir(folder.path()).unwrap().count();
         (0..5).for_each(|number| writeln!(log, "line {number}").unwrap());
         assert_eq!(count(), 5);
-        let now = |max_bytes, max_files| {
-            let default = LoggingSettings::default();
-            limits.set(&LoggingSettings { max_bytes, max_files, ..default });
-        };
+        let now = |max_bytes, max_files| limits.set(&settings(max_bytes, max_files));
         now(20, 2);
         writeln!(log, "line 5").unwrap();
         assert_eq!(count(), 5, "there is room");

@@ -6,7 +6,6 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use secrecy::SecretString;
 use symphony_api::client::ServiceAddress;
-use symphony_core::settings::ServerSettings;
 use symphony_http::Config;
 use symphony_runtime::inspect;
 
@@ -40,10 +39,8 @@ fn of_file(workflow: &Path, token: Option<SecretString>) -> anyhow::Result<Servi
         let first = inspection.problems.first().map(ToString::to_string).unwrap_or_default();
         bail!("which service? {file} does not tell, because {first}; name the service with --url");
     };
-    let server = ServerSettings {
-        token: settings.server.token.clone().filter(|_| token.is_none()),
-        ..settings.server.clone()
-    };
+    let mut server = settings.server.clone();
+    server.token = server.token.filter(|_| token.is_none());
     let Some(config) =
         Config::from_settings(&server, None, &CliEnv)?.filter(|config| config.port != 0)
     else {

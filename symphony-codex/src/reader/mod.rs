@@ -20,14 +20,14 @@ use tokio::time::Instant;
 
 use crate::answers::{BlockReply, RequestAnswer, answer, tool_result};
 use crate::connection::{ReaderRequest, RpcReply, TurnAsked};
-use crate::life::LastActivity;
+use crate::last_activity::LastActivity;
 use crate::lines::{LineReader, MAX_LINE_BYTES, OverlongLine, ServerLine};
-use crate::news::UpdateBatcher;
 use crate::outbox::Outbox;
 use crate::show::show;
 use crate::tools::{ToolCalls, ToolEnd};
 use crate::turn::{LiveTurn, is_end, unreadable_end};
 use crate::unrequested::Unrequested;
+use crate::update_batcher::UpdateBatcher;
 use crate::wire::{
     ErrorTold, HasThread, INVALID_REQUEST, Id, Incoming, LimitsTold, METHOD_NOT_FOUND, Outgoing,
     OverlongHead, Payload, RpcError, ThreadOpened, TurnError, UsageTold,
@@ -54,13 +54,13 @@ pub(crate) struct ReaderParts {
 pub(crate) struct SessionReader {
     /// To the writer; `None` after the server fell behind.
     outbox: Option<Outbox>,
-    news: UpdateBatcher,
+    updates: UpdateBatcher,
     transcript: Transcript,
     approvals: Approvals,
     turn_timeout: Duration,
     pid: Option<u32>,
     tools: ToolCalls,
-    life: LastActivity,
+    last_activity: LastActivity,
     /// Whether a line has come, for the session.
     heard: Arc<AtomicBool>,
     last_id: u64,
@@ -74,11 +74,11 @@ pub(crate) struct SessionReader {
     unrequested: Unrequested,
     /// A turn that waits for the end of one that was not asked for.
     held: Option<TurnAsked>,
-    /// Interrupts whose responses nobody awaits, and their turns.
+    /// Interrupts, whose responses no caller awaits, and their turns.
     interrupts: Vec<(u64, Id)>,
     /// Something only a person can answer was asked while no turn was live.
     question: Option<Question>,
-    /// Who waits for the end of an interrupted turn.
+    /// Dropped when the interrupted turn has ended, for which a close waits.
     interrupted: Option<oneshot::Sender<()>>,
     /// What Codex last said went wrong, in case the end of the turn does not say it.
     last_error: Option<TurnError>,
@@ -96,13 +96,13 @@ impl SessionReader {
     pub(crate) fn new(parts: ReaderParts, outbox: Outbox, heard: Arc<AtomicBool>) -> Self {
         Self {
             outbox: Some(outbox),
-            news: UpdateBatcher::new(parts.updates),
+            updates: UpdateBatcher::new(parts.updates),
             transcript: parts.transcript,
             approvals: parts.approvals,
             turn_timeout: parts.turn_timeout,
             pid: parts.pid,
             tools: ToolCalls::new(parts.tools, parts.issue),
-            life: LastActivity::new(),
+            last_activity: LastActivity::new(),
             heard,
             last_id: 0,
             thread: None,
@@ -124,7 +124,7 @@ impl SessionReader {
         mut asks: mpsc::UnboundedReceiver<ReaderRequest>,
     ) {
         while self.outbox.is_some() {
-            let (due, silent_at) = (self.news.due(), self.silent_at());
+            let (due, silent_at) = (self.updates.due(), self.silent_at());
             tokio::select! {
                 // What we ask goes out before its response is looked for; a flood does not starve
                 // the heartbeat.
@@ -133,7 +133,7 @@ impl SessionReader {
                     Some(ask) => self.asked(ask),
                     None => break,
                 },
-                () = sleep_until(due) => self.news.flush(),
+                () = sleep_until(due) => self.updates.flush(),
                 end = self.tools.finished() => self.tool_finished(&end),
                 () = sleep_until(silent_at) => self.hear_out(&mut lines).await,
                 more = lines.read() => match more {
@@ -142,7 +142,7 @@ impl SessionReader {
                 },
             }
         }
-        self.news.flush_all();
+        self.updates.flush_all();
     }
 
     /// The agent seems to have been silent for too long: what it said meanwhile is read first.
@@ -169,7 +169,7 @@ impl SessionReader {
         let Some(outbox) = &self.outbox else { return };
         if outbox.send(message).is_err() {
             let message = "Codex does not read what it is answered";
-            self.news.event("malformed", message);
+            self.updates.event("malformed", message);
             self.outbox = None;
             self.end_turn(Err(AgentError::new(AgentErrorKind::ProcessExit, message)));
         }
@@ -188,11 +188,11 @@ impl SessionReader {
             ReaderRequest::Notify { method } => self.send(&Outgoing::Notification { method }),
             ReaderRequest::Thread { id } => self.thread = Some(id),
             ReaderRequest::Tell { update } => {
-                self.news.flush();
-                self.news.send(update);
+                self.updates.flush();
+                self.updates.send(update);
             }
             ReaderRequest::Close { interrupted } => {
-                self.news.flush_all(); // the reading may end before it is time
+                self.updates.flush_all(); // the reading may end before it is time
                 self.interrupt_for(interrupted);
             }
         }
@@ -202,26 +202,26 @@ impl SessionReader {
     fn lines(&mut self, lines: &mut LineReader<impl AsyncRead + Unpin>) {
         let now = Instant::now();
         while let Some(line) = lines.take() {
-            self.life.touch(now);
+            self.last_activity.touch(now);
             self.heard.store(true, Ordering::Relaxed);
-            self.news.alive();
+            self.updates.alive();
             match line {
                 ServerLine::Text(line) => {
                     self.transcript.line(Direction::In, line);
                     match std::str::from_utf8(line) {
                         Ok(text) => self.line(text),
-                        // Bytes that are no UTF-8 are replaced: what they are in still counts.
+                        // Invalid UTF-8 is replaced: the rest of the line still counts.
                         Err(_) => self.line(&String::from_utf8_lossy(line)),
                     }
                 }
-                // It is in no transcript: a secret may be cut in two where its beginning ends.
+                // Not recorded: a secret may be cut in two where the kept beginning ends.
                 ServerLine::TooLong(line) => self.too_long(&line),
             }
             if self.outbox.is_none() {
                 return;
             }
         }
-        self.news.flush_if_due(now);
+        self.updates.flush_if_due(now);
     }
 
     fn line(&mut self, text: &str) {
@@ -232,16 +232,17 @@ impl SessionReader {
             Err(_) if text.trim_ascii().is_empty() => {}
             Err(malformed) => {
                 let start: String = text.chars().take(200).collect();
-                self.news.event("malformed", &format!("{malformed}: {start}"));
+                self.updates.event("malformed", &format!("{malformed}: {start}"));
             }
         }
     }
 
-    /// Whoever waits for what was in the line is told, as far as its beginning says who that is.
+    /// Refuses the request, fails the response or ends the turn that the line was about, as far as
+    /// its beginning tells.
     fn too_long(&mut self, line: &OverlongLine) {
         let length = line.length;
         let message = format!("a line of {length} bytes was skipped; {MAX_LINE_BYTES} are read");
-        self.news.event("malformed", &message);
+        self.updates.event("malformed", &message);
         let head = OverlongHead::read(&line.head);
         let is_ours = head.thread.is_none() || head.thread == self.thread;
         match (head.id, head.method) {
@@ -266,7 +267,7 @@ impl SessionReader {
             if let Some(reply) = self.take_note(id) {
                 let _ = reply.send(result.map(Payload::to_owned));
             } else if !self.interrupt_answered(id, result.is_err()) {
-                self.news.event("other_message", "a response to nothing that was asked");
+                self.updates.event("other_message", "a response to nothing that was asked");
             }
             return;
         };
@@ -288,33 +289,33 @@ impl SessionReader {
             "thread/tokenUsage/updated" => {
                 if let Some(told) = params.read::<UsageTold>() {
                     let is_ours = self.thread.as_ref() == Some(&told.thread_id);
-                    self.news.usage(told.thread_id, (&told.token_usage.total).into(), is_ours);
+                    self.updates.usage(told.thread_id, (&told.token_usage.total).into(), is_ours);
                 }
             }
             "account/rateLimits/updated" => {
                 if let Some(told) = params.read::<LimitsTold>() {
-                    let limits = told.rate_limits.after(self.news.known_limits.as_deref());
-                    self.news.limits(limits);
+                    let limits = told.rate_limits.after(self.updates.known_limits.as_deref());
+                    self.updates.limits(limits);
                 }
             }
             "error" => {
                 let Some(told) = params.read::<ErrorTold>() else { return };
                 let Some(error) = TurnError::read(told.error) else { return };
                 let what = if told.will_retry { "Codex tries again" } else { "Codex failed" };
-                self.news.event("notification", &format!("{what}: {}", error.message));
+                self.updates.event("notification", &format!("{what}: {}", error.message));
                 let is_ours = told.thread_id.is_none() || told.thread_id == self.thread;
                 if is_ours && !told.will_retry && !self.is_unrequested(params) {
                     self.last_error = Some(error);
                 }
             }
-            method => show(&mut self.news, method, params),
+            method => show(&mut self.updates, method, params),
         }
     }
 
     fn request(&mut self, id: &RawValue, method: &str, params: Payload<'_>) {
         match answer(id, method, params, self.approvals) {
             RequestAnswer::Give(result) => self.send(&Outgoing::Answer { id, result: &result }),
-            // It is being interrupted, and a refused question would be taken for an answered one.
+            // The turn is being interrupted, and the model would take a refusal for an answer.
             RequestAnswer::Block { .. } if self.is_unrequested(params) => {}
             RequestAnswer::Approve { .. } | RequestAnswer::Run(_)
                 if self.is_unrequested(params) =>
@@ -329,7 +330,7 @@ impl SessionReader {
                     Approvals::Accept => "approval_auto_approved",
                     Approvals::Decline | Approvals::Block => "notification",
                 };
-                self.news.event(name, &summary);
+                self.updates.event(name, &summary);
             }
             RequestAnswer::Block { question, reply } => {
                 let said = match reply {
@@ -340,23 +341,23 @@ impl SessionReader {
                 if let Some(result) = said {
                     self.send(&Outgoing::Answer { id, result: &result });
                 }
-                self.news.event("turn_input_required", &question.to_string());
+                self.updates.event("turn_input_required", &question.to_string());
                 self.block(question);
             }
             RequestAnswer::Run(call) => match self.tools.call(id.to_owned(), call) {
                 Ok(summary) => {
-                    self.news.event("notification", &summary);
+                    self.updates.event("notification", &summary);
                     self.owe(); // silence is now no stall
                 }
                 Err(refused) => {
-                    self.news.event("unsupported_tool_call", &refused);
+                    self.updates.event("unsupported_tool_call", &refused);
                     let result = tool_result(false, &refused);
                     self.send(&Outgoing::Answer { id, result: &result });
                 }
             },
             RequestAnswer::Unknown => {
                 let message = format!("Symphony does not answer {method}");
-                self.news.event("other_message", &message);
+                self.updates.event("other_message", &message);
                 let error = RpcError { code: METHOD_NOT_FOUND, message };
                 self.send(&Outgoing::Refusal { id, error });
             }
@@ -368,7 +369,7 @@ impl SessionReader {
         match &mut self.turn {
             Some(turn) => {
                 if turn.is_awaited() {
-                    self.news.flush_all();
+                    self.updates.flush_all();
                 }
                 turn.tell(Ok(TurnEnd::InputRequired { question }));
                 self.interrupt_ours();
@@ -380,7 +381,7 @@ impl SessionReader {
     fn tool_finished(&mut self, end: &ToolEnd) {
         self.owe();
         if end.changed {
-            self.news.changed();
+            self.updates.changed();
         }
         self.send(&Outgoing::Answer { id: &end.id, result: &end.result });
     }
@@ -398,8 +399,8 @@ impl SessionReader {
     /// Notes whether the agent waits for us.
     fn owe(&mut self) {
         let owes = !self.tools.is_idle();
-        self.life.set_owes(owes);
-        self.news.owes(owes);
+        self.last_activity.set_owes(owes);
+        self.updates.owes(owes);
     }
 }
 

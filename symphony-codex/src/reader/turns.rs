@@ -8,9 +8,9 @@ use tokio::time::Instant;
 
 use super::{Pending, SessionReader};
 use crate::connection::{RpcReply, TurnAsked};
-use crate::news::event;
 use crate::turn::{End, LiveTurn, read_end};
 use crate::unrequested::MAX_UNREQUESTED;
+use crate::update_batcher::event;
 use crate::wire::{INVALID_REQUEST, Id, Outgoing, Payload, RpcError, TurnOver, TurnStarted};
 
 /// Of so many interrupts the responses are expected.
@@ -38,7 +38,7 @@ impl SessionReader {
             self.start_turn(turn);
         } else {
             let wait = "the turn waits for the end of one that was not asked for";
-            self.news.event("notification", wait);
+            self.updates.event("notification", wait);
             self.held = Some(turn);
         }
     }
@@ -46,7 +46,7 @@ impl SessionReader {
     fn start_turn(&mut self, turn: TurnAsked) {
         debug_assert!(self.is_between_turns(), "Codex would merge this turn into the live one");
         let (id, params) = (self.fresh_id(), turn.params);
-        self.news.turn_begins();
+        self.updates.turn_begins();
         self.pending = Some(Pending { id, opens_thread: false, reply: turn.reply });
         self.turn = Some(LiveTurn::new(id, turn.end));
         self.send(&Outgoing::Request { id, method: "turn/start", params: &params });
@@ -83,8 +83,8 @@ impl SessionReader {
         let Some(thread) = &self.thread else { return };
         let session_id = format!("{}-{}", thread.as_str(), turn.as_str()).into();
         let thread = ThreadId::from(thread.as_str());
-        self.news.flush();
-        self.news.send(AgentUpdate::Session { thread, session_id, pid: self.pid });
+        self.updates.flush();
+        self.updates.send(AgentUpdate::Session { thread, session_id, pid: self.pid });
     }
 
     /// `turn/started`
@@ -112,8 +112,8 @@ impl SessionReader {
             let summary = format!(
                 "Codex began a turn that was not asked for, {count} of at most {MAX_UNREQUESTED}"
             );
-            self.news.send(event("notification", &summary));
-            self.news.send(AgentUpdate::UnrequestedTurn);
+            self.updates.send(event("notification", &summary));
+            self.updates.send(AgentUpdate::UnrequestedTurn);
         }
         if is_over {
             self.unrequested.ended(Some(turn));
@@ -121,7 +121,7 @@ impl SessionReader {
             self.interrupt(turn);
         }
         if let (Some(error), Some(turn)) = (self.unrequested.failure(), &mut self.turn) {
-            self.news.flush_all();
+            self.updates.flush_all();
             turn.tell(Err(error));
         }
     }
@@ -129,7 +129,7 @@ impl SessionReader {
     /// One of the ends.
     pub(super) fn turn_over(&mut self, method: &str, params: Payload<'_>) {
         let Some(over) = params.read::<TurnOver>() else {
-            self.news.event("malformed", &format!("{method} without a turn"));
+            self.updates.event("malformed", &format!("{method} without a turn"));
             return;
         };
         if over.thread_id.is_some() && over.thread_id != self.thread {
@@ -143,9 +143,9 @@ impl SessionReader {
             Ok(_) => "the turn is completed",
             Err(error) => &error.message,
         };
-        // That it was interrupted is not news when it was by us: what came before says why.
+        // An interrupt of our own is not shown: the event before it says why.
         if !self.turn.as_ref().is_some_and(|turn| turn.is_interrupted) {
-            self.news.event(name, summary);
+            self.updates.event(name, summary);
         }
         self.turn_ended(id, end);
     }
@@ -164,7 +164,7 @@ impl SessionReader {
     fn unrequested_ended(&mut self, id: Option<&Id>) -> bool {
         let is_one = self.unrequested.ended(id);
         if is_one {
-            self.news.event("notification", "a turn that was not asked for has ended");
+            self.updates.event("notification", "a turn that was not asked for has ended");
             self.settle();
         }
         is_one
@@ -172,7 +172,7 @@ impl SessionReader {
 
     pub(super) fn end_turn(&mut self, end: End) {
         if let Some(mut turn) = self.turn.take() {
-            self.news.flush_all(); // counts and events before the end they belong to
+            self.updates.flush_all(); // counts and events before the end they belong to
             turn.tell(end);
         }
         self.settle();
@@ -184,7 +184,7 @@ impl SessionReader {
             return;
         }
         self.interrupted = None;
-        // A session that gave up waiting must not get a turn that nobody follows.
+        // A session that gave up waiting must not get a turn whose end it does not await.
         if let Some(turn) = self.held.take().filter(|turn| !turn.reply.is_closed()) {
             self.turn_asked(turn);
         }
@@ -260,15 +260,15 @@ impl SessionReader {
     /// When the agent will have been silent for too long in a turn.
     pub(super) fn silent_at(&self) -> Option<Instant> {
         let turn = self.turn.as_ref().filter(|turn| turn.id.is_some() && turn.is_awaited());
-        turn.and_then(|_| self.life.silent_at(self.turn_timeout))
+        turn.and_then(|_| self.last_activity.silent_at(self.turn_timeout))
     }
 
     pub(super) fn judge_silence(&mut self) {
         let Some(turn) = self.turn.as_mut().filter(|turn| turn.id.is_some()) else { return };
-        if turn.is_awaited() && self.life.is_silent(self.turn_timeout) {
+        if turn.is_awaited() && self.last_activity.is_silent(self.turn_timeout) {
             let limit = self.turn_timeout.as_millis();
             let message = format!("Codex was silent for {limit} ms in a turn");
-            // It lives on until it is interrupted, when the session is closed.
+            // The turn lives on until closing the session interrupts it.
             turn.tell(Err(AgentError::new(AgentErrorKind::TurnTimeout, message)));
         }
     }

@@ -17,11 +17,7 @@ struct Obedient;
 #[async_trait]
 impl AgentTools for Obedient {
     fn specs(&self) -> Vec<ToolSpec> {
-        vec![ToolSpec {
-            name: "obey".to_owned(),
-            description: "Does it.".to_owned(),
-            input_schema: json!({"type": "object"}),
-        }]
+        vec![ToolSpec::new("obey", "Does it.", json!({"type": "object"}))]
     }
 
     async fn call(&self, call: ToolCall) -> ToolResult {

@@ -10,16 +10,17 @@ use crate::time::Wall;
 /// Why an agent could not do its part.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
+#[non_exhaustive]
 pub struct AgentError {
-    /// The kind.
+    /// The category, the only part that decides anything.
     pub kind: AgentErrorKind,
     /// What people read: this layer's part only.
     pub message: String,
     /// When to try again, where the agent said so.
     pub retry_at: Option<Wall>,
-    /// Whether something of the agent may still live, so that nobody else may have its workspace.
+    /// Whether something of the agent may still live, so that no other run may use its workspace.
     pub is_alive: bool,
-    /// The cause.
+    /// The error that caused this one.
     #[source]
     pub source: Option<Box<dyn Error + Send + Sync>>,
 }
@@ -64,7 +65,7 @@ pub enum AgentErrorKind {
 }
 
 impl AgentErrorKind {
-    /// The name of the contract.
+    /// Returns the name that the contract gives this kind.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -89,34 +90,34 @@ impl AgentErrorKind {
 }
 
 impl AgentError {
-    /// An error without a cause.
+    /// Makes an error without a cause.
     #[must_use]
     pub fn new(kind: AgentErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), retry_at: None, is_alive: false, source: None }
     }
 
-    /// With its cause.
+    /// Sets the error that caused this one.
     #[must_use]
-    pub fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {
+    pub fn with_source(mut self, source: impl Error + Send + Sync + 'static) -> Self {
         self.source = Some(Box::new(source));
         self
     }
 
-    /// With the time at which to try again.
+    /// Sets the time at which to try again.
     #[must_use]
-    pub const fn retry_at(mut self, at: Option<Wall>) -> Self {
+    pub const fn with_retry_at(mut self, at: Option<Wall>) -> Self {
         self.retry_at = at;
         self
     }
 
-    /// Something of the agent may still live.
+    /// Notes that something of the agent may still live.
     #[must_use]
     pub const fn still_alive(mut self) -> Self {
         self.is_alive = true;
         self
     }
 
-    /// What the scheduler is told: the whole chain in one line, and a span instead of a time.
+    /// Converts it for the scheduler: the whole chain in one line, and a span instead of a time.
     #[must_use]
     pub fn to_failure(&self, now: Wall) -> Failure {
         let kind = match self.kind {

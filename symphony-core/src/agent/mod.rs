@@ -126,12 +126,12 @@ pub struct SessionRequest {
     pub updates: Updates,
     /// Where the raw lines of the conversation go.
     pub transcript: Transcript,
-    /// Says when the session is no longer wanted, while it is being opened.
+    /// Resolves when the run is cancelled while the session is still being opened.
     pub unwanted: Unwanted,
 }
 
 impl SessionRequest {
-    /// A request with nothing optional.
+    /// Makes a request with nothing optional.
     #[must_use]
     pub fn new(
         run: RunId,
@@ -159,12 +159,12 @@ impl SessionRequest {
     }
 }
 
-/// Says when something is no longer wanted: cheap to clone.
+/// A cancel signal: resolves when the session is no longer wanted. Cheap to clone.
 #[derive(Clone)]
 pub struct Unwanted(Arc<dyn Fn() -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>);
 
 impl Unwanted {
-    /// It is no longer wanted when such a future is over.
+    /// Makes a signal that is given when such a future resolves.
     #[must_use]
     pub fn new<F>(wait: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
@@ -173,13 +173,13 @@ impl Unwanted {
         Self(Arc::new(move || Box::pin(wait())))
     }
 
-    /// It is always wanted.
+    /// Makes a signal that is never given.
     #[must_use]
     pub fn never() -> Self {
         Self::new(std::future::pending)
     }
 
-    /// Waits until it is no longer wanted.
+    /// Waits for the signal.
     pub async fn wait(&self) {
         (self.0)().await;
     }

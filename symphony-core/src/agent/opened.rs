@@ -33,18 +33,18 @@ pub struct LastTurn {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LastTurnState {
-    /// It came to its end.
+    /// The turn came to its end.
     Completed,
-    /// It failed.
+    /// The turn failed.
     Failed,
-    /// It was cut off, for instance because its agent was killed.
+    /// The turn was cut off, for instance because its agent was killed.
     Interrupted,
     /// The agent says something else, or nothing.
     Unknown,
 }
 
 impl Opened {
-    /// A session of this conversation.
+    /// Makes what was found of a session of this conversation.
     #[must_use]
     pub fn new(thread: ThreadId) -> Self {
         Self { thread: Some(thread), ..Self::default() }
@@ -52,7 +52,7 @@ impl Opened {
 }
 
 impl LastTurn {
-    /// A turn of which this became.
+    /// Makes a turn that came to this state.
     #[must_use]
     pub const fn new(client_id: Option<ClientTurnId>, state: LastTurnState) -> Self {
         Self { client_id, state }

@@ -13,7 +13,7 @@ use crate::time::Wall;
 pub struct Updates(Arc<dyn Fn(AgentUpdate) + Send + Sync>);
 
 impl Updates {
-    /// Updates go to this function.
+    /// Makes a sink that hands updates to this function.
     #[must_use]
     pub fn new(sink: impl Fn(AgentUpdate) + Send + Sync + 'static) -> Self {
         Self(Arc::new(sink))
@@ -58,7 +58,7 @@ pub enum AgentUpdate {
     },
     /// The agent's limits.
     RateLimits(Arc<RateLimits>),
-    /// Symphony runs a tool for the agent: until it answers, silence is no stall.
+    /// Symphony runs a tool for the agent: until it answers, silence is not a stall.
     ToolBegan,
     /// The tool has answered.
     ToolEnded {

@@ -492,6 +492,8 @@ impl Budget {
 }
 
 /// What is left of a tracker's budget, for people.
+///
+/// Exhaustive on purpose: a tracker with a limiter of its own fills it in as a literal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct BudgetView {

@@ -11,6 +11,7 @@ use crate::issue::StateName;
 
 /// `agent.*`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct AgentSettings {
     /// Which registered backend runs the agent.
     pub kind: String,
@@ -50,6 +51,7 @@ impl Default for AgentSettings {
 
 /// What every kind of agent has: from its own section, else from `agent.*`, else its default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct AgentCommon {
     /// What starts the agent, run by `bash -lc` and never rewritten. The backend's own when absent.
     pub command: Option<String>,
@@ -114,6 +116,9 @@ impl AgentSection {
 }
 
 /// What a kind of agent reads from a workflow file.
+///
+/// Exhaustive on purpose: a backend writes it as a `static` literal, which a non-exhaustive struct
+/// of another crate does not allow.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentProfile {
     /// The name of its section; empty if it has none.

@@ -78,6 +78,7 @@ impl Settings {
 
 /// `tracker.*`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct TrackerSettings {
     /// Which registered adapter reads the tracker.
     pub kind: String,
@@ -235,6 +236,7 @@ impl StateSet {
 
 /// `polling.*` (contract section 12)
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PollingSettings {
     /// The interval of every job that has none of its own.
     pub interval: Duration,
@@ -265,6 +267,7 @@ impl Default for PollingSettings {
 
 /// `polling.jobs.*`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct JobIntervals {
     /// How often candidates are asked for; `polling.interval_ms` when absent.
     pub candidates: Option<Duration>,
@@ -282,6 +285,7 @@ impl Default for JobIntervals {
 
 /// `polling.activity.*`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ActivitySettings {
     /// Without activity for this long, the mode is idle.
     pub idle_after: Duration,
@@ -317,6 +321,7 @@ pub struct QuietHours {
 
 /// `polling.budget.*`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct BudgetSettings {
     /// Requests an hour; learned from the tracker when absent.
     pub per_hour: Option<u32>,
@@ -334,6 +339,7 @@ impl Default for BudgetSettings {
 
 /// `workspace.*`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct WorkspaceSettings {
     /// The folder that holds every workspace: absolute.
     pub root: PathBuf,
@@ -341,6 +347,7 @@ pub struct WorkspaceSettings {
 
 /// `hooks.*`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct HookSettings {
     /// Runs once in a new workspace.
     pub after_create: Option<String>,
@@ -371,6 +378,7 @@ impl Default for HookSettings {
 
 /// `prompt.*`
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PromptSettings {
     /// Pins the template language.
     pub engine: Option<PromptEngine>,
@@ -388,6 +396,7 @@ pub enum PromptEngine {
 
 /// `server.*`
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ServerSettings {
     /// The port; 0 takes any free one, `None` starts no server.
     pub port: Option<u16>,
@@ -419,6 +428,7 @@ impl fmt::Debug for ServerSettings {
 
 /// `observability.*`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ObservabilitySettings {
     /// Whether a terminal shows the dashboard.
     pub dashboard_enabled: bool,
@@ -440,6 +450,7 @@ impl Default for ObservabilitySettings {
 
 /// `logging.*`
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct LoggingSettings {
     /// Text or JSON.
     pub format: LogFormat,

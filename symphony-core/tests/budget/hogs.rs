@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use symphony_core::settings::BudgetSettings;
-
-use crate::world::{CANDIDATES, HOUR, REFRESH, World, hourly, most_in, tool};
+use crate::world::{CANDIDATES, HOUR, REFRESH, World, hourly, limited, most_in, reserving, tool};
 
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap()
@@ -43,7 +41,7 @@ fn rule_12_6_a_hog_of_tool_calls_starves_neither_refresh_nor_candidates_nor_othe
 
 #[test]
 fn rule_12_6_a_hog_cannot_keep_refresh_waiting_without_a_reserve_either() {
-    let mut world = World::new(BudgetSettings { reserve: 0.0, ..hourly(100) });
+    let mut world = World::new(reserving(0.0, hourly(100)));
     // A tenth at once leaves 91 an hour.
     let interval = 39_561;
     let mut longest = 0;
@@ -133,7 +131,7 @@ fn rule_12_6_the_end_of_patience_counts_also_while_a_better_rank_waits() {
 
 #[test]
 fn rule_12_6_a_refused_herd_does_not_return_at_once() {
-    for settings in [hourly(100), BudgetSettings::default()] {
+    for settings in [hourly(100), limited(None, None)] {
         let mut world = World::new(settings);
         world.budget.refused(world.now, Some(Duration::from_secs(60)));
         let returns = (0..50).map(|agent| world.ask(&tool(agent)).unwrap_err().retry_after);
@@ -147,7 +145,7 @@ fn rule_12_6_a_refused_herd_does_not_return_at_once() {
 /// A day of agents that call their tool every five seconds, on a tracker whose bucket leaks.
 #[test]
 fn rule_12_6_a_day_of_twenty_busy_agents_is_never_refused_by_the_tracker() {
-    let mut world = World::new(BudgetSettings::default());
+    let mut world = World::new(limited(None, None));
     let mut tracker = Leaking::new(2500, world.millis());
     let mut spenders: Vec<_> = (0..20).map(|agent| (tool(agent), 5000, 0)).collect();
     spenders.push((REFRESH, 30_000, 0));

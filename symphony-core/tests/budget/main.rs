@@ -16,7 +16,8 @@ use symphony_core::tracker::{Purpose, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind};
 
 use world::{
-    CANDIDATES, DAY, HOUR, MANUAL, NOON, REFRESH, World, hourly, most_in, quota, spenders, tool,
+    CANDIDATES, DAY, HOUR, MANUAL, NOON, REFRESH, World, hourly, limited, most_in, quota, spenders,
+    tool,
 };
 
 #[test]
@@ -232,7 +233,7 @@ fn rule_12_6_deliveries_give_way_as_candidates_do() {
 
 #[test]
 fn rule_12_6_a_restart_brings_no_second_burst() {
-    let settings = BudgetSettings { per_day: Some(300), ..hourly(1000) };
+    let settings = limited(Some(1000), Some(300));
     let mut spent = Spent::default();
     for _ in 0..20 {
         let mut world = World::new(settings.clone());
@@ -265,7 +266,7 @@ fn rule_12_6_other_settings_apply_without_a_second_burst() {
 
 #[test]
 fn rule_12_6_a_clock_that_jumps_gains_and_loses_nothing() {
-    let mut world = World::new(BudgetSettings { per_day: Some(100), ..BudgetSettings::default() });
+    let mut world = World::new(limited(None, Some(100)));
     assert_eq!(world.drain(&REFRESH), 50, "half of the day's at once");
     for days in [7, -14, 7] {
         let wall = world.now.wall.as_unix_millis() + days * 86_400_000;
@@ -291,7 +292,7 @@ fn rule_12_6_a_refusal_is_an_error_with_its_category_and_time() {
 
 #[test]
 fn rule_12_7_the_view_shows_what_is_left_and_the_spenders() {
-    let mut world = World::new(BudgetSettings { per_day: Some(1000), ..BudgetSettings::default() });
+    let mut world = World::new(limited(None, Some(1000)));
     world.ask(&CANDIDATES).unwrap();
     world.ask(&tool(1)).unwrap();
     let permit = world.ask_for(&tool(2), 50).unwrap();

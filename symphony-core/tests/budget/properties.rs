@@ -9,7 +9,10 @@ use symphony_core::budget::{Budget, Permit, Quota, Refused, Reported, Spent};
 use symphony_core::settings::BudgetSettings;
 use symphony_core::time::{Mono, Now, Wall};
 
-use crate::world::{CANDIDATES, DAY, HOUR, REFRESH, World, hourly, most_in, quota, spenders, tool};
+use crate::world::{
+    CANDIDATES, DAY, HOUR, REFRESH, World, hourly, limited, most_in, quota, reserving, spenders,
+    tool,
+};
 
 /// One thing that can happen around a budget.
 #[derive(Clone, Debug)]
@@ -53,7 +56,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 fn settings() -> impl Strategy<Value = BudgetSettings> {
     let parts = (option::of(0..400_u32), option::of(0..1500_u32), -0.5..1.5_f64);
-    parts.prop_map(|(per_hour, per_day, reserve)| BudgetSettings { per_hour, per_day, reserve })
+    parts.prop_map(|(per_hour, per_day, reserve)| reserving(reserve, limited(per_hour, per_day)))
 }
 
 /// Performs the operations and returns every answer.
@@ -81,7 +84,7 @@ fn perform(world: &mut World, ops: &[Op]) -> Vec<Result<Permit, Refused>> {
                 world.budget.refused(world.now, after.map(Duration::from_millis));
             }
             Op::Configure { per_hour, per_day } => {
-                let settings = BudgetSettings { per_day: Some(*per_day), ..hourly(*per_hour) };
+                let settings = limited(Some(*per_hour), Some(*per_day));
                 world.budget.reconfigure(settings, world.now);
             }
         }
@@ -130,10 +133,7 @@ proptest! {
     fn rule_12_6_changing_limits_never_allow_more_than_the_greatest_of_them(
         limits in vec((1..300_u32, 1..900_u32), 1..12), ops in vec(op(), 1..60),
     ) {
-        let mut world = World::new(BudgetSettings {
-            per_day: Some(limits[0].1),
-            ..hourly(limits[0].0)
-        });
+        let mut world = World::new(limited(Some(limits[0].0), Some(limits[0].1)));
         for (op, (per_hour, per_day)) in ops.into_iter().zip(limits.iter().copied().cycle()) {
             perform(&mut world, &[Op::Configure { per_hour, per_day }, op]);
         }
@@ -147,10 +147,7 @@ proptest! {
     fn rule_12_6_candidates_leave_the_reserve_to_others(
         limit in 20..2000_u32, percent in 0..=100_u32
     ) {
-        let mut world = World::new(BudgetSettings {
-            reserve: f64::from(percent) / 100.0,
-            ..hourly(limit)
-        });
+        let mut world = World::new(reserving(f64::from(percent) / 100.0, hourly(limit)));
         let burst = usize::try_from(limit.div_ceil(10)).unwrap();
         let candidates = world.drain(&CANDIDATES);
         let others = world.drain(&tool(1)) + world.drain(&REFRESH);
@@ -192,7 +189,7 @@ proptest! {
         per_hour in any::<u32>(), per_day in any::<u32>(), reserve in any::<f64>(),
         wild in vec(any::<(u64, u64, u64, i64)>(), 1..40)
     ) {
-        let settings = BudgetSettings { per_hour: Some(per_hour), per_day: Some(per_day), reserve };
+        let settings = reserving(reserve, limited(Some(per_hour), Some(per_day)));
         let mut budget = Budget::new(settings, Spent::default(), 0, Now::default());
         for (a, b, mono, wall) in wild {
             let now = Now { mono: Mono::from_millis(mono), wall: Wall::from_unix_millis(wall) };
@@ -221,7 +218,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let reserve = f64::from(percent) / 100.0;
-        let mut world = World::seeded(BudgetSettings { reserve, ..hourly(limit) }, seed);
+        let mut world = World::seeded(reserving(reserve, hourly(limit)), seed);
         let refill = world.budget.view(world.now).refill.unwrap();
         let step = u64::try_from(refill.as_millis()).unwrap();
         let tick = (step / 10).max(1);

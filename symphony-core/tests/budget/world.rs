@@ -37,7 +37,19 @@ pub(crate) fn spenders() -> Vec<Spender> {
 }
 
 pub(crate) fn hourly(per_hour: u32) -> BudgetSettings {
-    BudgetSettings { per_hour: Some(per_hour), ..BudgetSettings::default() }
+    limited(Some(per_hour), None)
+}
+
+pub(crate) fn limited(per_hour: Option<u32>, per_day: Option<u32>) -> BudgetSettings {
+    let mut settings = BudgetSettings::default();
+    settings.per_hour = per_hour;
+    settings.per_day = per_day;
+    settings
+}
+
+pub(crate) fn reserving(reserve: f64, mut settings: BudgetSettings) -> BudgetSettings {
+    settings.reserve = reserve;
+    settings
 }
 
 pub(crate) fn quota(limit: u64, left: u64) -> Quota {

@@ -404,16 +404,12 @@ impl Tracker for Board {
             Some(query) => self.both(query, &poll.ids).await,
         };
         let made = self.world().requests - before;
-        Polled {
-            candidates,
-            by_id,
-            next_poll: None,
-            requests: match self.makes(Mistake::MiscountsAPoll) {
-                true => 0,
-                false => u32::try_from(made).unwrap(),
-            },
-            budget: None,
-        }
+        let mut polled = Polled::new(candidates, by_id);
+        polled.requests = match self.makes(Mistake::MiscountsAPoll) {
+            true => 0,
+            false => u32::try_from(made).unwrap(),
+        };
+        polled
     }
 
     fn tools(&self) -> Option<Arc<dyn AgentTools>> {
@@ -431,7 +427,7 @@ impl Board {
         if !states.is_empty() || self.makes(Mistake::AsksForNoStates) {
             list = self.list(states).await;
         }
-        (Some(list.map(|issues| Candidates { issues, more: false })), Ok(IssuesById::default()))
+        (Some(list.map(|issues| Candidates::new(issues, false))), Ok(IssuesById::default()))
     }
 
     async fn ids_alone(&self, ids: &[IssueId]) -> Parts {
@@ -510,10 +506,8 @@ impl Board {
             issues.truncate(enough - 1);
         }
         let well_formed = records.iter().filter(|record| self.issue(&all, record).is_ok()).count();
-        Ok(Candidates {
-            more: issues.len() < well_formed && !self.makes(Mistake::StopsSilently),
-            issues,
-        })
+        let more = issues.len() < well_formed && !self.makes(Mistake::StopsSilently);
+        Ok(Candidates::new(issues, more))
     }
 
     /// What can go wrong with the parts of a poll.
@@ -571,11 +565,8 @@ impl Tools {
 #[async_trait]
 impl AgentTools for Tools {
     fn specs(&self) -> Vec<ToolSpec> {
-        let spec = ToolSpec {
-            name: "update_issue".to_owned(),
-            description: "Moves your issue to another state.".to_owned(),
-            input_schema: json!({ "type": "object", "required": ["state"] }),
-        };
+        let schema = json!({ "type": "object", "required": ["state"] });
+        let spec = ToolSpec::new("update_issue", "Moves your issue to another state.", schema);
         match self.makes(Mistake::HasTwoToolsOfOneName) {
             true => vec![spec.clone(), spec],
             false => vec![spec],

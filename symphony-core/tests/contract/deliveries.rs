@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use symphony_core::orchestrator::{Command, Event, Job, NoticeKind};
+use symphony_core::settings::ActivitySettings;
 use symphony_core::snapshot::{Mode, Reason, WebhookView};
 use symphony_core::tracker::{Purpose, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind, IssueId};
@@ -511,12 +512,10 @@ fn rule_12_8_after_an_hour_of_silence_polls_keep_their_pace() {
 #[test]
 fn rule_12_8_the_end_of_trust_is_noticed_when_it_comes() {
     let mut harness = Harness::with(|setup| {
-        setup.settings.polling.activity = Some(symphony_core::settings::ActivitySettings {
-            idle_after: Duration::from_secs(86_400),
-            idle: Duration::from_secs(86_400),
-            dormant_after: Duration::from_secs(86_400),
-            dormant: Duration::from_secs(86_400),
-        });
+        let day = Duration::from_secs(86_400);
+        let activity = setup.settings.polling.activity.insert(ActivitySettings::default());
+        (activity.idle_after, activity.idle) = (day, day);
+        (activity.dormant_after, activity.dormant) = (day, day);
     });
     harness.settle();
     harness.delivered([]);
@@ -667,8 +666,7 @@ fn rule_12_8_another_tracker_is_not_trusted_yet() {
 #[test]
 fn rule_12_2_a_delivery_is_activity() {
     let mut harness = Harness::with(|setup| {
-        setup.settings.polling.activity =
-            Some(symphony_core::settings::ActivitySettings::default());
+        setup.settings.polling.activity = Some(ActivitySettings::default());
     });
     harness.live(70 * MINUTE);
     assert_eq!(harness.snapshot().polling.mode, Mode::Dormant);

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
 use symphony_core::agent::{AgentErrorKind, AgentEvent, AgentUpdate, Question, ThreadId, Tokens};
 use symphony_core::orchestrator::{BlockReason, Command, Job, Phase, StopReason};
-use symphony_core::snapshot::{
-    BlockedRow, CheckingRow, CleaningRow, Mode, Reason, RunningRow, Slots, Totals, Verdict,
-    WaitingRow,
-};
+use symphony_core::snapshot::{Mode, Reason, Slots, Totals, Verdict};
 use symphony_core::tracker::TrackerErrorKind;
 use symphony_core::{Failure, FailureKind, HostId, WorkspaceKey};
 
@@ -37,31 +35,31 @@ fn rule_13_2_a_running_row_shows_phase_turns_tokens_and_the_last_event() {
     harness.run("MT-1").says(AgentUpdate::Event(Arc::clone(&event)));
     harness.run("MT-1").has_used("thread-1", 120);
     let run = harness.run("MT-1").id();
-    let expected = RunningRow {
-        issue: Arc::new(issue("MT-1")),
-        run,
-        attempt: None,
-        host: HostId::local(),
-        key: WorkspaceKey::derive("MT-1").unwrap(),
-        phase: Phase::StreamingTurn,
-        stopping: None,
-        stop_overdue: false,
-        started,
-        turns: 1,
-        max_turns: 20,
-        unrequested_turns: 0,
-        finish_by: None,
-        thread: Some(ThreadId::from("thread-1")),
-        session_id: Some("thread-1-1".into()),
-        pid: Some(4242),
-        model: None,
-        effort: None,
-        tokens: Tokens { input: 120, total: 120, ..Tokens::default() },
-        cost: None,
-        last_event: Some(event),
-        last_alive: harness.now().mono,
-    };
-    assert_eq!(harness.snapshot().running, [expected]);
+    let expected = json!([{
+        "issue": issue("MT-1"),
+        "run": run,
+        "attempt": null,
+        "host": HostId::local(),
+        "key": WorkspaceKey::derive("MT-1").unwrap(),
+        "phase": Phase::StreamingTurn,
+        "stopping": null,
+        "stop_overdue": false,
+        "started": started,
+        "turns": 1,
+        "max_turns": 20,
+        "unrequested_turns": 0,
+        "finish_by": null,
+        "thread": ThreadId::from("thread-1"),
+        "session_id": "thread-1-1",
+        "pid": 4242,
+        "model": null,
+        "effort": null,
+        "tokens": Tokens { input: 120, total: 120, ..Tokens::default() },
+        "cost": null,
+        "last_event": event,
+        "last_alive": harness.now().mono,
+    }]);
+    assert_eq!(json!(harness.snapshot().running), expected);
 }
 
 #[test]
@@ -91,25 +89,25 @@ fn rule_13_2_rows_for_waiting_blocked_checking_and_cleaning() {
 
     let snapshot = harness.snapshot();
     let kind = FailureKind::Agent(AgentErrorKind::ProcessExit);
-    let waiting = WaitingRow {
-        issue: Arc::new(issue("MT-1")),
-        attempt: 1,
-        until: Some(failed_at + Duration::from_secs(10)),
-        failure: Some(Failure::new(kind, "it broke")),
-        unchanged_ends: 0,
-    };
-    let blocked = BlockedRow {
-        issue: Arc::new(issue("MT-2")),
-        why: BlockReason::Question(Question::text("q-1", "Which door?")),
-        since,
-    };
-    let cleaning =
-        CleaningRow { issue: Arc::new(issue("MT-3").state("Done")), failures: 0, until: None };
-    let checking = CheckingRow { issue: Arc::new(issue("MT-4")), attempt: None };
-    assert_eq!(snapshot.waiting, [waiting]);
-    assert_eq!(snapshot.blocked, [blocked]);
-    assert_eq!(snapshot.cleaning, [cleaning]);
-    assert_eq!(snapshot.checking, [checking]);
+    let waiting = json!([{
+        "issue": issue("MT-1"),
+        "attempt": 1,
+        "until": failed_at + Duration::from_secs(10),
+        "failure": Failure::new(kind, "it broke"),
+        "unchanged_ends": 0,
+    }]);
+    let blocked = json!([{
+        "issue": issue("MT-2"),
+        "why": BlockReason::Question(Question::text("q-1", "Which door?")),
+        "since": since,
+    }]);
+    let done = issue("MT-3").state("Done");
+    let cleaning = json!([{ "issue": done, "failures": 0, "until": null }]);
+    let checking = json!([{ "issue": issue("MT-4"), "attempt": null }]);
+    assert_eq!(json!(snapshot.waiting), waiting);
+    assert_eq!(json!(snapshot.blocked), blocked);
+    assert_eq!(json!(snapshot.cleaning), cleaning);
+    assert_eq!(json!(snapshot.checking), checking);
     assert_eq!(snapshot.now, harness.now());
 }
 
@@ -119,12 +117,11 @@ fn rule_13_2_slots_in_use_and_in_all() {
         setup.slots(5);
     });
     harness.works_on([issue("MT-1"), issue("MT-2").state("In Progress"), issue("MT-3")]);
-    let expected = Slots {
-        used: 3,
-        limit: 5,
-        by_state: [("Todo".into(), 2), ("In Progress".into(), 1)].into(),
-        by_host: [(HostId::local(), 3)].into(),
-    };
+    let mut expected = Slots::default();
+    expected.used = 3;
+    expected.limit = 5;
+    expected.by_state = [("Todo".into(), 2), ("In Progress".into(), 1)].into();
+    expected.by_host = [(HostId::local(), 3)].into();
     assert_eq!(harness.snapshot().slots, expected);
 }
 
@@ -137,13 +134,11 @@ fn rule_13_2_totals_include_live_runtime() {
     harness.advance(4_000);
     harness.run("MT-1").fails();
     harness.advance(3_000);
-    let expected = Totals {
-        tokens: Tokens { input: 120, total: 120, ..Tokens::default() },
-        runtime: Duration::from_secs(4 + 7),
-        started: 2,
-        failed: 1,
-        ..Totals::default()
-    };
+    let mut expected = Totals::default();
+    expected.tokens = Tokens { input: 120, total: 120, ..Tokens::default() };
+    expected.runtime = Duration::from_secs(4 + 7);
+    expected.started = 2;
+    expected.failed = 1;
     assert_eq!(harness.snapshot().totals, expected);
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn event(event: &Event) -> String {
 fn answer(answer: &Answer) -> String {
     let mut text = String::new();
     match &answer.candidates {
-        Some(Ok(Candidates { issues, more })) => {
+        Some(Ok(Candidates { issues, more, .. })) => {
             let _ = write!(
                 text,
                 "list [{}] more {more} ",
@@ -47,7 +47,7 @@ fn answer(answer: &Answer) -> String {
         None => {}
     }
     match &answer.by_id {
-        Some(Ok(IssuesById { found, unreadable })) => {
+        Some(Ok(IssuesById { found, unreadable, .. })) => {
             let _ = write!(text, "found [{}]", found.iter().map(issue).collect::<String>());
             for one in unreadable {
                 let _ = write!(text, " unreadable {}", one.id);

@@ -188,13 +188,17 @@ fn vary_activity(settings: &mut Settings, luck: &mut Luck) {
     settings.polling.activity = match luck.rng.below(3) {
         0 => None,
         1 => Some(ActivitySettings::default()),
-        _ => Some(ActivitySettings {
-            idle_after: Duration::from_secs(30),
-            idle: Duration::from_secs(90),
-            dormant_after: Duration::from_secs(300),
-            dormant: Duration::from_secs(240),
-        }),
+        _ => Some(short_activity()),
     };
+}
+
+fn short_activity() -> ActivitySettings {
+    let mut activity = ActivitySettings::default();
+    activity.idle_after = Duration::from_secs(30);
+    activity.idle = Duration::from_secs(90);
+    activity.dormant_after = Duration::from_secs(300);
+    activity.dormant = Duration::from_secs(240);
+    activity
 }
 
 fn vary_hosts(settings: &mut Settings, luck: &mut Luck) {

@@ -221,7 +221,7 @@ impl Tracker {
             self.shuffle(&mut list);
         }
         self.duplicate(&mut list);
-        Ok(Candidates { issues: list.iter().map(|issue| Issue::clone(issue)).collect(), more })
+        Ok(Candidates::new(list.iter().map(|issue| Issue::clone(issue)).collect(), more))
     }
 
     fn by_states(&mut self, open: &Open, states: &StateSet) -> Result<Candidates, Failure> {
@@ -229,10 +229,7 @@ impl Tracker {
             return Err(failure.clone());
         }
         let list = self.board.list(open.scope, states);
-        Ok(Candidates {
-            issues: list.iter().map(|issue| Issue::clone(issue)).collect(),
-            more: false,
-        })
+        Ok(Candidates::new(list.iter().map(|issue| Issue::clone(issue)).collect(), false))
     }
 
     fn by_id(&mut self, open: &Open, ids: &[IssueId]) -> Result<IssuesById, Failure> {
@@ -254,10 +251,8 @@ impl Tracker {
         }
         self.shuffle(&mut found);
         self.duplicate(&mut found);
-        Ok(IssuesById {
-            found: found.iter().map(|issue| Issue::clone(issue)).collect(),
-            unreadable,
-        })
+        let found = found.iter().map(|issue| Issue::clone(issue)).collect();
+        Ok(IssuesById::new(found, unreadable))
     }
 
     fn shuffle(&mut self, list: &mut [Arc<Issue>]) {

@@ -1,6 +1,5 @@
 //! One session of a scripted agent.
 
-use std::error::Error;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Component, Path};
@@ -152,11 +151,7 @@ impl ScriptedSession {
     fn write(&self, path: &Path, text: &str, placing: Placing) -> Result<(), AgentError> {
         written(&self.request.workspace, path, text, placing).map_err(|error| {
             let message = format!("cannot write {} in the workspace", path.display());
-            let source: Box<dyn Error + Send + Sync> = Box::new(error);
-            AgentError {
-                source: Some(source),
-                ..AgentError::new(AgentErrorKind::InvalidWorkspace, message)
-            }
+            AgentError::new(AgentErrorKind::InvalidWorkspace, message).with_source(error)
         })?;
         self.life.scribe.record(Did::Write(path.to_owned()));
         Ok(())

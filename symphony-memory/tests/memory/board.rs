@@ -19,7 +19,7 @@ async fn rule_11_5_an_issue_added_in_rust_is_read_as_it_was_added() {
     board.add(added.clone());
     assert_eq!(board.issues(), [added.clone()]);
     let by_id = board.fetch_issues_by_ids(&ids(&["1"])).await.unwrap();
-    assert_eq!(by_id, IssuesById { found: vec![added], unreadable: vec![] });
+    assert_eq!(by_id, IssuesById::new(vec![added], vec![]));
 }
 
 #[test]

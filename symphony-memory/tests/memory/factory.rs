@@ -59,13 +59,13 @@ fn pair(title: &str, state: &str) -> (String, String) {
 fn rule_11_6_the_profile_is_known_before_any_board() {
     let factory = MemoryFactory::new();
     assert_eq!(factory.kind(), "memory");
-    let expected = TrackerProfile {
-        active_states: StateSet::new(["Todo", "In Progress"]),
-        terminal_states: StateSet::new(["Closed", "Cancelled", "Canceled", "Duplicate", "Done"]),
-        min_read_gap: Duration::ZERO,
-        provider_keys: vec!["board", "issues", "states", "write_back"],
-        secret_keys: vec![],
-    };
+    let mut expected = TrackerProfile::new(
+        StateSet::new(["Todo", "In Progress"]),
+        StateSet::new(["Closed", "Cancelled", "Canceled", "Duplicate", "Done"]),
+    );
+    expected.min_read_gap = Duration::ZERO;
+    expected.provider_keys = vec!["board", "issues", "states", "write_back"];
+    expected.secret_keys = vec![];
     assert_eq!(factory.profile(), &expected);
 }
 

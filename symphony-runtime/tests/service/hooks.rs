@@ -146,7 +146,7 @@ impl TrackerFactory for WithSecrets {
 
     fn build(&self, cx: &TrackerContext<'_>) -> Result<BuiltTracker, TrackerError> {
         let secret_names = vec!["CARGO_PKG_NAME".to_owned(), "CARGO_PKG_VERSION".to_owned()];
-        Ok(BuiltTracker { secret_names, ..self.0.build(cx)? })
+        Ok(self.0.build(cx)?.with_secret_names(secret_names))
     }
 }
 

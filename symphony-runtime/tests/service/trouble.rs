@@ -101,8 +101,9 @@ impl TrackerFactory for MoodyFactory {
 
     fn build(&self, cx: &TrackerContext<'_>) -> Result<BuiltTracker, TrackerError> {
         assert_ne!(cx.tracker.timeout.as_millis(), 666, "the factory is broken");
-        let built = self.0.build(cx)?;
-        Ok(BuiltTracker { tracker: Arc::new(Moody(built.tracker, Arc::clone(&self.1))), ..built })
+        let mut built = self.0.build(cx)?;
+        built.tracker = Arc::new(Moody(built.tracker, Arc::clone(&self.1)));
+        Ok(built)
     }
 }
 

@@ -26,9 +26,10 @@ impl Source {
     }
 
     pub(super) fn problem(&self, fault: PromptFault, kind: ProblemKind) -> Problem {
-        let problem =
+        let mut problem =
             Problem::new(kind, fault.message).with_position(Some(self.position(fault.at)));
-        Problem { help: fault.help, ..problem }
+        problem.help = fault.help;
+        problem
     }
 
     pub(super) fn error(&self, broken: RenderError) -> PromptError {

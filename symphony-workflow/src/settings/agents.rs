@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use symphony_core::issue::StateName;
 use symphony_core::problem::{Problem, ProblemKind};
-use symphony_core::settings::{AgentCommon, AgentProfile, AgentSection, AgentSettings};
+use symphony_core::settings::{AgentCommon, AgentProfile, AgentSettings};
 
 use super::keys;
 use super::other_agent;
@@ -18,26 +18,22 @@ use crate::WorkflowContext;
 use crate::front_matter::{Map, dotted};
 
 pub(super) fn agent(r: &mut Reader<'_>, cx: &WorkflowContext<'_>) -> AgentSettings {
-    let default = AgentSettings::default();
-    let kind = agent_kind(r, default.kind, cx);
-    let profile = cx.agents.get(kind.as_str()).copied().unwrap_or(&AgentProfile::NONE);
+    let mut settings = AgentSettings::default();
+    settings.kind = agent_kind(r, settings.kind, cx);
+    let profile = cx.agents.get(settings.kind.as_str()).copied().unwrap_or(&AgentProfile::NONE);
     let own = sections(r, cx, profile.section);
-    let common = common(r, &own, (profile.defaults)());
-    let mut section = AgentSection::default();
+    settings.common = common(r, &own, (profile.defaults)());
     for (key, value) in own.into_iter().filter(|(key, _)| !COMMON.contains(&key.as_str())) {
-        section.set(key, value);
+        settings.section.set(key, value);
     }
-    let settings = AgentSettings {
-        kind,
-        max_concurrent_agents: r.or("agent.max_concurrent_agents", default.max_concurrent_agents),
-        max_concurrent_agents_by_state: limits(r, "agent.max_concurrent_agents_by_state"),
-        max_turns: r.or("agent.max_turns", default.max_turns),
-        max_retry_backoff: r.millis_or("agent.max_retry_backoff_ms", default.max_retry_backoff),
-        stop_grace: r.millis_or("agent.stop_grace_ms", default.stop_grace),
-        finish_grace: r.millis_or("agent.finish_grace_ms", default.finish_grace),
-        common,
-        section,
-    };
+    settings.max_concurrent_agents =
+        r.or("agent.max_concurrent_agents", settings.max_concurrent_agents);
+    settings.max_concurrent_agents_by_state = limits(r, "agent.max_concurrent_agents_by_state");
+    settings.max_turns = r.or("agent.max_turns", settings.max_turns);
+    settings.max_retry_backoff =
+        r.millis_or("agent.max_retry_backoff_ms", settings.max_retry_backoff);
+    settings.stop_grace = r.millis_or("agent.stop_grace_ms", settings.stop_grace);
+    settings.finish_grace = r.millis_or("agent.finish_grace_ms", settings.finish_grace);
     check(r, profile, &settings);
     settings
 }
@@ -75,23 +71,25 @@ fn sections(
 }
 
 /// What every agent has: its own section wins over `agent.*`, and that over the agent's default.
-fn common(r: &mut Reader<'_>, own: &BTreeMap<String, Value>, default: AgentCommon) -> AgentCommon {
+fn common(
+    r: &mut Reader<'_>,
+    own: &BTreeMap<String, Value>,
+    mut settings: AgentCommon,
+) -> AgentCommon {
     let millis = |time: Option<u64>| time.map(Duration::from_millis);
     let stall: Option<i64> = either(r, own, "agent.stall_timeout_ms");
-    AgentCommon {
-        command: with_kind(r, own, "agent.command").or(default.command),
-        model: with_kind(r, own, "agent.model").or(default.model),
-        effort: either(r, own, "agent.effort").or(default.effort),
-        approvals: either(r, own, "agent.approvals").unwrap_or(default.approvals),
-        turn_timeout: millis(either(r, own, "agent.turn_timeout_ms"))
-            .unwrap_or(default.turn_timeout),
-        read_timeout: millis(either(r, own, "agent.read_timeout_ms"))
-            .unwrap_or(default.read_timeout),
-        stall_timeout: match stall {
-            None => default.stall_timeout,
-            Some(stall) => millis(u64::try_from(stall).ok().filter(|stall| *stall > 0)),
-        },
+    settings.command = with_kind(r, own, "agent.command").or(settings.command);
+    settings.model = with_kind(r, own, "agent.model").or(settings.model);
+    settings.effort = either(r, own, "agent.effort").or(settings.effort);
+    settings.approvals = either(r, own, "agent.approvals").unwrap_or(settings.approvals);
+    settings.turn_timeout =
+        millis(either(r, own, "agent.turn_timeout_ms")).unwrap_or(settings.turn_timeout);
+    settings.read_timeout =
+        millis(either(r, own, "agent.read_timeout_ms")).unwrap_or(settings.read_timeout);
+    if let Some(stall) = stall {
+        settings.stall_timeout = millis(u64::try_from(stall).ok().filter(|stall| *stall > 0));
     }
+    settings
 }
 
 /// The value of a key in the agent's own section, else at its path below `agent`.

@@ -15,9 +15,8 @@ use crate::front_matter::Map;
 use symphony_core::issue::Label;
 use symphony_core::problem::{Problem, ProblemKind};
 use symphony_core::settings::{
-    ActivitySettings, BudgetSettings, HookSettings, JobIntervals, LoggingSettings,
-    ObservabilitySettings, PollingSettings, Provider, QuietHours, ServerSettings, Settings,
-    StateSet, TrackerSettings, env_reference,
+    ActivitySettings, HookSettings, LoggingSettings, ObservabilitySettings, PollingSettings,
+    Provider, QuietHours, ServerSettings, Settings, StateSet, TrackerSettings, env_reference,
 };
 use symphony_core::tracker::TrackerProfile;
 
@@ -70,14 +69,14 @@ fn tracker<'c>(
             None => profile.map(default).cloned().unwrap_or_default(),
         }
     };
-    let settings = TrackerSettings {
-        kind: kind.unwrap_or_default(),
-        active_states: states("tracker.active_states", |profile| &profile.active_states),
-        terminal_states: states("tracker.terminal_states", |profile| &profile.terminal_states),
-        provider: provider(r, profile),
-        required_labels: required_labels(r),
-        timeout: r.millis_or("tracker.timeout_ms", TrackerSettings::default().timeout),
-    };
+    let mut settings = TrackerSettings::default();
+    settings.kind = kind.unwrap_or_default();
+    settings.active_states = states("tracker.active_states", |profile| &profile.active_states);
+    settings.terminal_states =
+        states("tracker.terminal_states", |profile| &profile.terminal_states);
+    settings.provider = provider(r, profile);
+    settings.required_labels = required_labels(r);
+    settings.timeout = r.millis_or("tracker.timeout_ms", settings.timeout);
     (settings, profile)
 }
 
@@ -133,34 +132,28 @@ fn required_labels(r: &mut Reader<'_>) -> Vec<Label> {
 }
 
 fn polling(r: &mut Reader<'_>, base: Base<'_>) -> PollingSettings {
-    let default = PollingSettings::default();
-    PollingSettings {
-        interval: r.millis_or("polling.interval_ms", default.interval),
-        jobs: JobIntervals {
-            candidates: r.millis("polling.jobs.candidates_ms"),
-            refresh: r.millis("polling.jobs.refresh_ms"),
-            sweep: r.millis_or("polling.jobs.sweep_ms", default.jobs.sweep),
-        },
-        activity: activity(r),
-        quiet_hours: quiet_hours(r),
-        budget: BudgetSettings {
-            per_hour: r.read("polling.budget.per_hour"),
-            per_day: r.read("polling.budget.per_day"),
-            reserve: r.or("polling.budget.reserve", default.budget.reserve),
-        },
-        activity_file: activity_file(r, base),
-    }
+    let mut settings = PollingSettings::default();
+    settings.interval = r.millis_or("polling.interval_ms", settings.interval);
+    settings.jobs.candidates = r.millis("polling.jobs.candidates_ms");
+    settings.jobs.refresh = r.millis("polling.jobs.refresh_ms");
+    settings.jobs.sweep = r.millis_or("polling.jobs.sweep_ms", settings.jobs.sweep);
+    settings.activity = activity(r);
+    settings.quiet_hours = quiet_hours(r);
+    settings.budget.per_hour = r.read("polling.budget.per_hour");
+    settings.budget.per_day = r.read("polling.budget.per_day");
+    settings.budget.reserve = r.or("polling.budget.reserve", settings.budget.reserve);
+    settings.activity_file = activity_file(r, base);
+    settings
 }
 
 fn activity(r: &mut Reader<'_>) -> Option<ActivitySettings> {
-    let default = ActivitySettings::default();
-    let activity = ActivitySettings {
-        idle_after: r.millis_or("polling.activity.idle_after_ms", default.idle_after),
-        idle: r.millis_or("polling.activity.idle_ms", default.idle),
-        dormant_after: r.millis_or("polling.activity.dormant_after_ms", default.dormant_after),
-        dormant: r.millis_or("polling.activity.dormant_ms", default.dormant),
-    };
-    r.map("polling.activity").map(|_| activity)
+    let mut settings = ActivitySettings::default();
+    settings.idle_after = r.millis_or("polling.activity.idle_after_ms", settings.idle_after);
+    settings.idle = r.millis_or("polling.activity.idle_ms", settings.idle);
+    settings.dormant_after =
+        r.millis_or("polling.activity.dormant_after_ms", settings.dormant_after);
+    settings.dormant = r.millis_or("polling.activity.dormant_ms", settings.dormant);
+    r.map("polling.activity").map(|_| settings)
 }
 
 fn quiet_hours(r: &mut Reader<'_>) -> Option<QuietHours> {
@@ -214,44 +207,42 @@ fn workspace(r: &mut Reader<'_>, base: Base<'_>, cx: &WorkflowContext<'_>) -> Pa
 }
 
 fn hooks(r: &mut Reader<'_>) -> HookSettings {
-    let default = HookSettings::default();
-    HookSettings {
-        after_create: r.read("hooks.after_create"),
-        before_run: r.read("hooks.before_run"),
-        after_run: r.read("hooks.after_run"),
-        before_remove: r.read("hooks.before_remove"),
-        timeout: r.millis_or("hooks.timeout_ms", default.timeout),
-        env: r.or("hooks.env", default.env),
-    }
+    let mut settings = HookSettings::default();
+    settings.after_create = r.read("hooks.after_create");
+    settings.before_run = r.read("hooks.before_run");
+    settings.after_run = r.read("hooks.after_run");
+    settings.before_remove = r.read("hooks.before_remove");
+    settings.timeout = r.millis_or("hooks.timeout_ms", settings.timeout);
+    settings.env = r.or("hooks.env", settings.env);
+    settings
 }
 
 fn server(r: &mut Reader<'_>) -> ServerSettings {
-    let default = ServerSettings::default();
-    ServerSettings {
-        port: r.read("server.port"),
-        host: r.or("server.host", default.host).trim().to_owned(),
-        token: r.read("server.token"),
-        allowed_hosts: r.or("server.allowed_hosts", default.allowed_hosts),
-    }
+    let mut settings = ServerSettings::default();
+    settings.port = r.read("server.port");
+    settings.host = r.or("server.host", settings.host).trim().to_owned();
+    settings.token = r.read("server.token");
+    settings.allowed_hosts = r.or("server.allowed_hosts", settings.allowed_hosts);
+    settings
 }
 
 fn observability(r: &mut Reader<'_>) -> ObservabilitySettings {
-    let default = ObservabilitySettings::default();
-    ObservabilitySettings {
-        dashboard_enabled: r.or("observability.dashboard_enabled", default.dashboard_enabled),
-        refresh: r.millis_or("observability.refresh_ms", default.refresh),
-        render_interval: r.millis_or("observability.render_interval_ms", default.render_interval),
-    }
+    let mut settings = ObservabilitySettings::default();
+    settings.dashboard_enabled =
+        r.or("observability.dashboard_enabled", settings.dashboard_enabled);
+    settings.refresh = r.millis_or("observability.refresh_ms", settings.refresh);
+    settings.render_interval =
+        r.millis_or("observability.render_interval_ms", settings.render_interval);
+    settings
 }
 
 fn logging(r: &mut Reader<'_>) -> LoggingSettings {
-    let default = LoggingSettings::default();
-    LoggingSettings {
-        format: r.or("logging.format", default.format),
-        level: r.or("logging.level", default.level),
-        max_bytes: r.or("logging.max_bytes", default.max_bytes),
-        max_files: r.or("logging.max_files", default.max_files),
-    }
+    let mut settings = LoggingSettings::default();
+    settings.format = r.or("logging.format", settings.format);
+    settings.level = r.or("logging.level", settings.level);
+    settings.max_bytes = r.or("logging.max_bytes", settings.max_bytes);
+    settings.max_files = r.or("logging.max_files", settings.max_files);
+    settings
 }
 
 #[cfg(test)]

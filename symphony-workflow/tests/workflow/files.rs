@@ -35,12 +35,9 @@ impl Files {
 
     fn register(&mut self, kind: &'static str, provider_keys: &[&'static str]) {
         let terminal = ["Closed", "Cancelled", "Canceled", "Duplicate", "Done"];
-        let profile = TrackerProfile {
-            active_states: StateSet::new(["Todo", "In Progress"]),
-            terminal_states: StateSet::new(terminal),
-            provider_keys: provider_keys.to_vec(),
-            ..TrackerProfile::default()
-        };
+        let active = StateSet::new(["Todo", "In Progress"]);
+        let mut profile = TrackerProfile::new(active, StateSet::new(terminal));
+        profile.provider_keys = provider_keys.to_vec();
         self.trackers.push((kind, profile));
     }
 

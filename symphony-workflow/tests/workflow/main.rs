@@ -432,11 +432,9 @@ fn rule_2_10_a_file_that_decides_for_codex_may_name_others_too() {
 #[test]
 fn rule_13_1_a_secret_in_the_wrong_place_is_not_repeated_by_the_problem() {
     let env = BTreeMap::new();
-    let profile = TrackerProfile {
-        provider_keys: vec!["api_key"],
-        secret_keys: vec!["api_key"],
-        ..TrackerProfile::default()
-    };
+    let mut profile = TrackerProfile::default();
+    profile.provider_keys = vec!["api_key"];
+    profile.secret_keys = vec!["api_key"];
     let cx = WorkflowContext::new(&env, "/code", "/tmp")
         .tracker("linear", &profile)
         .agent("codex", &symphony_codex::PROFILE);

@@ -319,12 +319,11 @@ fn rule_3_activity_is_on_when_its_section_is_there() {
     collect(&json_schema([&symphony_codex::PROFILE]), "", &mut keys);
     let schema =
         |key: &str| ms(keys[&format!("polling.activity.{key}")]["default"].as_u64().unwrap());
-    let expected = ActivitySettings {
-        idle_after: schema("idle_after_ms"),
-        idle: schema("idle_ms"),
-        dormant_after: schema("dormant_after_ms"),
-        dormant: schema("dormant_ms"),
-    };
+    let mut expected = ActivitySettings::default();
+    expected.idle_after = schema("idle_after_ms");
+    expected.idle = schema("idle_ms");
+    expected.dormant_after = schema("dormant_after_ms");
+    expected.dormant = schema("dormant_ms");
     assert_eq!(ActivitySettings::default(), expected);
 }
 

@@ -115,14 +115,10 @@ pub struct PaperFactory {
 
 impl Default for PaperFactory {
     fn default() -> Self {
-        Self {
-            profile: TrackerProfile {
-                active_states: StateSet::new(["Todo", "Doing"]),
-                terminal_states: StateSet::new(["Done"]),
-                provider_keys: vec!["board"],
-                ..TrackerProfile::default()
-            },
-        }
+        let (active, terminal) = (StateSet::new(["Todo", "Doing"]), StateSet::new(["Done"]));
+        let mut profile = TrackerProfile::new(active, terminal);
+        profile.provider_keys = vec!["board"];
+        Self { profile }
     }
 }
 
@@ -147,10 +143,7 @@ impl TrackerFactory for PaperFactory {
                 .var(name)
                 .ok_or_else(|| config(&format!("tracker.provider.board: {name} is not set")))?,
         };
-        Ok(BuiltTracker {
-            tracker: Arc::new(TwoReads(PaperTracker::new(Paper::new(&text)))),
-            scope: Scope::from("paper"),
-            secret_names: Vec::new(),
-        })
+        let tracker = TwoReads(PaperTracker::new(Paper::new(&text)));
+        Ok(BuiltTracker::new(Arc::new(tracker), Scope::from("paper")))
     }
 }

@@ -124,14 +124,9 @@ impl Harness {
 
     /// The answer that the board gives to a poll.
     pub(super) fn board_answer(&self, poll: &Poll) -> Answer {
-        let in_states = |states: &symphony_core::StateSet| Candidates {
-            issues: self
-                .board
-                .values()
-                .filter(|issue| states.contains(&issue.state))
-                .cloned()
-                .collect(),
-            more: false,
+        let in_states = |states: &symphony_core::StateSet| {
+            let found = self.board.values().filter(|issue| states.contains(&issue.state));
+            Candidates::new(found.cloned().collect(), false)
         };
         let candidates = poll.candidates.as_ref();
         Answer {

@@ -1,4 +1,4 @@
-//! What the scheduler hears of a session: a flood becomes a few updates a second, with a heartbeat.
+//! Coalesces a session's updates: at most one batch every 500 ms, with a heartbeat.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const MAX_SUMMARY_BYTES: usize = 300;
 pub(crate) struct UpdateBatcher {
     updates: Updates,
     events: Vec<AgentUpdate>,
-    /// Each conversation's count, and whether it is news.
+    /// Each conversation's count, and whether it is still to be sent.
     usage: BTreeMap<Id, (Tokens, bool)>,
     /// Whether there were more conversations than are counted.
     has_uncounted: bool,
@@ -64,12 +64,12 @@ impl UpdateBatcher {
         }
     }
 
-    /// A line came.
+    /// Notes that a line came.
     pub(crate) fn alive(&mut self) {
         self.is_alive = true;
     }
 
-    /// Something worth showing.
+    /// Queues an event; in a full batch it replaces the last one.
     pub(crate) fn event(&mut self, name: &str, summary: &str) {
         self.is_alive = true;
         if self.events.len() == MAX_BATCH_EVENTS {
@@ -78,7 +78,7 @@ impl UpdateBatcher {
         self.events.push(event(name, summary));
     }
 
-    /// What a conversation has used; ours is always counted.
+    /// Records what a conversation has used; ours is always counted.
     pub(crate) fn usage(&mut self, thread: Id, total: Tokens, is_ours: bool) {
         self.is_alive = true;
         if is_ours || self.usage.len() < MAX_THREADS || self.usage.contains_key(&thread) {
@@ -96,14 +96,14 @@ impl UpdateBatcher {
         self.limits = Some(limits);
     }
 
-    /// Whether the agent waits for a tool.
+    /// Records whether the agent waits for a tool.
     pub(crate) fn owes(&mut self, owes: bool) {
         self.is_alive = true;
         self.owes = owes;
     }
 
-    /// A tool has changed the tracker. The first time in a turn this is told at once, because the
-    /// change may be seen at once.
+    /// Notes that a tool has changed the tracker. The first change of a turn is sent at once, because
+    /// the next poll may already see it.
     pub(crate) fn changed(&mut self) {
         self.is_alive = true;
         self.changed = true;
@@ -169,8 +169,8 @@ impl UpdateBatcher {
         }
     }
 
-    /// Whether the agent waits for a tool, and whether one of them has changed the tracker. `false`
-    /// when neither is news.
+    /// Sends whether the agent waits for a tool, and whether a tool has changed the tracker. Returns
+    /// `false` when neither is new.
     fn send_owes(&mut self) -> bool {
         let mut is_told = false;
         let mut told = |update| {

@@ -1,18 +1,18 @@
-//! When the agent last said something, and whether it is its turn to speak.
+//! Measures an agent's silence, from its last line or from the end of a tool call.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A process that wakes up so late was stopped, as by Ctrl-Z or with its container, and has heard
-/// nothing meanwhile.
+/// Waking up this late means that this process was suspended (SIGSTOP, frozen cgroup): silence
+/// during that time is not a timeout.
 const SUSPENDED_AFTER: Duration = Duration::from_secs(2);
 
-/// Signs of life. Silence counts only while Symphony owes nothing.
+/// The time of the agent's last line. Silence counts only while no tool runs for the agent.
 #[derive(Debug)]
 pub(crate) struct LastActivity {
     last: Instant,
-    /// A tool runs for the agent, which waits for it.
+    /// Whether a tool runs for the agent, which waits for its result.
     owes: bool,
 }
 
@@ -21,24 +21,24 @@ impl LastActivity {
         Self { last: Instant::now(), owes: false }
     }
 
-    /// The agent said something at this time.
+    /// Records a line at this time.
     pub(crate) fn touch(&mut self, now: Instant) {
         self.last = now;
     }
 
-    /// Whether Symphony owes the next step. When it does no more, silence begins anew.
+    /// Records whether Symphony owes the next step. Silence is measured anew from here.
     pub(crate) fn set_owes(&mut self, owes: bool) {
         self.touch(Instant::now());
         self.owes = owes;
     }
 
-    /// When the agent will have been silent for so long.
+    /// Returns when the agent will have been silent for this long; `None` while a tool runs.
     pub(crate) fn silent_at(&self, limit: Duration) -> Option<Instant> {
         if self.owes { None } else { self.last.checked_add(limit) }
     }
 
-    /// Whether the agent has been silent for so long. Where this process itself was stopped, silence
-    /// begins anew: the agent may have been stopped with it.
+    /// Returns whether the agent has been silent for this long. After a suspension of this process
+    /// silence is measured anew: the agent may have been suspended too.
     pub(crate) fn is_silent(&mut self, limit: Duration) -> bool {
         let now = Instant::now();
         let Some(end) = self.silent_at(limit).filter(|end| *end <= now) else { return false };
