@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use symphony_core::agent::Question;
 use symphony_core::settings::Approvals;
 
-use crate::questions::{approval, asked_for, elicitation, user_input};
+use crate::questions::{approval, describe_approval, elicitation, user_input};
 use crate::update_batcher::now;
 use crate::wire::{Payload, ToolCalled};
 
@@ -89,7 +89,7 @@ fn approve(
     approvals: Approvals,
     [yes, no, stop]: [Value; 3],
 ) -> RequestAnswer {
-    let asked = asked_for(method, params);
+    let asked = describe_approval(method, params);
     let decided = |decision: Value| json!({ "decision": decision });
     match approvals {
         Approvals::Accept => {
@@ -115,7 +115,7 @@ fn permissions(
     struct PermissionsRequest {
         permissions: Value,
     }
-    let asked = asked_for(method, params);
+    let asked = describe_approval(method, params);
     let nothing = json!({"permissions": {}});
     match (approvals, params.read::<PermissionsRequest>()) {
         (Approvals::Accept, Some(PermissionsRequest { permissions })) => RequestAnswer::Approve {

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use crate::text::text_newtype;
 
 text_newtype! {
-    /// Identifies a question within its conversation. An answer names the question it is for.
+    /// Identifies a question within its run. An answer names the question it is for.
     QuestionId
 }
 
 /// A question that only a person can answer.
 ///
-/// [`Display`](fmt::Display) words all of it in one line, options included.
+/// [`Display`](fmt::Display) words it in one line, with the labels of its options.
 ///
 /// ```
 /// use symphony_core::agent::{Question, QuestionItem, QuestionKind};
@@ -25,7 +25,7 @@ text_newtype! {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Question {
-    /// The backend's name for it. Two questions of one conversation never share it.
+    /// The backend's name for it. Two questions of one run never share it.
     pub id: QuestionId,
     /// What kind of answer it wants.
     pub kind: QuestionKind,
@@ -38,11 +38,11 @@ pub struct Question {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum QuestionKind {
-    /// One option of each item.
+    /// One option of each item that offers some.
     Choice,
     /// Free text.
     Text,
-    /// A value for each item, as an MCP elicitation describes them.
+    /// What an MCP server asks for by an elicitation.
     Form,
     /// Permission for something the agent may not do by itself.
     Approval,
@@ -58,7 +58,7 @@ pub struct QuestionItem {
     pub text: String,
     /// The answers the agent offers. Empty for free text.
     pub options: Vec<QuestionOption>,
-    /// Whether an answer may differ from all [`options`](Self::options).
+    /// Whether an answer may differ from all [`options`](Self::options), where there are any.
     pub accepts_other: bool,
     /// Whether the answer is a secret, to be kept out of files and logs.
     pub is_secret: bool,

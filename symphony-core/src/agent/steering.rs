@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use super::AgentError;
+use super::{AgentError, ClientTurnId};
 
 /// Adds input to the live turn of a session.
 ///
@@ -15,8 +15,9 @@ pub trait TurnSteering: fmt::Debug + Send + Sync {
     /// at; the turn goes on.
     ///
     /// # Errors
-    /// No turn is live, or the agent refused. The agent has not read the note then, unless the kind
-    /// is [`ResponseTimeout`](super::AgentErrorKind::ResponseTimeout): nothing is known of it.
+    /// No turn is live, or the agent refused: it has not read the note. Whether it has is unknown
+    /// where the kind is [`ResponseTimeout`](super::AgentErrorKind::ResponseTimeout) or
+    /// [`ProcessExit`](super::AgentErrorKind::ProcessExit).
     async fn steer(&self, note: SteerNote) -> Result<(), AgentError>;
 }
 
@@ -25,7 +26,7 @@ pub trait TurnSteering: fmt::Debug + Send + Sync {
 #[non_exhaustive]
 pub struct SteerNote {
     /// The id to submit it with, as for a turn.
-    pub client_id: String,
+    pub client_id: ClientTurnId,
     /// What the agent is told.
     pub text: String,
 }
@@ -33,7 +34,7 @@ pub struct SteerNote {
 impl SteerNote {
     /// Makes a note.
     #[must_use]
-    pub fn new(client_id: impl Into<String>, text: impl Into<String>) -> Self {
+    pub fn new(client_id: impl Into<ClientTurnId>, text: impl Into<String>) -> Self {
         Self { client_id: client_id.into(), text: text.into() }
     }
 }

@@ -7,8 +7,8 @@ use crate::run::RunId;
 use crate::text::text_newtype;
 
 text_newtype! {
-    /// Symphony's own id of a turn. An agent that stores it beside the prompt lets a later life of
-    /// the service find out whether the turn was ever taken in.
+    /// Symphony's own id of a turn or a note. An agent that stores it beside the prompt lets a later
+    /// process of the service find out whether the agent ever accepted the turn.
     ClientTurnId
 }
 

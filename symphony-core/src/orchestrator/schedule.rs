@@ -73,7 +73,7 @@ impl ReadSchedule<'_> {
     /// these need not wait any more.
     pub(super) fn delivered_issues(&self) -> BTreeSet<IssueId> {
         let wanted = self.backlog.deliveries.wanted().filter(|id| self.is_readable(id));
-        let mut ids: BTreeSet<IssueId> = wanted.cloned().collect();
+        let mut ids: BTreeSet<IssueId> = wanted.take(MAX_DELIVERED_ISSUES).cloned().collect();
         let waiting = self.backlog.blocked_by(&ids);
         let waiting = waiting.filter(|id| !self.claims.contains(id) && self.is_readable(id));
         let unblocked = self.backlog.deliveries.unblocked().filter(|id| self.is_readable(id));

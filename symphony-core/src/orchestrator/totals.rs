@@ -41,8 +41,8 @@ impl Tokens {
 }
 
 impl Usage {
-    /// Raises this high-water mark to an absolute report and returns what that added; `None` and
-    /// nothing more are the same.
+    /// Raises this high-water mark to an absolute report and returns what that added; an
+    /// increase of zero is `None`.
     pub(super) fn raise_to(&mut self, absolute: &Self) -> Self {
         let tokens =
             absolute.tokens.map(|tokens| self.tokens.get_or_insert_default().raise_to(&tokens));

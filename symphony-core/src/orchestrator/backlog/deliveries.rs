@@ -35,7 +35,7 @@ pub(in crate::orchestrator) struct Deliveries {
     /// Issues that another open read is about to tell of: they are not read because of a delivery,
     /// and a change that it finds was announced.
     left: BTreeSet<IssueId>,
-    /// Candidates whose blocker is over since they were listed: nobody delivers that.
+    /// Candidates whose blocker is over since they were listed: no delivery says so.
     unblocked: BTreeSet<IssueId>,
     is_open: bool,
     last_read: Option<Mono>,
@@ -185,7 +185,7 @@ impl Deliveries {
         self.unblocked.iter()
     }
 
-    /// Queues candidates whose blocker is over. Those that are too many find a poll.
+    /// Queues candidates whose blocker is over. A poll finds the rest.
     pub(super) fn unblock(&mut self, candidates: impl Iterator<Item = IssueId>) {
         let room = MAX_DELIVERED_ISSUES.saturating_sub(self.unblocked.len());
         self.unblocked.extend(candidates.take(room));
