@@ -19,29 +19,29 @@ use crate::{adapters, remote, report, table};
 const MAX_TEXT_BYTES: usize = 500;
 
 pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
-    if matches!(args.issue.as_deref(), Some("" | "." | "..")) {
+    if matches!(args.issue(), Some("" | "." | "..")) {
         bail!("that is not an issue's identifier; give one such as MT-1, or none for all of them");
     }
     if args.offline {
         return dry_run(args);
     }
     let given = args.service.url();
-    let client = remote::find(given, &args.workflow).and_then(|at| Ok(ApiClient::new(at)?));
+    let client = remote::find(given, args.workflow()).and_then(|at| Ok(ApiClient::new(at)?));
     let why = match client {
-        Ok(client) => match super::tokio()?.block_on(ask_service(&client, args.issue.as_deref())) {
+        Ok(client) => match super::tokio()?.block_on(ask_service(&client, args.issue())) {
             Ok(said) => {
                 stdout().lock().write_all(&said)?;
                 return Ok(ExitCode::SUCCESS);
             }
-            Err(ApiError::Unreachable(why)) => why,
+            Err(ApiError::Unreachable(why)) => format!("No service answered: {why}"),
             Err(error) => return Err(remote::with_advice(error)),
         },
-        Err(error) => format!("{error:#}"),
+        Err(error) => format!("No service was asked: {error:#}"),
     };
     if given.is_some() {
         bail!("{why}");
     }
-    eprintln!("No service was asked: {}", plain(&why, MAX_TEXT_BYTES));
+    eprintln!("{}", plain(&why, MAX_TEXT_BYTES));
     dry_run(args)
 }
 
@@ -68,17 +68,17 @@ async fn ask_service(client: &ApiClient, issue: Option<&str>) -> Result<Vec<u8>,
 
 /// Reads the tracker once and tells what a service would do that was started now.
 fn dry_run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
-    let inspection = inspect(&args.workflow, &adapters::registry());
+    let inspection = inspect(args.workflow(), &adapters::registry());
     let Some(usable) = inspection.usable else {
-        report::to_stderr(&args.workflow, &inspection.text, &inspection.problems);
-        bail!("{} cannot be used; see above", args.workflow.display());
+        report::to_stderr(args.workflow(), &inspection.text, &inspection.problems);
+        bail!("{} cannot be used; see above", args.workflow().display());
     };
     super::touch_activity_file(usable.settings());
     let outcome = super::tokio()?.block_on(usable.dry_run());
     let dry_run = outcome.map_err(|verdict| anyhow::anyhow!("{verdict}"))?;
-    match &args.issue {
+    match args.issue() {
         Some(issue) => write_one(&dry_run, issue),
-        None => write_all(&dry_run, &args.workflow),
+        None => write_all(&dry_run, args.workflow()),
     }
 }
 

@@ -20,8 +20,12 @@ use crate::{adapters, report};
 /// Below the folder for logs: what is said with agents, a file for each run.
 const TRANSCRIPTS_FOLDER: &str = "runs";
 
-pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let log = logging::start(&args.logging)?;
+/// The variable with what is logged.
+const LOG_VARIABLE: &str = "SYMPHONY_LOG";
+
+pub(crate) fn run(args: &RunArgs, filter: Option<&str>) -> anyhow::Result<ExitCode> {
+    let variable = std::env::var(LOG_VARIABLE).ok();
+    let log = logging::start(&args.logging, filter.or(variable.as_deref()))?;
     symphony_host::harden().context("this process cannot be closed to its agents")?;
     let runtime = super::tokio()?;
     let done = runtime.block_on(serve(args, &log));

@@ -25,7 +25,7 @@ pub(crate) fn find(given: Option<&str>, workflow: &Path) -> anyhow::Result<Servi
     let token = token.map(SecretString::from);
     match given {
         Some(given) => {
-            let address = ServiceAddress::parse(given);
+            let address = ServiceAddress::parse(&with_scheme(given));
             let address = address.with_context(|| format!("--url {given:?} cannot be used"))?;
             Ok(with_token(address, token))
         }
@@ -58,6 +58,17 @@ fn of_file(workflow: &Path, token: Option<SecretString>) -> anyhow::Result<Servi
     Ok(with_token(address, token.or(config.token)))
 }
 
+/// Completes what people type: a port, or an address without its scheme.
+fn with_scheme(given: &str) -> String {
+    if given.parse::<u16>().is_ok() {
+        format!("http://127.0.0.1:{given}")
+    } else if given.contains("://") {
+        given.to_owned()
+    } else {
+        format!("http://{given}")
+    }
+}
+
 fn with_token(address: ServiceAddress, token: Option<SecretString>) -> ServiceAddress {
     match token {
         Some(token) => address.with_token(token),
@@ -79,6 +90,19 @@ fn reachable(host: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rule_14_1_an_address_needs_no_scheme() {
+        for (given, wanted) in [
+            ("4711", "http://127.0.0.1:4711"),
+            ("127.0.0.1:4711", "http://127.0.0.1:4711"),
+            ("localhost:1/below", "http://localhost:1/below"),
+            ("https://x", "https://x"),
+            ("ftp://x", "ftp://x"),
+        ] {
+            assert_eq!(with_scheme(given), wanted);
+        }
+    }
 
     #[test]
     fn rule_14_1_a_service_that_listens_everywhere_is_found_here() {
