@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use symphony::core::agent::{AgentEvent, AgentUpdate, ThreadId, Tokens};
 use symphony::core::orchestrator::{
-    Answer, Configuration, Effect, Event, Phase, ReadId, Restored, RunEnd, RunNews, Start, Step,
+    Answer, Configuration, Effect, Event, Phase, ReadId, Restored, RunEnd, RunEvent, Start, Step,
 };
 use symphony::core::run::RunId;
 use symphony::core::time::{Mono, Now, Wall};
-use symphony::core::tracker::{ById, Candidates, Purpose};
+use symphony::core::tracker::{Candidates, IssuesById, Purpose};
 use symphony::core::{
     Blocker, Failure, FailureKind, Issue, Label, Orchestrator, Scope, Settings, StateSet,
     WorkspaceRecord,
@@ -106,7 +106,7 @@ impl Board {
         board.answer_poll(Vec::new());
         for run in board.runs.split_off(board.runs.len() - failed) {
             let failure = Failure::new(FailureKind::Stalled, "no sign of life for 300 s");
-            board.handle(Event::Run { run, news: RunNews::Ended(RunEnd::Failed(failure)) });
+            board.handle(Event::Run { run, news: RunEvent::Ended(RunEnd::Failed(failure)) });
         }
         board
     }
@@ -138,7 +138,7 @@ impl Board {
 
     fn answer_check(&mut self, found: Vec<Issue>) {
         if let Some(read) = self.check.take() {
-            let by_id = Some(Ok(ById { found, unreadable: Vec::new() }));
+            let by_id = Some(Ok(IssuesById { found, unreadable: Vec::new() }));
             self.handle(Event::Answered { read, answer: Answer { by_id, ..Answer::default() } });
         }
     }
@@ -178,11 +178,11 @@ impl Board {
         let session_id = Arc::from(format!("{thread}-1"));
         let session = AgentUpdate::Session { thread, session_id, pid: Some(1) };
         for news in [
-            RunNews::Workspace(record),
-            RunNews::Phase(Phase::StreamingTurn),
-            RunNews::Agent(session),
-            RunNews::Agent(AgentUpdate::Event(Arc::new(happening()))),
-            RunNews::Agent(usage(start.run, 1)),
+            RunEvent::Workspace(record),
+            RunEvent::Phase(Phase::StreamingTurn),
+            RunEvent::Agent(session),
+            RunEvent::Agent(AgentUpdate::Event(Arc::new(happening()))),
+            RunEvent::Agent(usage(start.run, 1)),
         ] {
             self.handle(Event::Run { run: start.run, news });
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use symphony::core::agent::{AgentEvent, AgentUpdate, ThreadId, Tokens};
-use symphony::core::orchestrator::{Event, RunNews};
+use symphony::core::orchestrator::{Event, RunEvent};
 use symphony::core::run::RunId;
 use symphony::core::time::Mono;
 
@@ -97,7 +97,7 @@ pub(crate) fn board(running: usize) -> Board {
 
 fn ours<'a>(mut board: Board, updates: &'a [(RunId, AgentUpdate)]) -> Contender<'a> {
     Box::new(move || {
-        let event = |(run, update)| Event::Run { run, news: RunNews::Agent(update) };
+        let event = |(run, update)| Event::Run { run, news: RunEvent::Agent(update) };
         let events: Vec<Event> = updates.iter().cloned().map(event).collect();
         let now = board.now;
         let work = || {

@@ -1,6 +1,6 @@
 //! How many instructions does one agent event take, and one candidate of a poll?
 
-use symphony::core::orchestrator::{Event, RunNews};
+use symphony::core::orchestrator::{Event, RunEvent};
 
 use crate::board::issues;
 use crate::callgrind::{count, counted_by_callgrind};
@@ -86,7 +86,7 @@ fn view(kept: usize) {
 fn events(mix: Mix, running: usize) {
     let mut board = board(running);
     for (run, update) in mix.updates(&board.runs, EVENTS) {
-        let event = Event::Run { run, news: RunNews::Agent(update) };
+        let event = Event::Run { run, news: RunEvent::Agent(update) };
         let now = board.now;
         counted_by_callgrind(|| board.orchestrator.handle(now, event));
     }

@@ -19,7 +19,7 @@ use symphony::core::agent::{
     AgentBackend, AgentError, AgentErrorKind, AgentEvent, AgentSession, AgentUpdate,
     SessionRequest, Turn, TurnEnd, Updates,
 };
-use symphony::core::orchestrator::{Happened, RunEnd};
+use symphony::core::orchestrator::{NoticeKind, RunEnd};
 use symphony::core::time::Wall;
 use symphony::core::tracker::ToolCall;
 use symphony::core::{Issue, Settings, StateSet};
@@ -59,16 +59,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         // A program that reads too slowly is told how many notices it missed.
         let NoticeItem::Notice(notice) = item else { continue };
         match &notice.what {
-            Happened::Ended { end: RunEnd::Failed(failure), .. } => {
+            NoticeKind::Ended { end: RunEnd::Failed(failure), .. } => {
                 println!("failed: {}", plain(&failure.to_string(), 200));
             }
-            Happened::Ended { .. } => {
+            NoticeKind::Ended { .. } => {
                 let events = notice.run.map(|run| handle.events(run)).unwrap_or_default();
                 for event in events {
                     println!("the agent: {}", plain(&event.summary, 200));
                 }
             }
-            Happened::Cleaned => handle.shut_down()?,
+            NoticeKind::Cleaned => handle.shut_down()?,
             _ => {}
         }
     }

@@ -16,10 +16,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use serde_json::json;
 use symphony::core::issue::Malformed;
-use symphony::core::orchestrator::Happened;
+use symphony::core::orchestrator::NoticeKind;
 use symphony::core::tracker::{
-    AgentTools, BuiltTracker, ById, ReadIssues, ToolCall, ToolResult, ToolSpec, TrackerContext,
-    TrackerError, TrackerErrorKind, TrackerFactory, TrackerProfile, TwoReads, Unreadable,
+    AgentTools, BuiltTracker, IssuesById, ReadIssues, ToolCall, ToolResult, ToolSpec,
+    TrackerContext, TrackerError, TrackerErrorKind, TrackerFactory, TrackerProfile, TwoReads,
+    Unreadable,
 };
 use symphony::core::{Issue, IssueId, Label, Scope, StateName, StateSet};
 use symphony::memory::{AgentScript, ScriptedAgent, ScriptedFactory};
@@ -69,7 +70,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     while let Some(item) = notices.next().await {
         // A program that reads too slowly is told how many notices it missed.
         let NoticeItem::Notice(notice) = item else { continue };
-        if matches!(notice.what, Happened::Cleaned) {
+        if matches!(notice.what, NoticeKind::Cleaned) {
             done += 1;
             if done == 2 {
                 handle.shut_down()?;
@@ -181,8 +182,8 @@ impl ReadIssues for TodoTracker {
         Ok(found)
     }
 
-    async fn by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
-        let mut answer = ById::default();
+    async fn by_ids(&self, ids: &[IssueId]) -> Result<IssuesById, TrackerError> {
+        let mut answer = IssuesById::default();
         for issue in issues(&self.read().await?) {
             match issue {
                 Ok(issue) if ids.contains(&issue.id) => answer.found.push(issue),

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use symphony::core::orchestrator::Happened;
+use symphony::core::orchestrator::NoticeKind;
 use symphony::core::{Issue, Settings, StateSet};
 use symphony::memory::{AgentScript, MemoryTracker, ScriptedAgent};
 use symphony::{Ended, FixedAgent, FixedTracker, NoticeItem, Service};
@@ -49,12 +49,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             continue;
         };
         match &notice.what {
-            Happened::Started { .. } => runs += 1,
-            Happened::Blocked { why } => {
+            NoticeKind::Started { .. } => runs += 1,
+            NoticeKind::Blocked { why } => {
                 println!("{} is blocked: {why:?}", issue.identifier);
                 handle.retry(issue.id.clone())?;
             }
-            Happened::Cleaned => {
+            NoticeKind::Cleaned => {
                 println!("{} is done, after {runs} runs", issue.identifier);
                 handle.shut_down()?;
             }

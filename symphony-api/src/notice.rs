@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use symphony_core::orchestrator::{
-    BlockReason, Happened, Outcome, ReleaseReason, RunEnd, StopReason,
+    BlockReason, NoticeKind, Outcome, ReleaseReason, RunEnd, StopReason,
 };
 use symphony_core::{plain, plain_start};
 
@@ -82,8 +82,8 @@ pub struct NoticeFields {
     pub job: Option<String>,
 }
 
-impl From<&Happened> for NoticeText {
-    fn from(what: &Happened) -> Self {
+impl From<&NoticeKind> for NoticeText {
+    fn from(what: &NoticeKind) -> Self {
         let (level, code, title) = headline(what);
         let details = plain_start(&details(what), MAX_TEXT_BYTES);
         Self { level, code, title, details, fields: fields(what) }
@@ -109,47 +109,47 @@ impl NoticeText {
 
 type Headline = (NoticeLevel, &'static str, &'static str);
 
-const fn headline(what: &Happened) -> Headline {
+const fn headline(what: &NoticeKind) -> Headline {
     use NoticeLevel::{Debug, Error, Info, Warn};
     match what {
-        Happened::Started { .. } => (Info, "run_started", "run started"),
-        Happened::Continued { .. } => (Info, "turn_started", "next turn"),
-        Happened::Stopping { .. } => (Info, "run_stopping", "run is being stopped"),
-        Happened::StopOverdue => {
+        NoticeKind::Started { .. } => (Info, "run_started", "run started"),
+        NoticeKind::Continued { .. } => (Info, "turn_started", "next turn"),
+        NoticeKind::Stopping { .. } => (Info, "run_stopping", "run is being stopped"),
+        NoticeKind::StopOverdue => {
             (Error, "stop_overdue", "a stopped run is still there after its bound")
         }
-        Happened::Ended { outcome, end, .. } => ended(*outcome, end),
-        Happened::Waiting { .. } => (Info, "waiting", "waiting for the next attempt"),
-        Happened::Queued => (Info, "queued", "due: no available orchestrator slots"),
-        Happened::Blocked { .. } => (Warn, "blocked", "blocked until a person acts"),
-        Happened::Released { .. } => (Info, "released", "released"),
-        Happened::Cleaning => (Info, "cleaning", "removing the workspace"),
-        Happened::Cleaned => (Info, "cleaned", "workspace removed"),
-        Happened::CleaningFailed { .. } => {
+        NoticeKind::Ended { outcome, end, .. } => ended(*outcome, end),
+        NoticeKind::Waiting { .. } => (Info, "waiting", "waiting for the next attempt"),
+        NoticeKind::Queued => (Info, "queued", "due: no available orchestrator slots"),
+        NoticeKind::Blocked { .. } => (Warn, "blocked", "blocked until a person acts"),
+        NoticeKind::Released { .. } => (Info, "released", "released"),
+        NoticeKind::Cleaning => (Info, "cleaning", "removing the workspace"),
+        NoticeKind::Cleaned => (Info, "cleaned", "workspace removed"),
+        NoticeKind::CleaningFailed { .. } => {
             (Warn, "cleaning_failed", "the workspace could not be removed")
         }
-        Happened::ReadFailed { .. } => (Warn, "read_failed", "the tracker could not be read"),
-        Happened::Unreadable { .. } => (Warn, "unreadable", "an issue could not be read"),
-        Happened::StraysLeft { .. } => {
+        NoticeKind::ReadFailed { .. } => (Warn, "read_failed", "the tracker could not be read"),
+        NoticeKind::Unreadable { .. } => (Warn, "unreadable", "an issue could not be read"),
+        NoticeKind::StraysLeft { .. } => {
             (Warn, "strays_left", "folders that belong to no known issue are left alone")
         }
-        Happened::HoldBegan { .. } => (Warn, "hold_began", "starts are held"),
-        Happened::HoldEnded { .. } => (Info, "hold_ended", "starts go on"),
-        Happened::ModeChanged { .. } => (Debug, "mode_changed", "polling changed its pace"),
-        Happened::Reloaded => (Info, "reloaded", "the workflow file is in force"),
-        Happened::WorkflowInvalid { .. } => {
+        NoticeKind::HoldBegan { .. } => (Warn, "hold_began", "starts are held"),
+        NoticeKind::HoldEnded { .. } => (Info, "hold_ended", "starts go on"),
+        NoticeKind::ModeChanged { .. } => (Debug, "mode_changed", "polling changed its pace"),
+        NoticeKind::Reloaded => (Info, "reloaded", "the workflow file is in force"),
+        NoticeKind::WorkflowInvalid { .. } => {
             (Error, "workflow_invalid", "the workflow file cannot be used; starts wait")
         }
-        Happened::CommandIgnored { .. } => (Warn, "command_ignored", "a command did not apply"),
-        Happened::Paused => (Info, "paused", "starts are paused"),
-        Happened::Resumed => (Info, "resumed", "starts are resumed"),
-        Happened::ShuttingDown => (Info, "shutting_down", "shutting down"),
-        Happened::DeliveryMissed { .. } => (
+        NoticeKind::CommandIgnored { .. } => (Warn, "command_ignored", "a command did not apply"),
+        NoticeKind::Paused => (Info, "paused", "starts are paused"),
+        NoticeKind::Resumed => (Info, "resumed", "starts are resumed"),
+        NoticeKind::ShuttingDown => (Info, "shutting_down", "shutting down"),
+        NoticeKind::DeliveryMissed { .. } => (
             Warn,
             "delivery_missed",
             "a poll found a change that no webhook delivery announced; polls keep their pace for an hour",
         ),
-        Happened::JobFailed { .. } => (Warn, "job_failed", "a job failed"),
+        NoticeKind::JobFailed { .. } => (Warn, "job_failed", "a job failed"),
         _ => (Info, "notice", "something that this version has no words for"),
     }
 }
@@ -176,97 +176,97 @@ const fn ended(outcome: Outcome, end: &RunEnd) -> Headline {
     }
 }
 
-fn details(what: &Happened) -> String {
+fn details(what: &NoticeKind) -> String {
     match what {
-        Happened::Started { attempt: None, state } => format!("in {state}"),
-        Happened::Started { attempt: Some(attempt), state } => {
+        NoticeKind::Started { attempt: None, state } => format!("in {state}"),
+        NoticeKind::Started { attempt: Some(attempt), state } => {
             format!("attempt {attempt}, in {state}")
         }
-        Happened::Continued { turn, max_turns } => format!("turn {turn} of at most {max_turns}"),
-        Happened::Stopping { why } => stop_reason(*why).to_owned(),
-        Happened::Ended { end, took, .. } => end_details(end, *took),
-        Happened::Waiting { attempt, failure, .. } => match failure {
+        NoticeKind::Continued { turn, max_turns } => format!("turn {turn} of at most {max_turns}"),
+        NoticeKind::Stopping { why } => stop_reason(*why).to_owned(),
+        NoticeKind::Ended { end, took, .. } => end_details(end, *took),
+        NoticeKind::Waiting { attempt, failure, .. } => match failure {
             Some(failure) => format!("attempt {attempt}, after {failure}"),
             None => format!("attempt {attempt}"),
         },
-        Happened::Blocked { why: BlockReason::Question(question) } => format!("asks: {question}"),
-        Happened::Blocked { why: BlockReason::Operator } => "stopped by an operator".to_owned(),
-        Happened::Released { why } => release_reason(*why).to_owned(),
-        Happened::CleaningFailed { failure, .. } => failure.to_string(),
-        Happened::ReadFailed { purpose, failure } => format!("{}: {failure}", purpose.as_str()),
-        Happened::Unreadable { message } => message.clone(),
-        Happened::StraysLeft { keys } => format!("{} folders of no known issue", keys.len()),
-        Happened::HoldBegan { agent, failure, .. } => format!("{agent}: {failure}"),
-        Happened::HoldEnded { agent } => agent.clone(),
-        Happened::ModeChanged { mode } => mode.as_str().to_owned(),
-        Happened::WorkflowInvalid { problems } => {
+        NoticeKind::Blocked { why: BlockReason::Question(question) } => format!("asks: {question}"),
+        NoticeKind::Blocked { why: BlockReason::Operator } => "stopped by an operator".to_owned(),
+        NoticeKind::Released { why } => release_reason(*why).to_owned(),
+        NoticeKind::CleaningFailed { failure, .. } => failure.to_string(),
+        NoticeKind::ReadFailed { purpose, failure } => format!("{}: {failure}", purpose.as_str()),
+        NoticeKind::Unreadable { message } => message.clone(),
+        NoticeKind::StraysLeft { keys } => format!("{} folders of no known issue", keys.len()),
+        NoticeKind::HoldBegan { agent, failure, .. } => format!("{agent}: {failure}"),
+        NoticeKind::HoldEnded { agent } => agent.clone(),
+        NoticeKind::ModeChanged { mode } => mode.as_str().to_owned(),
+        NoticeKind::WorkflowInvalid { problems } => {
             problems.first().map(ToString::to_string).unwrap_or_default()
         }
-        Happened::CommandIgnored { why } => why.clone(),
-        Happened::DeliveryMissed { id } => {
+        NoticeKind::CommandIgnored { why } => why.clone(),
+        NoticeKind::DeliveryMissed { id } => {
             format!("no delivery announced what changed in {id}")
         }
-        Happened::JobFailed { job, failure } => format!("{job}: {failure}"),
-        Happened::StopOverdue
-        | Happened::Queued
-        | Happened::Cleaning
-        | Happened::Cleaned
-        | Happened::Reloaded
-        | Happened::Paused
-        | Happened::Resumed
-        | Happened::ShuttingDown => String::new(),
+        NoticeKind::JobFailed { job, failure } => format!("{job}: {failure}"),
+        NoticeKind::StopOverdue
+        | NoticeKind::Queued
+        | NoticeKind::Cleaning
+        | NoticeKind::Cleaned
+        | NoticeKind::Reloaded
+        | NoticeKind::Paused
+        | NoticeKind::Resumed
+        | NoticeKind::ShuttingDown => String::new(),
         _ => String::new(),
     }
 }
 
-fn fields(what: &Happened) -> NoticeFields {
+fn fields(what: &NoticeKind) -> NoticeFields {
     let mut fields = NoticeFields::default();
     match what {
-        Happened::Started { attempt, state } => {
+        NoticeKind::Started { attempt, state } => {
             (fields.attempt, fields.state) = (*attempt, field(state));
         }
-        Happened::Continued { turn, max_turns } => {
+        NoticeKind::Continued { turn, max_turns } => {
             (fields.turn, fields.max_turns) = (Some(*turn), Some(*max_turns));
         }
-        Happened::Ended { outcome, end, took } => return end_fields(*outcome, end, *took),
-        Happened::Waiting { attempt, failure, .. } => {
+        NoticeKind::Ended { outcome, end, took } => return end_fields(*outcome, end, *took),
+        NoticeKind::Waiting { attempt, failure, .. } => {
             fields.attempt = Some(*attempt);
             fields.error = failure.as_ref().and_then(field);
         }
-        Happened::CleaningFailed { failure, again } => {
+        NoticeKind::CleaningFailed { failure, again } => {
             (fields.error, fields.again) = (field(failure), Some(*again));
         }
-        Happened::ReadFailed { purpose, failure } => {
+        NoticeKind::ReadFailed { purpose, failure } => {
             (fields.purpose, fields.error) = (Some(purpose.as_str()), field(failure));
         }
-        Happened::StraysLeft { keys } => {
+        NoticeKind::StraysLeft { keys } => {
             let names: Vec<&str> = keys.iter().map(|key| key.as_str()).collect();
             fields.folders = field(names.join(", "));
         }
-        Happened::HoldBegan { agent, failure, .. } => {
+        NoticeKind::HoldBegan { agent, failure, .. } => {
             (fields.agent, fields.error) = (field(agent), field(failure));
         }
-        Happened::HoldEnded { agent } => fields.agent = field(agent),
-        Happened::ModeChanged { mode } => fields.mode = Some(mode.as_str()),
-        Happened::DeliveryMissed { id } => fields.changed = field(id),
-        Happened::JobFailed { job, failure } => {
+        NoticeKind::HoldEnded { agent } => fields.agent = field(agent),
+        NoticeKind::ModeChanged { mode } => fields.mode = Some(mode.as_str()),
+        NoticeKind::DeliveryMissed { id } => fields.changed = field(id),
+        NoticeKind::JobFailed { job, failure } => {
             (fields.job, fields.error) = (field(job), field(failure));
         }
-        Happened::Unreadable { .. } | Happened::WorkflowInvalid { .. } => {
+        NoticeKind::Unreadable { .. } | NoticeKind::WorkflowInvalid { .. } => {
             fields.error = field(details(what));
         }
-        Happened::Stopping { .. }
-        | Happened::Blocked { .. }
-        | Happened::Released { .. }
-        | Happened::CommandIgnored { .. } => fields.why = field(details(what)),
-        Happened::StopOverdue
-        | Happened::Queued
-        | Happened::Cleaning
-        | Happened::Cleaned
-        | Happened::Reloaded
-        | Happened::Paused
-        | Happened::Resumed
-        | Happened::ShuttingDown => {}
+        NoticeKind::Stopping { .. }
+        | NoticeKind::Blocked { .. }
+        | NoticeKind::Released { .. }
+        | NoticeKind::CommandIgnored { .. } => fields.why = field(details(what)),
+        NoticeKind::StopOverdue
+        | NoticeKind::Queued
+        | NoticeKind::Cleaning
+        | NoticeKind::Cleaned
+        | NoticeKind::Reloaded
+        | NoticeKind::Paused
+        | NoticeKind::Resumed
+        | NoticeKind::ShuttingDown => {}
         _ => {}
     }
     fields
@@ -328,19 +328,19 @@ mod tests {
     fn failed(outcome: Outcome) -> NoticeText {
         let end = RunEnd::Failed(Failure::new(FailureKind::Stalled, "silent\u{1b}"));
         let took = Duration::from_millis(2_345);
-        NoticeText::from(&Happened::Ended { outcome, end, took })
+        NoticeText::from(&NoticeKind::Ended { outcome, end, took })
     }
 
     #[test]
     fn rule_13_2_a_notice_has_one_wording_for_lines_and_values() {
         let state = StateName::from("Todo");
-        let text = NoticeText::from(&Happened::Started { attempt: Some(2), state });
+        let text = NoticeText::from(&NoticeKind::Started { attempt: Some(2), state });
         assert_eq!((text.level, text.code), (NoticeLevel::Info, "run_started"));
         assert_eq!(text.line(), "run started: attempt 2, in Todo");
         assert_eq!(text.message(), "attempt 2, in Todo");
         assert_eq!(text.fields.attempt, Some(2));
         assert_eq!(text.fields.state.as_deref(), Some("Todo"));
-        let paused = NoticeText::from(&Happened::Paused);
+        let paused = NoticeText::from(&NoticeKind::Paused);
         assert_eq!(paused.line(), paused.message());
         assert_eq!(paused.fields, NoticeFields::default());
     }
@@ -350,7 +350,7 @@ mod tests {
         let text = failed(Outcome::Failed);
         assert_eq!(text.details, "after 2.3 s: stalled: silent\\u{1b}");
         assert_eq!(text.fields.error.as_deref(), Some("stalled: silent\\u{1b}"));
-        let long = NoticeText::from(&Happened::Unreadable { message: "x".repeat(10_000) });
+        let long = NoticeText::from(&NoticeKind::Unreadable { message: "x".repeat(10_000) });
         assert!(long.details.len() < 600 && long.fields.error.unwrap().len() < 2_100);
     }
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode};
 use symphony_core::Issue;
-use symphony_core::orchestrator::Happened;
+use symphony_core::orchestrator::NoticeKind;
 use symphony_host::{Host, HostCommand, LocalHost, Mark, ProcessScope, Shell};
 use symphony_memory::{AgentScript, MemoryFactory, MemoryTracker, ScriptedAgent, ScriptedFactory};
 use symphony_runtime::{Ended, Handle, NoticeItem, NoticeStream, Service};
@@ -144,7 +144,7 @@ impl Served {
         let start = Instant::now();
         self.handle.poll_now().unwrap();
         let taken = moments.recv().await.unwrap() - start;
-        let is_cleaned = |item: &NoticeItem| matches!(item, NoticeItem::Notice(notice) if notice.what == Happened::Cleaned);
+        let is_cleaned = |item: &NoticeItem| matches!(item, NoticeItem::Notice(notice) if notice.what == NoticeKind::Cleaned);
         while !is_cleaned(&self.notices.next().await.unwrap()) {}
         taken
     }

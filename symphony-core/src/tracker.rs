@@ -36,7 +36,7 @@ pub trait Tracker: fmt::Debug + Send + Sync {
     /// - A list holds the issues of the scope in the states asked for. A malformed record is dropped
     ///   with one log line (1.3).
     /// - Ids are a set. What is gone or out of scope is omitted, and omission means exactly that: a
-    ///   record that cannot be read is in [`unreadable`](ById::unreadable).
+    ///   record that cannot be read is in [`unreadable`](IssuesById::unreadable).
     /// - Each result is complete or an error: a failed page fails its part.
     /// - What is empty makes no request.
     /// - When its [`Budget`](crate::budget::Budget) refuses the list, the ids are read all the same:
@@ -81,7 +81,7 @@ pub trait TrackerExt: Tracker {
     ///
     /// # Errors
     /// As [`Tracker::poll`] has them for its ids.
-    async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
+    async fn fetch_issues_by_ids(&self, ids: &[IssueId]) -> Result<IssuesById, TrackerError> {
         self.poll(&Poll::of_ids(Purpose::Check, ids.to_vec())).await.by_id
     }
 }
@@ -165,7 +165,7 @@ pub struct Polled {
     /// The candidates, if they were asked for.
     pub candidates: Option<Result<Candidates, TrackerError>>,
     /// The issues read by id.
-    pub by_id: Result<ById, TrackerError>,
+    pub by_id: Result<IssuesById, TrackerError>,
     /// When the tracker would like to be asked again.
     pub next_poll: Option<Duration>,
     /// How many requests it took.
@@ -185,7 +185,7 @@ pub struct Candidates {
 
 /// What a read by id found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ById {
+pub struct IssuesById {
     /// The issues that exist in the scope.
     pub found: Vec<Issue>,
     /// The issues whose record could not be read: their refresh failed, no more is known.
@@ -212,11 +212,11 @@ pub trait ReadIssues: fmt::Debug + Send + Sync {
     async fn by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError>;
 
     /// Reads these issues, of which there is at least one. What is gone or out of scope is omitted;
-    /// what cannot be read is [`unreadable`](ById::unreadable).
+    /// what cannot be read is [`unreadable`](IssuesById::unreadable).
     ///
     /// # Errors
     /// A failed page fails the read.
-    async fn by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError>;
+    async fn by_ids(&self, ids: &[IssueId]) -> Result<IssuesById, TrackerError>;
 
     /// The tools that an agent gets for this tracker.
     fn tools(&self) -> Option<Arc<dyn AgentTools>> {
@@ -242,7 +242,7 @@ impl<T: ReadIssues> Tracker for TwoReads<T> {
             }
         };
         let by_id = if poll.ids.is_empty() {
-            Ok(ById::default())
+            Ok(IssuesById::default())
         } else {
             requests += 1;
             self.0.by_ids(&poll.ids).await

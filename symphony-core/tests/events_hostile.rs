@@ -27,7 +27,7 @@ use symphony_core::problem::{Problem, ProblemKind};
 use symphony_core::run::RunId;
 use symphony_core::settings::HostLimit;
 use symphony_core::time::{Mono, Now, Wall};
-use symphony_core::tracker::{ById, Candidates, TrackerErrorKind, Unreadable};
+use symphony_core::tracker::{Candidates, IssuesById, TrackerErrorKind, Unreadable};
 use symphony_core::{
     Blocker, Failure, FailureKind, HostId, Issue, IssueId, Label, Scope, Settings, StateKind,
     StateSet, WorkspaceKey, WorkspaceRecord,
@@ -87,7 +87,7 @@ fn sequence(seed: u64) {
         if let Event::Reloaded { configuration: new, .. } = &event {
             configuration = new.clone();
         }
-        if let Event::Run { run, news: RunNews::Ended(_) } = &event {
+        if let Event::Run { run, news: RunEvent::Ended(_) } = &event {
             ledger.live.remove(run);
         }
         let step = orchestrator.handle(now, event);
@@ -309,7 +309,7 @@ impl Dice {
             let unreadable = (0..self.below(2))
                 .map(|_| Unreadable { id: self.id(), message: "torn".to_owned() })
                 .collect();
-            Ok(ById { found: self.issues(), unreadable })
+            Ok(IssuesById { found: self.issues(), unreadable })
         };
         let candidates = if self.chance(20) {
             Err(self.failure())
@@ -334,24 +334,24 @@ impl Dice {
         }
     }
 
-    fn news(&mut self, run: RunId, ledger: &Ledger) -> RunNews {
+    fn news(&mut self, run: RunId, ledger: &Ledger) -> RunEvent {
         let thread = ThreadId::from(*self.pick(&["t1", "t2"]));
         match self.below(14) {
-            0 => RunNews::Phase(Phase::PreparingWorkspace),
-            1 => RunNews::Phase(Phase::LaunchingAgent),
-            2 => RunNews::Phase(Phase::StreamingTurn),
-            3 => RunNews::Phase(Phase::Finishing),
+            0 => RunEvent::Phase(Phase::PreparingWorkspace),
+            1 => RunEvent::Phase(Phase::LaunchingAgent),
+            2 => RunEvent::Phase(Phase::StreamingTurn),
+            3 => RunEvent::Phase(Phase::Finishing),
             4 => match ledger.live.get(&run) {
-                Some((id, key)) => RunNews::Workspace(self.record(id, key.clone())),
-                None => RunNews::WorkspaceGone,
+                Some((id, key)) => RunEvent::Workspace(self.record(id, key.clone())),
+                None => RunEvent::WorkspaceGone,
             },
-            5 => RunNews::WorkspaceGone,
-            6 => RunNews::TurnEnded,
-            7 => RunNews::Ended(RunEnd::Succeeded),
-            8 => RunNews::Ended(RunEnd::Failed(self.failure())),
-            9 if self.chance(50) => RunNews::Ended(RunEnd::Cancelled),
-            9 => RunNews::Ended(RunEnd::InputRequired { question: Question::text("q", "why?") }),
-            10 => RunNews::Agent(AgentUpdate::Usage {
+            5 => RunEvent::WorkspaceGone,
+            6 => RunEvent::TurnEnded,
+            7 => RunEvent::Ended(RunEnd::Succeeded),
+            8 => RunEvent::Ended(RunEnd::Failed(self.failure())),
+            9 if self.chance(50) => RunEvent::Ended(RunEnd::Cancelled),
+            9 => RunEvent::Ended(RunEnd::InputRequired { question: Question::text("q", "why?") }),
+            10 => RunEvent::Agent(AgentUpdate::Usage {
                 thread,
                 total: Usage::from(Tokens {
                     input: self.next(),
@@ -360,7 +360,7 @@ impl Dice {
                 })
                 .with_cost(UsdMicros(self.next())),
             }),
-            11 => RunNews::Agent(AgentUpdate::RateLimits(Arc::new(RateLimits {
+            11 => RunEvent::Agent(AgentUpdate::RateLimits(Arc::new(RateLimits {
                 windows: vec![RateLimitWindow {
                     name: "primary".to_owned(),
                     used_percent: 100.0,
@@ -369,13 +369,13 @@ impl Dice {
                 }],
                 ..RateLimits::default()
             }))),
-            12 => RunNews::Agent(AgentUpdate::Event(Arc::new(AgentEvent {
+            12 => RunEvent::Agent(AgentUpdate::Event(Arc::new(AgentEvent {
                 name: "notification".to_owned(),
                 summary: "x".to_owned(),
                 at: Wall::default(),
             }))),
-            _ if self.chance(50) => RunNews::Agent(AgentUpdate::ToolBegan),
-            _ => RunNews::Agent(AgentUpdate::ToolEnded { changed_issue: self.chance(50) }),
+            _ if self.chance(50) => RunEvent::Agent(AgentUpdate::ToolBegan),
+            _ => RunEvent::Agent(AgentUpdate::ToolEnded { changed_issue: self.chance(50) }),
         }
     }
 

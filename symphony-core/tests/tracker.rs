@@ -13,7 +13,7 @@ use symphony_core::agent::{AgentError, AgentErrorKind};
 use symphony_core::hooks::{Hook, HookError};
 use symphony_core::time::Wall;
 use symphony_core::tracker::{
-    ById, CandidateQuery, Candidates, Poll, Purpose, ReadIssues, Tracker, TrackerError,
+    CandidateQuery, Candidates, IssuesById, Poll, Purpose, ReadIssues, Tracker, TrackerError,
     TrackerErrorKind, TwoReads,
 };
 use symphony_core::{Failure, FailureKind, Issue, IssueId, StateSet};
@@ -25,7 +25,7 @@ mock! {
     #[async_trait]
     impl ReadIssues for Board {
         async fn by_states(&self, states: &StateSet) -> Result<Vec<Issue>, TrackerError>;
-        async fn by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError>;
+        async fn by_ids(&self, ids: &[IssueId]) -> Result<IssuesById, TrackerError>;
     }
 }
 
@@ -41,8 +41,8 @@ fn query(states: StateSet) -> Option<CandidateQuery> {
     Some(CandidateQuery { states, enough: 5 })
 }
 
-fn found(id: &str) -> ById {
-    ById { found: vec![issue(id)], unreadable: Vec::new() }
+fn found(id: &str) -> IssuesById {
+    IssuesById { found: vec![issue(id)], unreadable: Vec::new() }
 }
 
 #[tokio::test]

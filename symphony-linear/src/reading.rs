@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cynic::QueryBuilder;
 use symphony_core::budget::Spender;
-use symphony_core::tracker::{ById, CandidateQuery, Candidates, Purpose, Unreadable};
+use symphony_core::tracker::{CandidateQuery, Candidates, IssuesById, Purpose, Unreadable};
 use symphony_core::{Issue, IssueId};
 use tokio::time::Instant;
 
@@ -52,12 +52,12 @@ impl<'t> Reading<'t> {
         &mut self,
         query: Option<&CandidateQuery>,
         ids: &[IssueId],
-    ) -> (Option<Result<Candidates>>, Result<ById>) {
+    ) -> (Option<Result<Candidates>>, Result<IssuesById>) {
         let query = query.filter(|query| !query.states.is_empty());
         let ids: BTreeSet<&str> = ids.iter().map(IssueId::as_str).collect();
         let ids: Vec<&str> = ids.into_iter().collect();
         if query.is_none() && ids.is_empty() {
-            return (None, Ok(ById::default()));
+            return (None, Ok(IssuesById::default()));
         }
         let (now, later) = ids.split_at(ids.len().min(complexity::most_ids(query.is_some())));
         let ask = Ask { candidates: query, after: None, ids: now };
@@ -192,7 +192,7 @@ impl<'t> Reading<'t> {
         first: Option<IssuePage>,
         asked: &[&str],
         later: &[&str],
-    ) -> Result<ById> {
+    ) -> Result<IssuesById> {
         let mut nodes = Vec::new();
         self.take_page(&mut nodes, first, asked)?;
         for ids in later.chunks(complexity::most_ids(false)) {
@@ -201,7 +201,7 @@ impl<'t> Reading<'t> {
             self.take_page(&mut nodes, page, ids)?;
         }
         self.complete(self.by_id_purpose(), &mut nodes).await?;
-        let mut answer = ById::default();
+        let mut answer = IssuesById::default();
         let config = &self.tracker.config;
         let told = |node: &queries::Issue| config.board.holds(node) || !normal::is_whole(node);
         for node in nodes.into_iter().filter(told) {

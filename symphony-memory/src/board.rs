@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use symphony_core::time::Wall;
-use symphony_core::tracker::{ById, Unreadable};
+use symphony_core::tracker::{IssuesById, Unreadable};
 use symphony_core::{Blocker, Identifier, Issue, IssueId, StateKind, StateName, StateSet};
 
 use crate::seeds::Seeds;
@@ -89,8 +89,8 @@ impl MemoryBoard {
     }
 
     /// The full snapshots of these issues, each once.
-    pub(crate) fn by_ids(&self, ids: &[IssueId]) -> ById {
-        let mut by_id = ById::default();
+    pub(crate) fn by_ids(&self, ids: &[IssueId]) -> IssuesById {
+        let mut by_id = IssuesById::default();
         for id in ids.iter().collect::<BTreeSet<_>>() {
             match self.read(id) {
                 None => {}

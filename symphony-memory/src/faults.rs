@@ -46,7 +46,7 @@ pub enum Requests {
     /// A read of candidates or by states; the other part of a poll is answered.
     Candidates,
     /// A read by ids; the other part of a poll is answered.
-    ById,
+    IssuesById,
     /// A call of a tool.
     Tools,
 }
@@ -91,7 +91,7 @@ impl Faults {
         self.plan().next.push_back((requests, fault));
     }
 
-    /// Every request of this sort meets this fault, until [`lift`](Self::lift).
+    /// Every request of this sort meets this fault, until [`clear`](Self::clear).
     pub fn always(&self, requests: Requests, fault: MemoryFault) {
         self.plan().always.push((requests, fault));
     }

@@ -307,7 +307,7 @@ impl Tracker for MemoryTracker {
         let states = poll.candidates.as_ref().map(|query| &query.states);
         let asked: Vec<Requests> = [
             states.is_some_and(|states| !states.is_empty()).then_some(Requests::Candidates),
-            (!poll.ids.is_empty()).then_some(Requests::ById),
+            (!poll.ids.is_empty()).then_some(Requests::IssuesById),
         ]
         .into_iter()
         .flatten()
@@ -341,7 +341,7 @@ fn answer(
         outcome(Requests::Candidates)
             .map(|()| Candidates { issues: board.by_states(&query.states), more: false })
     });
-    let by_id = outcome(Requests::ById).map(|()| board.by_ids(&poll.ids));
+    let by_id = outcome(Requests::IssuesById).map(|()| board.by_ids(&poll.ids));
     Polled { candidates, by_id, next_poll: None, requests, budget: None }
 }
 

@@ -14,7 +14,7 @@ use symphony_api::NoticeText;
 use symphony_core::agent::AgentUpdate;
 use symphony_core::hooks::{Hook, HookContext};
 use symphony_core::orchestrator::{
-    Command, Effect, Event, Generation, Notice, ReadId, Removal, RemovalId, RunNews, Step,
+    Command, Effect, Event, Generation, Notice, ReadId, Removal, RemovalId, RunEvent, Step,
 };
 use symphony_core::run::RunId;
 use symphony_core::snapshot::{Explanation, Snapshot};
@@ -233,12 +233,12 @@ impl Driver {
 
     fn handle(&mut self, event: Event) {
         match &event {
-            Event::Run { run, news: RunNews::Agent(update) } => self.on_update(*run, update),
+            Event::Run { run, news: RunEvent::Agent(update) } => self.on_update(*run, update),
             Event::Command(Command::ShutDown) => self.begin_to_drain(),
             _ => {}
         }
         let ended = match &event {
-            Event::Run { run, news: RunNews::Ended(_) } => Some(*run),
+            Event::Run { run, news: RunEvent::Ended(_) } => Some(*run),
             _ => None,
         };
         let step = self.orchestrator.handle(self.tools.clock.now(), event);

@@ -9,7 +9,7 @@ use symphony_core::orchestrator::{
 };
 use symphony_core::snapshot::{Explanation, Verdict};
 use symphony_core::time::Now;
-use symphony_core::tracker::{ById, Candidates, Poll, Tracker};
+use symphony_core::tracker::{Candidates, IssuesById, Poll, Tracker};
 use symphony_core::{Issue, IssueId, Scope};
 
 use crate::clock::Clock;
@@ -117,7 +117,7 @@ impl Rehearsal {
         let list = self.read.as_ref().and_then(|answer| answer.candidates.as_ref());
         let issues = list.and_then(|list| list.as_ref().ok()).map(|list| list.issues.iter());
         let found = issues.into_iter().flatten().filter(|issue| ids.contains(&issue.id));
-        let found = ById { found: found.cloned().collect(), unreadable: Vec::new() };
+        let found = IssuesById { found: found.cloned().collect(), unreadable: Vec::new() };
         Answer { by_id: Some(Ok(found)), ..Answer::default() }
     }
 }

@@ -1,7 +1,7 @@
 //! Notices as log lines, with the fields of contract 13.1.
 
 use symphony_api::{NoticeFields, NoticeLevel, NoticeText};
-use symphony_core::orchestrator::{Happened, Notice};
+use symphony_core::orchestrator::{Notice, NoticeKind};
 use symphony_core::problem::Problem;
 use symphony_core::snapshot::{Reason, Snapshot};
 use tracing::{debug, error, info, warn};
@@ -10,11 +10,11 @@ use crate::plain::safe;
 
 /// Writes the log line of a notice; of a workflow file that cannot be used, one for each problem.
 pub(crate) fn log(notice: &Notice, text: NoticeText, session_id: Option<&str>) {
-    if let Happened::WorkflowInvalid { problems } = &notice.what
+    if let NoticeKind::WorkflowInvalid { problems } = &notice.what
         && let [_, _, ..] = problems[..]
     {
         for problem in problems {
-            let what = Happened::WorkflowInvalid { problems: vec![problem.clone()] };
+            let what = NoticeKind::WorkflowInvalid { problems: vec![problem.clone()] };
             write(notice, NoticeText::from(&what), session_id);
         }
     } else {

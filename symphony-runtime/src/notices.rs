@@ -42,7 +42,7 @@ impl NoticeStream {
 
 #[cfg(test)]
 mod tests {
-    use symphony_core::orchestrator::Happened;
+    use symphony_core::orchestrator::NoticeKind;
 
     use super::*;
 
@@ -51,13 +51,15 @@ mod tests {
         let (sender, receiver) = broadcast::channel(2);
         let mut stream = NoticeStream::new(receiver);
         let notice = |what| Arc::new(Notice { issue: None, run: None, what });
-        for what in [Happened::Paused, Happened::Resumed, Happened::Paused, Happened::Reloaded] {
+        for what in
+            [NoticeKind::Paused, NoticeKind::Resumed, NoticeKind::Paused, NoticeKind::Reloaded]
+        {
             sender.send(notice(what)).unwrap();
         }
         drop(sender);
         assert_eq!(stream.next().await, Some(NoticeItem::Missed(2)));
-        assert_eq!(stream.next().await, Some(NoticeItem::Notice(notice(Happened::Paused))));
-        assert_eq!(stream.next().await, Some(NoticeItem::Notice(notice(Happened::Reloaded))));
+        assert_eq!(stream.next().await, Some(NoticeItem::Notice(notice(NoticeKind::Paused))));
+        assert_eq!(stream.next().await, Some(NoticeItem::Notice(notice(NoticeKind::Reloaded))));
         assert_eq!(stream.next().await, None);
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use symphony_api::{IssueHistory, NoticeText, RunStatus, TimelineEntry};
 use symphony_core::agent::AgentEvent;
-use symphony_core::orchestrator::{Happened, IssueName, Notice};
+use symphony_core::orchestrator::{IssueName, Notice, NoticeKind};
 use symphony_core::run::RunId;
 use symphony_core::time::Wall;
 use symphony_core::{Identifier, IssueId};
@@ -93,7 +93,7 @@ impl Recent {
         });
         history.name.clone_from(name);
         match (&notice.what, notice.run) {
-            (Happened::Started { attempt, .. }, Some(run)) => {
+            (NoticeKind::Started { attempt, .. }, Some(run)) => {
                 history.runs.push_back((run, RunStatus::started(run, *attempt, now)));
                 let forgotten =
                     (history.runs.len() > MAX_RUNS_PER_ISSUE).then(|| history.runs.pop_front());
@@ -102,7 +102,7 @@ impl Recent {
                     recent.runs.remove(&oldest);
                 }
             }
-            (Happened::Ended { outcome, end, .. }, Some(run)) => {
+            (NoticeKind::Ended { outcome, end, .. }, Some(run)) => {
                 let known = history.runs.iter_mut().rev().find(|(id, _)| *id == run);
                 if let Some((_, status)) = known {
                     status.end(*outcome, end, now);
@@ -183,14 +183,14 @@ mod tests {
         recent.add_notice(at, notice, &NoticeText::from(&notice.what));
     }
 
-    fn notice(issue: &str, number: u64, what: Happened) -> Notice {
+    fn notice(issue: &str, number: u64, what: NoticeKind) -> Notice {
         let name =
             IssueName { id: issue.into(), identifier: format!("MT-{issue}").as_str().into() };
         Notice { issue: Some(name), run: Some(RunId { boot: 1, number }), what }
     }
 
     fn started(issue: &str, number: u64) -> Notice {
-        notice(issue, number, Happened::Started { attempt: None, state: StateName::from("Todo") })
+        notice(issue, number, NoticeKind::Started { attempt: None, state: StateName::from("Todo") })
     }
 
     fn event(name: usize) -> Arc<AgentEvent> {
@@ -221,7 +221,7 @@ mod tests {
         let outcome = Outcome::Failed;
         add(&recent, at(1), &started("1", 1));
         let took = Duration::from_secs(2);
-        add(&recent, at(2), &notice("1", 1, Happened::Ended { outcome, end, took }));
+        add(&recent, at(2), &notice("1", 1, NoticeKind::Ended { outcome, end, took }));
         add(&recent, at(3), &started("1", 2));
         let IssueHistory { events, runs } = recent.history(&"1".into());
         let names: Vec<&str> = events.iter().map(|entry| entry.event.as_str()).collect();
@@ -264,7 +264,7 @@ mod tests {
             add(
                 &recent,
                 Wall::default(),
-                &notice(&issue.to_string(), issue, Happened::Ended { outcome, end, took }),
+                &notice(&issue.to_string(), issue, NoticeKind::Ended { outcome, end, took }),
             );
         }
         let inner = recent.lock();

@@ -13,7 +13,7 @@ use symphony_core::budget::Spent;
 use symphony_core::finding::Finding;
 use symphony_core::redact::Redactor;
 use symphony_core::tracker::{
-    AgentTools, ById, Poll, Polled, ToolCall, ToolResult, ToolSpec, Tracker, TrackerError,
+    AgentTools, IssuesById, Poll, Polled, ToolCall, ToolResult, ToolSpec, Tracker, TrackerError,
 };
 use symphony_core::webhook::Webhook;
 use symphony_core::{Blocker, Issue, Label, Settings};
@@ -109,7 +109,7 @@ impl Words {
         }
     }
 
-    fn by_id(&self, read: &mut Result<ById, TrackerError>) {
+    fn by_id(&self, read: &mut Result<IssuesById, TrackerError>) {
         match read {
             Ok(by_id) => {
                 self.issues(&mut by_id.found);
@@ -231,7 +231,7 @@ mod tests {
             let unreadable = vec![Unreadable { id, message: KEY.to_owned() }];
             Polled {
                 candidates: poll.candidates.is_some().then(|| self.said(list)),
-                by_id: self.said(ById { found: vec![issue()], unreadable }),
+                by_id: self.said(IssuesById { found: vec![issue()], unreadable }),
                 next_poll: None,
                 requests: 1,
                 budget: None,

@@ -14,7 +14,7 @@ use symphony_core::agent::{
     AgentBackend, AgentSession, AgentUpdate, SessionRequest, Turn, TurnEnd, Unwanted, Updates,
 };
 use symphony_core::hooks::{Hook, HookContext};
-use symphony_core::orchestrator::{Event, Phase, RunEnd, RunNews, Start};
+use symphony_core::orchestrator::{Event, Phase, RunEnd, RunEvent, Start};
 use symphony_core::workspace::OpenFolder;
 use symphony_core::{Failure, FailureKind, WorkspaceRecord};
 use symphony_host::ProcessId;
@@ -81,7 +81,7 @@ impl RunHandle {
     }
 }
 
-/// Starts the attempt as a task that ends in exactly one [`RunNews::Ended`].
+/// Starts the attempt as a task that ends in exactly one [`RunEvent::Ended`].
 pub(crate) fn spawn(attempt: Attempt) -> RunHandle {
     let (orders, answers) = mpsc::unbounded_channel();
     let stop = CancellationToken::new();
@@ -98,7 +98,7 @@ pub(crate) fn spawn(attempt: Attempt) -> RunHandle {
     let task = async move {
         // Its span is over before its end is told: the service may be waiting for nothing else.
         let end = live.await;
-        inbox.send(Event::Run { run, news: RunNews::Ended(end) });
+        inbox.send(Event::Run { run, news: RunEvent::Ended(end) });
     };
     let task = AbortOnDropHandle::new(tokio::spawn(task));
     RunHandle { orders, stop, _task: task }
@@ -114,13 +114,13 @@ struct Site {
 }
 
 impl Attempt {
-    fn report(&self, news: RunNews) {
+    fn report(&self, news: RunEvent) {
         self.inbox.send(Event::Run { run: self.start.run, news });
     }
 
     fn enter(&self, phase: Phase) {
         self.spans.enter(phase);
-        self.report(RunNews::Phase(phase));
+        self.report(RunEvent::Phase(phase));
     }
 
     async fn run(
@@ -133,7 +133,7 @@ impl Attempt {
             Ok(site) => site,
             Err(error) => return RunEnd::Failed(workspace_failure(&error)),
         };
-        self.report(RunNews::Workspace(site.record.clone()));
+        self.report(RunEvent::Workspace(site.record.clone()));
         let end = match self.create(&site, stop).await {
             Err(end) => end,
             Ok(()) => {
@@ -201,7 +201,7 @@ impl Attempt {
         if created.is_err() {
             self.close_hooks(site).await;
             match site.place.remove().await {
-                Ok(()) => self.report(RunNews::WorkspaceGone),
+                Ok(()) => self.report(RunEvent::WorkspaceGone),
                 Err(error) => warn!(%error, "a half-made workspace could not be removed"),
             }
         }
@@ -294,7 +294,7 @@ impl Attempt {
         opening.store(false, Ordering::Relaxed);
         match opened {
             Ok(Ok(session)) => {
-                self.report(RunNews::Opened(session.opened()));
+                self.report(RunEvent::Opened(session.opened()));
                 Ok(session)
             }
             Ok(Err(error)) if error.is_alive => {
@@ -340,7 +340,7 @@ impl Attempt {
             // The first sign of life before the session is open: the agent runs.
             if opening.swap(false, Ordering::Relaxed) {
                 spans.enter(Phase::InitializingSession);
-                report(RunNews::Phase(Phase::InitializingSession));
+                report(RunEvent::Phase(Phase::InitializingSession));
             }
             if let AgentUpdate::Session { session_id, .. } = &update {
                 spans.session(session_id);
@@ -354,7 +354,7 @@ impl Attempt {
                     warn!(%error, "the agent's process could not be recorded");
                 }
             }
-            report(RunNews::Agent(update));
+            report(RunEvent::Agent(update));
         })
     }
 
@@ -376,7 +376,7 @@ impl Attempt {
                 Err(_) => "failed",
             });
             match end {
-                Ok(TurnEnd::Completed) => self.report(RunNews::TurnEnded),
+                Ok(TurnEnd::Completed) => self.report(RunEvent::TurnEnded),
                 Ok(TurnEnd::InputRequired { question }) => {
                     return RunEnd::InputRequired { question };
                 }

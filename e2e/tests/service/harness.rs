@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use symphony_codex::CodexFactory;
 use symphony_core::Issue;
-use symphony_core::orchestrator::{Happened, Notice};
+use symphony_core::orchestrator::{Notice, NoticeKind};
 use symphony_core::snapshot::Snapshot;
 use symphony_e2e::{Model, codex};
 use symphony_host::LocalHost;
@@ -155,7 +155,7 @@ impl Live {
     }
 
     /// What has happened, as people are told.
-    pub(crate) fn happened<T>(&self, find: impl Fn(&Happened) -> Option<T>) -> Vec<T> {
+    pub(crate) fn happened<T>(&self, find: impl Fn(&NoticeKind) -> Option<T>) -> Vec<T> {
         self.notices.lock().unwrap().iter().filter_map(|notice| find(&notice.what)).collect()
     }
 
@@ -166,7 +166,7 @@ impl Live {
 
     /// Waits until so many workspaces are cleaned.
     pub(crate) async fn until_cleaned(&self, count: usize) {
-        let cleaned = || self.happened(|what| matches!(what, Happened::Cleaned).then_some(()));
+        let cleaned = || self.happened(|what| matches!(what, NoticeKind::Cleaned).then_some(()));
         let wait = eventually_so(|| cleaned().len() >= count);
         let waited = tokio::time::timeout(TEST_TIMEOUT, wait).await;
         assert!(waited.is_ok(), "not done; last seen: {:#?}", self.handle.last_snapshot());
@@ -175,7 +175,7 @@ impl Live {
     /// Which issues were started, in this order.
     pub(crate) fn starts(&self) -> Vec<String> {
         let notices = self.notices.lock().unwrap();
-        let starts = notices.iter().filter(|told| matches!(told.what, Happened::Started { .. }));
+        let starts = notices.iter().filter(|told| matches!(told.what, NoticeKind::Started { .. }));
         starts.map(|told| told.issue.as_ref().unwrap().identifier.to_string()).collect()
     }
 

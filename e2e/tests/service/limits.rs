@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use symphony_core::orchestrator::Happened;
+use symphony_core::orchestrator::NoticeKind;
 use symphony_e2e::{Model, ModelAction};
 
 use crate::harness::{Harness, now};
@@ -22,7 +22,7 @@ async fn rule_7_1_a_failed_turn_is_a_retry_with_the_models_message() {
     let live = harness.start().await;
     live.until_done().await;
     let failures = live.happened(|what| match what {
-        Happened::Waiting { attempt, failure: Some(failure), .. } => {
+        NoticeKind::Waiting { attempt, failure: Some(failure), .. } => {
             Some((*attempt, failure.message.clone()))
         }
         _ => None,
@@ -54,19 +54,19 @@ async fn rule_7_6_a_used_up_share_holds_all_starts_and_recovers() {
     let live = harness.start().await;
     live.until_done().await;
     let holds = live.happened(|what| match what {
-        Happened::HoldBegan { agent, failure, .. } => Some((agent.clone(), failure.clone())),
+        NoticeKind::HoldBegan { agent, failure, .. } => Some((agent.clone(), failure.clone())),
         _ => None,
     });
     let [(agent, failure)] = &holds[..] else { panic!("{holds:?}") };
     assert_eq!(agent, "codex");
     assert!(failure.message.contains("limit"), "{failure:?}");
-    let ended = live.happened(|what| matches!(what, Happened::HoldEnded { .. }).then_some(()));
+    let ended = live.happened(|what| matches!(what, NoticeKind::HoldEnded { .. }).then_some(()));
     assert_eq!(ended.len(), 1);
     let asked = asked.lock().unwrap().clone();
     assert!(asked[1] >= asked[0] + HELD, "held until Codex said: {asked:?}");
     // It burns no attempt: the next run is a first one too.
     let attempts = live.happened(|what| match what {
-        Happened::Started { attempt, .. } => Some(*attempt),
+        NoticeKind::Started { attempt, .. } => Some(*attempt),
         _ => None,
     });
     assert_eq!(attempts, [None, None]);

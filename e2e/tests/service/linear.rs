@@ -1,7 +1,7 @@
 //! The real Codex on Linear: the fake one, over HTTP.
 
 use serde_json::{Value, json};
-use symphony_core::orchestrator::Happened;
+use symphony_core::orchestrator::NoticeKind;
 use symphony_e2e::{Model, ModelAction};
 use symphony_linear_fake::FakeIssue;
 
@@ -79,7 +79,7 @@ async fn rule_8_2_an_issue_that_is_moved_to_another_project_stops_its_agent_and_
     assert!(is_moved);
     live.handle.poll_now().unwrap();
     live.until("a stop", |seen| (seen.totals.cancelled == 1).then_some(())).await;
-    let cleaned = live.happened(|what| matches!(what, Happened::Cleaned).then_some(()));
+    let cleaned = live.happened(|what| matches!(what, NoticeKind::Cleaned).then_some(()));
     assert!(cleaned.is_empty());
     live.shut_down().await;
     let report = std::fs::read_to_string(harness.workspace().join("report")).unwrap();

@@ -1,7 +1,7 @@
 //! What needs a person: approvals and questions.
 
 use serde_json::json;
-use symphony_core::orchestrator::{BlockReason, Happened};
+use symphony_core::orchestrator::{BlockReason, NoticeKind};
 use symphony_e2e::{Model, ModelAction};
 
 use crate::harness::{Harness, ISSUE};
@@ -73,7 +73,7 @@ async fn rule_10_6_a_question_blocks_the_issue_and_is_kept() {
     assert!(question.to_string().contains("Which colour shall the door be?"), "{question}");
     let seen = live.handle.snapshot().unwrap();
     assert!(seen.running.is_empty() && seen.slots.used == 0, "no slot is held");
-    let starts = live.happened(|what| matches!(what, Happened::Started { .. }).then_some(()));
+    let starts = live.happened(|what| matches!(what, NoticeKind::Started { .. }).then_some(()));
     assert_eq!(starts.len(), 1, "it is not tried again");
     live.shut_down().await;
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use symphony_core::orchestrator::Happened;
+use symphony_core::orchestrator::NoticeKind;
 use symphony_e2e::{Model, ModelAction};
 
 use crate::harness::{Harness, ISSUE, Live, eventually};
@@ -91,7 +91,7 @@ async fn rule_10_9_an_agent_that_is_stopped_while_it_is_greeted_is_gone_before_t
     eventually("a command with a child", is_here).await;
     harness.board.set_state(ISSUE, "In Review");
     live.handle.poll_now().unwrap();
-    let ended = || live.happened(|what| matches!(what, Happened::Ended { .. }).then_some(()));
+    let ended = || live.happened(|what| matches!(what, NoticeKind::Ended { .. }).then_some(()));
     eventually("the end of the run", || !ended().is_empty()).await;
     assert_eq!(alive(&harness), [""; 0]);
     assert!(harness.workspace().join("bye").exists(), "it was asked before it was killed");
@@ -110,7 +110,7 @@ async fn rule_10_9_a_killed_wrapper_leaves_nothing_and_is_a_failure_that_is_trie
     assert!(killed.unwrap().success());
     // Gone before the claim moves on: when the retry is told, none of them lives.
     eventually("a retry", || {
-        !live.happened(|what| matches!(what, Happened::Waiting { .. }).then_some(())).is_empty()
+        !live.happened(|what| matches!(what, NoticeKind::Waiting { .. }).then_some(())).is_empty()
     })
     .await;
     let left: Vec<_> = alive(&harness).into_iter().filter(|path| before.contains(path)).collect();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use symphony_core::orchestrator::Happened;
+use symphony_core::orchestrator::NoticeKind;
 use symphony_core::snapshot::Snapshot;
 use symphony_e2e::{Model, ModelAction};
 
@@ -87,7 +87,7 @@ async fn rule_10_1_several_turns_are_one_conversation() {
     let live = harness.start().await;
     live.until_done().await;
     let turns = live.happened(|what| match what {
-        Happened::Continued { turn, max_turns } => Some((*turn, *max_turns)),
+        NoticeKind::Continued { turn, max_turns } => Some((*turn, *max_turns)),
         _ => None,
     });
     assert_eq!(turns, [(2, 5), (3, 5)]);

@@ -12,8 +12,8 @@ use crate::workspace::{HostId, WorkspaceKey};
 use super::claims::{After, Claim, Origin, Stage};
 use super::reads::Asked;
 use super::{
-    BlockReason, Command, Configuration, Decisions, Happened, Orchestrator, ReadId, ReleaseReason,
-    StopReason, StoppedIssue, Workspaces,
+    BlockReason, Command, Configuration, Decisions, NoticeKind, Orchestrator, ReadId,
+    ReleaseReason, StopReason, StoppedIssue, Workspaces,
 };
 
 impl Orchestrator {
@@ -23,13 +23,13 @@ impl Orchestrator {
             Command::PollNow => self.reads.jobs.wish(),
             Command::Pause => {
                 if self.lifecycle.set_paused(true) {
-                    self.out.notice(Happened::Paused);
+                    self.out.notice(NoticeKind::Paused);
                     self.save();
                 }
             }
             Command::Resume => {
                 if self.lifecycle.set_paused(false) {
-                    self.out.notice(Happened::Resumed);
+                    self.out.notice(NoticeKind::Resumed);
                     self.save();
                     self.reads.refill.want_now();
                 }
@@ -61,7 +61,7 @@ impl Orchestrator {
                 return self.block(id, BlockReason::Operator);
             }
         };
-        self.notice_of(id, None, Happened::CommandIgnored { why: why.to_owned() });
+        self.notice_of(id, None, NoticeKind::CommandIgnored { why: why.to_owned() });
     }
 
     fn retry_by_operator(&mut self, id: &IssueId) {
@@ -69,7 +69,7 @@ impl Orchestrator {
             Some(Stage::Waiting { .. } | Stage::Blocked { .. }) => self.make_ready(id),
             _ => {
                 let why = "the issue neither waits nor is blocked".to_owned();
-                self.notice_of(id, None, Happened::CommandIgnored { why });
+                self.notice_of(id, None, NoticeKind::CommandIgnored { why });
             }
         }
     }
@@ -81,7 +81,7 @@ impl Orchestrator {
         }
         self.lifecycle.shut_down(self.claims.stopped_by_operator(self.now.wall));
         self.save();
-        self.out.notice(Happened::ShuttingDown);
+        self.out.notice(NoticeKind::ShuttingDown);
         let ids: Vec<IssueId> = self.claims.iter().map(|(id, _)| id.clone()).collect();
         for id in ids {
             let Some(claim) = self.claims.get(&id) else {
@@ -131,7 +131,7 @@ impl Orchestrator {
         }
         let agent = &self.configuration.settings.agent;
         self.claims.set_stall_timeout(&agent.kind, agent.common.stall_timeout);
-        self.out.notice(Happened::Reloaded);
+        self.out.notice(NoticeKind::Reloaded);
         self.reads.refill.want_now();
     }
 
@@ -140,7 +140,7 @@ impl Orchestrator {
     pub(super) fn reload_failed(&mut self, problems: Vec<Problem>) {
         if self.lifecycle.set_problems(problems) {
             let problems = self.lifecycle.problems().to_vec();
-            self.out.notice(Happened::WorkflowInvalid { problems });
+            self.out.notice(NoticeKind::WorkflowInvalid { problems });
         }
     }
 
@@ -182,7 +182,7 @@ impl Orchestrator {
     /// the next refresh tells whether they still are.
     pub(super) fn restore_decisions(&mut self, decisions: Decisions) {
         if self.lifecycle.set_paused(decisions.paused) {
-            self.out.notice(Happened::Paused);
+            self.out.notice(NoticeKind::Paused);
         }
         for StoppedIssue { issue, since, seen, attempt } in decisions.stopped {
             let id = issue.id.clone();
@@ -201,7 +201,7 @@ impl Orchestrator {
             let mut claim = Claim::new(Arc::new(issue), ReadId(0), key, host, stage);
             claim.attempt = attempt;
             self.claims.add(claim);
-            self.notice_of(&id, None, Happened::Blocked { why });
+            self.notice_of(&id, None, NoticeKind::Blocked { why });
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::workspace::{HostId, WorkspaceKey};
 use super::claims::{Claim, Origin, Run, Stage, mark};
 use super::holds::HoldGate;
 use super::reads::{Asked, Found, Seen};
-use super::{Effect, Happened, Orchestrator, ReadId, ReleaseReason, Start};
+use super::{Effect, NoticeKind, Orchestrator, ReadId, ReleaseReason, Start};
 
 impl Origin {
     fn rank(self, issue: &Issue) -> Rank<'_> {
@@ -51,7 +51,8 @@ impl Orchestrator {
         }
     }
 
-    /// Chosen issues were read again: each is judged afresh, best first (contract 5.4, 7.3, 7.4).
+    /// Takes in the read of chosen issues: each is judged afresh, best first (contract 5.4, 7.3,
+    /// 7.4).
     pub(super) fn check_answered(&mut self, read: ReadId, chosen: Vec<IssueId>, found: &Found) {
         let max = self.settings().agent.max_retry_backoff;
         self.reads.refill.note(found.failure(), self.now.mono, max);
@@ -76,7 +77,7 @@ impl Orchestrator {
                     let whole_read = found.failure().is_some();
                     if !whole_read {
                         let message = failure.message.clone();
-                        self.notice_of(&id, None, Happened::Unreadable { message });
+                        self.notice_of(&id, None, NoticeKind::Unreadable { message });
                     }
                     self.let_go(&id, read, (!whole_read).then_some(Reason::Unreadable));
                 }
@@ -89,7 +90,8 @@ impl Orchestrator {
         self.reads.refill.want_when_freed();
     }
 
-    /// A fresh candidate is not started; what was learned keeps it from being chosen again.
+    /// Drops the claim of a fresh candidate that does not start; what was learned keeps it from
+    /// being chosen again.
     fn let_go(&mut self, id: &IssueId, read: ReadId, learned: Option<Reason>) {
         if let Some(reason) = learned {
             self.backlog.learn(id, read, reason);
@@ -138,7 +140,7 @@ impl Orchestrator {
         }
     }
 
-    /// Nothing is wrong with the issue, but it cannot start now: it keeps its attempt (7.3).
+    /// Puts an issue back that is eligible, but cannot start now: it keeps its attempt (7.3).
     fn step_back(&mut self, id: &IssueId, origin: Origin) {
         match origin {
             Origin::Fresh => self.unclaim(id),
@@ -146,7 +148,7 @@ impl Orchestrator {
                 self.claims.make_ready(id);
                 let issue = self.claims.get(id).map(|claim| Arc::clone(claim.issue()));
                 if issue.is_some_and(|issue| self.eligibility().slot_for(&issue).is_err()) {
-                    self.notice_of(id, None, Happened::Queued);
+                    self.notice_of(id, None, NoticeKind::Queued);
                 }
             }
         }
@@ -194,6 +196,6 @@ impl Orchestrator {
             unanswered,
             max_turns,
         }));
-        self.notice_of(id, Some(run), Happened::Started { attempt, state });
+        self.notice_of(id, Some(run), NoticeKind::Started { attempt, state });
     }
 }

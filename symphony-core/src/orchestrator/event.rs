@@ -17,7 +17,7 @@ use crate::run::RunId;
 use crate::settings::Settings;
 use crate::snapshot::Mode;
 use crate::time::{Mono, Wall};
-use crate::tracker::{ById, Candidates, Poll, Purpose};
+use crate::tracker::{Candidates, IssuesById, Poll, Purpose};
 use crate::workspace::{HostId, Scope, WorkspaceKey, WorkspaceRecord};
 
 /// One read of the tracker. Later reads have greater ids.
@@ -167,7 +167,7 @@ pub enum Event {
         /// Which run.
         run: RunId,
         /// What happened.
-        news: RunNews,
+        news: RunEvent,
     },
     /// A removal came back. Every [`Effect::Remove`] ends in exactly one of these.
     Removed {
@@ -224,7 +224,7 @@ pub struct Answer {
     /// The list, where one was asked for.
     pub candidates: Option<Result<Candidates, Failure>>,
     /// The issues read by id.
-    pub by_id: Option<Result<ById, Failure>>,
+    pub by_id: Option<Result<IssuesById, Failure>>,
     /// When the tracker would like to be polled again.
     pub next_poll: Option<Duration>,
     /// How many requests it took.
@@ -236,7 +236,7 @@ pub struct Answer {
 /// What can happen in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RunNews {
+pub enum RunEvent {
     /// It entered a phase.
     Phase(Phase),
     /// Its workspace exists and this record is written.
@@ -497,7 +497,7 @@ pub struct Notice {
     /// The run it is about, if any.
     pub run: Option<RunId>,
     /// What it was.
-    pub what: Happened,
+    pub what: NoticeKind,
 }
 
 /// An issue's two names.
@@ -513,7 +513,7 @@ pub struct IssueName {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Happened {
+pub enum NoticeKind {
     /// A run began.
     Started {
         /// `None` on the first run.
@@ -683,7 +683,7 @@ pub struct Step {
 
 impl Step {
     /// Tells something that is not about a single issue.
-    pub(super) fn notice(&mut self, what: Happened) {
+    pub(super) fn notice(&mut self, what: NoticeKind) {
         self.notices.push(Notice { issue: None, run: None, what });
     }
 

@@ -38,7 +38,7 @@ impl Folders {
         this
     }
 
-    /// Another scope is in force: what is recorded in the old one is kept, and is not seen.
+    /// Enters another scope: records of the old one are kept, and are not seen.
     pub(super) fn enter_scope(&mut self, scope: &Scope) {
         self.scope.clone_from(scope);
     }
@@ -58,17 +58,17 @@ impl Folders {
         self.strays_told = false;
     }
 
-    /// The record of an issue. The same id in another scope is another issue.
+    /// Returns the record of an issue. The same id in another scope is another issue.
     pub(super) fn record(&self, id: &IssueId) -> Option<&WorkspaceRecord> {
         self.records.get(&self.scope)?.get(id)
     }
 
-    /// The issues that have a record in the scope in force.
+    /// Returns the issues that have a record in the scope in force.
     fn recorded(&self) -> impl Iterator<Item = &IssueId> {
         self.records.get(&self.scope).into_iter().flat_map(BTreeMap::keys)
     }
 
-    /// The recorded issues that are not claimed, in the scope in force.
+    /// Returns the recorded issues that are not claimed, in the scope in force.
     pub(super) fn unclaimed<'a>(&'a self, claims: &'a Claims) -> impl Iterator<Item = &'a IssueId> {
         self.recorded().filter(|id| !claims.contains(id))
     }
@@ -80,12 +80,12 @@ impl Folders {
         owner.and_then(|owner| claims.get(owner)).is_some_and(Claim::is_in_folder)
     }
 
-    /// The records of an id, in every scope.
+    /// Returns the records of an id, in every scope.
     fn records_of(&self, id: &IssueId) -> impl Iterator<Item = &WorkspaceRecord> {
         self.records.values().filter_map(|here| here.get(id))
     }
 
-    /// The folder of an issue: the recorded one for the life of its record (contract 6.5).
+    /// Returns the folder of an issue: the recorded one for the life of its record (contract 6.5).
     pub(super) fn key_for(&self, issue: &Issue) -> Result<WorkspaceKey, InvalidKey> {
         match self.record(&issue.id) {
             Some(record) => Ok(record.key.clone()),
@@ -93,7 +93,7 @@ impl Folders {
         }
     }
 
-    /// The issue that holds a folder: by a record, a live run or a removal.
+    /// Returns the issue that holds a folder: by a record, a live run or a removal.
     pub(super) fn owner(&self, key: &WorkspaceKey) -> Option<&IssueId> {
         self.keys.get(&key.folded())
     }
@@ -134,7 +134,7 @@ impl Folders {
         }
     }
 
-    /// A run's folder exists, and this record of it.
+    /// Notes that a run's folder exists, with its record.
     pub(super) fn made(&mut self, record: WorkspaceRecord) {
         self.strays.retain(|stray| *stray != record.key);
         self.hold(&record.key, &record.issue);
@@ -142,14 +142,14 @@ impl Folders {
         here.insert(record.issue.clone(), record);
     }
 
-    /// A run's new folder was taken back, record and all.
+    /// Notes that a run's new folder was removed again, with its record.
     pub(super) fn unmade(&mut self, scope: &Scope, id: &IssueId) {
         if let Some(here) = self.records.get_mut(scope) {
             here.remove(id);
         }
     }
 
-    /// A folder is gone, and so is what was known of it.
+    /// Notes that a folder was removed, and forgets what was known of it.
     pub(super) fn removed(&mut self, gone: &Removal) {
         if let Removal::Recorded(gone) = gone
             && let Some(here) = self.records.get_mut(&gone.scope)
@@ -160,7 +160,7 @@ impl Folders {
         self.strays.retain(|stray| stray != gone.key());
     }
 
-    /// A folder could not be removed: the next sweep looks for a stray again.
+    /// Notes that a folder could not be removed: the next sweep looks for a stray again.
     pub(super) fn not_removed(&mut self, workspace: &Removal) {
         self.strays_matched &= !matches!(workspace, Removal::Stray(_));
     }
@@ -182,8 +182,8 @@ impl Folders {
         !self.strays.is_empty() && !self.strays_matched
     }
 
-    /// The folders without a record were compared with all terminal issues. Returns those that
-    /// belong to none, the first time.
+    /// Notes that the folders without a record were compared with all terminal issues. Returns
+    /// those that belong to none, the first time.
     pub(super) fn match_strays(&mut self) -> Vec<WorkspaceKey> {
         self.strays_matched = true;
         if std::mem::replace(&mut self.strays_told, true) {

@@ -63,7 +63,7 @@ impl Holds {
         self.rate_limits.as_ref().map(|(_, limits)| limits)
     }
 
-    /// When the next hold's time is over.
+    /// Returns when the next hold's time is over.
     pub(super) fn next(&self) -> Option<Mono> {
         self.by_agent.values().map(|hold| hold.until).filter(|until| *until > self.acted_on).min()
     }
@@ -80,7 +80,8 @@ impl Holds {
         self.rate_limits = Some((Arc::clone(agent), limits));
     }
 
-    /// A run failed for a reason that holds for every run. Returns until when.
+    /// Begins a hold, or prolongs it: a run failed for a reason that applies to every run. Returns
+    /// until when.
     pub(super) fn begin(
         &mut self,
         agent: &str,
@@ -101,8 +102,8 @@ impl Holds {
         hold.until
     }
 
-    /// How long to hold: what the agent said, else what its windows say, else the longest backoff.
-    /// A machine without room is tried again soon: one run that ends makes room.
+    /// Returns how long to hold: what the agent said, else what its windows say, else the longest
+    /// backoff. A machine without room is tried again soon: one run that ends makes room.
     fn span(&self, agent: &str, failure: &Failure, now: Now, longest: Duration) -> Duration {
         if failure.kind == FailureKind::Machine {
             return policy::backoff(1, longest);
@@ -112,7 +113,7 @@ impl Holds {
         failure.retry_after.filter(is_some).or_else(windows).unwrap_or(longest)
     }
 
-    /// How long the limits that this agent last reported stay exhausted.
+    /// Returns how long the limits that this agent last reported stay exhausted.
     fn exhausted_for(&self, agent: &str, now: Now) -> Option<Duration> {
         let (_, limits) = self.rate_limits.as_ref().filter(|(reporter, _)| **reporter == *agent)?;
         let windows = &limits.windows;
@@ -120,30 +121,30 @@ impl Holds {
         exhausted.filter_map(|window| now.wall.until(window.resets_at?)).max()
     }
 
-    /// The run just started is the one that tries.
+    /// Makes the run just started the one that tries.
     pub(super) fn begin_probe(&mut self, agent: &str, run: RunId) {
         if let Some(hold) = self.by_agent.get_mut(agent) {
             hold.probe = Some(run);
         }
     }
 
-    /// A run got work out of the agent. Returns the agent whose hold that ended: the one that the
-    /// run tried.
+    /// Notes that a run got work out of the agent. Returns the agent whose hold that ended: the one
+    /// that the run tried.
     pub(super) fn works(&mut self, run: RunId) -> Option<String> {
         let hold = self.by_agent.values().find(|hold| hold.probe == Some(run));
         let agent = hold?.agent.clone();
         self.by_agent.remove(&agent).map(|hold| hold.agent)
     }
 
-    /// A run's agent has started. Returns the agent whose hold that ended: where the machine had no
-    /// room, a process that runs is the answer.
+    /// Notes that a run's agent has started. Returns the agent whose hold that ended: where the
+    /// machine had no room, a process that runs is the answer.
     pub(super) fn launched(&mut self, run: RunId) -> Option<String> {
         let is_tried = |hold: &&HoldRow| hold.probe == Some(run) && is_of_the_machine(hold);
         let agent = self.by_agent.values().find(is_tried)?.agent.clone();
         self.by_agent.remove(&agent).map(|hold| hold.agent)
     }
 
-    /// The run that tried this agent, if it was such a run, is over. Returns the agent if that
+    /// Ends the run that tried this agent, if it was such a run. Returns the agent if that
     /// ended its hold; else another run tries.
     pub(super) fn end_probe(&mut self, agent: &str, run: RunId, end: &RunEnd) -> Option<String> {
         let hold = self.by_agent.get_mut(agent).filter(|hold| hold.probe == Some(run))?;

@@ -30,7 +30,7 @@ impl Lifecycle {
         self.shutting_down
     }
 
-    /// What is wrong with the workflow file now.
+    /// Returns what is wrong with the workflow file now.
     pub(super) fn problems(&self) -> &[Problem] {
         &self.problems
     }

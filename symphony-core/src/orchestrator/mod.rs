@@ -70,9 +70,9 @@ use reads::Reads;
 use schedule::ReadSchedule;
 
 pub use event::{
-    Answer, BlockReason, Command, Configuration, Decisions, Effect, Event, Generation, Happened,
-    IssueName, Job, Notice, Outcome, Phase, ReadId, ReleaseReason, Removal, RemovalId, Restored,
-    RunEnd, RunNews, Saved, Start, Step, StopReason, StoppedIssue, Workspaces,
+    Answer, BlockReason, Command, Configuration, Decisions, Effect, Event, Generation, IssueName,
+    Job, Notice, NoticeKind, Outcome, Phase, ReadId, ReleaseReason, Removal, RemovalId, Restored,
+    RunEnd, RunEvent, Saved, Start, Step, StopReason, StoppedIssue, Workspaces,
 };
 
 /// The state of all scheduling. See the [module](self) for how it is used.
@@ -153,7 +153,7 @@ impl Orchestrator {
         self.settle()
     }
 
-    /// When [`handle`](Self::handle) is to be called if nothing else happens. May be early.
+    /// Returns when [`handle`](Self::handle) is to be called if nothing else happens. May be early.
     #[must_use]
     pub const fn next_wakeup(&self) -> Option<Mono> {
         self.wakeup
@@ -204,7 +204,7 @@ impl Orchestrator {
     }
 
     /// Tells something about a claimed issue.
-    fn notice_of(&mut self, id: &IssueId, run: Option<RunId>, what: Happened) {
+    fn notice_of(&mut self, id: &IssueId, run: Option<RunId>, what: NoticeKind) {
         let claim = self.claims.get(id);
         let issue = claim.map(|claim| IssueName {
             id: id.clone(),
@@ -220,7 +220,7 @@ const fn is_routine(event: &Event) -> bool {
         event,
         Event::Wake
             | Event::Run {
-                news: RunNews::Agent(
+                news: RunEvent::Agent(
                     AgentUpdate::Alive
                         | AgentUpdate::Event(_)
                         | AgentUpdate::Session { .. }

@@ -38,7 +38,7 @@ impl Pacing {
         }
     }
 
-    /// Something happened: back to the active pace at once.
+    /// Notes activity: the active pace begins at once.
     pub(super) const fn touch(&mut self, now: Mono) {
         self.last_activity = now;
     }
@@ -51,12 +51,12 @@ impl Pacing {
         self.quiet = on;
     }
 
-    /// The pace at which candidates are asked for.
+    /// Returns the pace at which candidates are asked for.
     pub(super) fn mode(&self, polling: &PollingSettings, now: Mono) -> Mode {
         if self.quiet { Mode::Dormant } else { self.activity(polling, now) }
     }
 
-    /// The pace at which claimed issues are read while none of them runs.
+    /// Returns the pace at which claimed issues are read while none of them runs.
     pub(super) fn activity(&self, polling: &PollingSettings, now: Mono) -> Mode {
         let Some(activity) = &polling.activity else {
             return Mode::Active;
@@ -71,14 +71,14 @@ impl Pacing {
         }
     }
 
-    /// The mode, if it is another than people were told.
+    /// Returns the mode, if it is not the one that was last told.
     pub(super) fn changed_mode(&mut self, polling: &PollingSettings, now: Mono) -> Option<Mode> {
         let mode = self.mode(polling, now);
         (std::mem::replace(&mut self.told, mode) != mode).then_some(mode)
     }
 }
 
-/// An interval as it is in this mode.
+/// Returns an interval as it is in this mode.
 pub(super) fn slowed(polling: &PollingSettings, base: Duration, mode: Mode) -> Duration {
     let defaults = ActivitySettings::default();
     let activity = polling.activity.as_ref().unwrap_or(&defaults);
@@ -89,7 +89,7 @@ pub(super) fn slowed(polling: &PollingSettings, base: Duration, mode: Mode) -> D
     }
 }
 
-/// A tracker's wish for its next poll, within bounds (contract 12.6).
+/// Bounds a tracker's wish for its next poll (contract 12.6).
 pub(super) fn bounded_wish(wish: Duration, interval: Duration) -> Duration {
     wish.clamp(interval, interval.saturating_mul(MAX_WISH_INTERVALS))
 }

@@ -11,7 +11,7 @@ use super::backlog::{PollAnswer, SPARE_CHECKS};
 use super::claims::Claim;
 use super::pacing::bounded_wish;
 use super::reads::{Asked, Found, PollParts, asked_upkeep_wait, asked_wait, no_answer};
-use super::{Answer, Effect, Happened, Job, Orchestrator, ReadId, Saved};
+use super::{Answer, Effect, Job, NoticeKind, Orchestrator, ReadId, Saved};
 
 impl Orchestrator {
     /// Asks the tracker for a list, for issues by id, or both.
@@ -29,7 +29,7 @@ impl Orchestrator {
         read
     }
 
-    /// A read came back.
+    /// Takes in the answer of a read.
     pub(super) fn answered(&mut self, read: ReadId, answer: Answer) {
         let Some(asked) = self.reads.close(read) else {
             return;
@@ -45,7 +45,7 @@ impl Orchestrator {
         let candidates = candidates.unwrap_or_else(|| Err(no_answer()));
         let found = Found::new(by_id.unwrap_or_else(|| Err(no_answer())));
         if let (Some(purpose), Some(failure)) = (asked.purpose_by_id(), found.failure()) {
-            self.out.notice(Happened::ReadFailed { purpose, failure: failure.clone() });
+            self.out.notice(NoticeKind::ReadFailed { purpose, failure: failure.clone() });
         }
         match asked {
             Asked::Poll(parts) => {
@@ -143,7 +143,7 @@ impl Orchestrator {
         self.out.effects.push(Effect::Save(saved));
     }
 
-    /// A poll came back: first what is known of claims and records, then the candidates (4.4).
+    /// Takes in the answer of a poll: first claims and records, then the candidates (4.4).
     fn poll_answered(
         &mut self,
         read: ReadId,
@@ -178,13 +178,13 @@ impl Orchestrator {
                 self.reads.refill.want_now();
             }
             Some(Err(failure)) => {
-                self.out.notice(Happened::ReadFailed { purpose: Purpose::Candidates, failure });
+                self.out.notice(NoticeKind::ReadFailed { purpose: Purpose::Candidates, failure });
             }
             None => {}
         }
     }
 
-    /// An embedder's job came back.
+    /// Takes in the end of an embedder's job.
     pub(super) fn job_ended(&mut self, name: Arc<str>, outcome: Result<(), Failure>) {
         let job = Job::Custom(name);
         let Some(state) = self.reads.jobs.get_mut(&job) else {
@@ -193,7 +193,7 @@ impl Orchestrator {
         let failure = outcome.err();
         state.end(self.now.mono, failure.clone(), asked_wait);
         if let Some(failure) = failure {
-            self.out.notice(Happened::JobFailed { job, failure });
+            self.out.notice(NoticeKind::JobFailed { job, failure });
         }
     }
 }

@@ -10,11 +10,11 @@ use crate::workspace::{HostId, WorkspaceKey};
 
 use super::claims::{After, Claim, Run, Stage};
 use super::reads::{Asked, Found, Seen};
-use super::{Happened, Orchestrator, ReadId, ReleaseReason, Removal, StopReason};
+use super::{NoticeKind, Orchestrator, ReadId, ReleaseReason, Removal, StopReason};
 
 impl Orchestrator {
-    /// Claimed issues were read. An answer changes only claims that are as they were when it was
-    /// asked (contract 4.8); for a failed read, everything goes on (8.3).
+    /// Takes in a read of claimed issues. An answer changes only claims that are as they were when
+    /// it was asked (contract 4.8); after a failed read, everything goes on (8.3).
     pub(super) fn refreshed(&mut self, read: ReadId, asked: Vec<(IssueId, u64)>, found: &Found) {
         for (id, version) in asked {
             let unchanged = self.claims.get(&id).is_some_and(|claim| claim.version() == version);
@@ -25,7 +25,7 @@ impl Orchestrator {
                 Seen::Failed(failure) => {
                     if found.failure().is_none() {
                         let message = failure.message.clone();
-                        self.notice_of(&id, None, Happened::Unreadable { message });
+                        self.notice_of(&id, None, NoticeKind::Unreadable { message });
                     }
                 }
                 Seen::Absent => {
@@ -56,7 +56,7 @@ impl Orchestrator {
         }
     }
 
-    /// The issue is not ours to work on any more: what runs is stopped, and `after` follows.
+    /// Ends the work on an issue: what runs is stopped, and `after` follows.
     fn leave(&mut self, id: &IssueId, why: StopReason, after: After) {
         let Some(claim) = self.claims.get(id) else {
             return;
@@ -117,7 +117,7 @@ impl Orchestrator {
         }
     }
 
-    /// Issues of unclaimed records were read: workspaces of terminal ones go (contract 4.2).
+    /// Takes in a read of unclaimed records: workspaces of terminal issues go (contract 4.2).
     pub(super) fn swept(&mut self, read: ReadId, asked: Vec<IssueId>, found: &Found) {
         for id in asked {
             let Some(issue) = found.see(&id).issue() else {
@@ -142,7 +142,7 @@ impl Orchestrator {
         }
     }
 
-    /// Folders without a record are matched once against the terminal issues.
+    /// Reads the terminal issues, once, to match folders without a record against them.
     pub(super) fn read_strays(&mut self) {
         if !self.folders.has_unmatched_strays() || self.reads.is_matching_strays() {
             return;
@@ -159,7 +159,9 @@ impl Orchestrator {
         let list = match result {
             Ok(list) => list,
             Err(failure) => {
-                return self.out.notice(Happened::ReadFailed { purpose: Purpose::Sweep, failure });
+                return self
+                    .out
+                    .notice(NoticeKind::ReadFailed { purpose: Purpose::Sweep, failure });
             }
         };
         for issue in list.issues {
@@ -177,7 +179,7 @@ impl Orchestrator {
         }
         let keys = self.folders.match_strays();
         if !keys.is_empty() {
-            self.out.notice(Happened::StraysLeft { keys });
+            self.out.notice(NoticeKind::StraysLeft { keys });
         }
     }
 
@@ -199,7 +201,7 @@ impl Orchestrator {
         let stage = Stage::Cleaning { workspace: what.clone(), removal: None, failures: 0 };
         self.claims.add(Claim::new(issue, read, key, host, stage));
         self.remove(&id, what, 0);
-        self.notice_of(&id, None, Happened::Cleaning);
+        self.notice_of(&id, None, NoticeKind::Cleaning);
     }
 }
 

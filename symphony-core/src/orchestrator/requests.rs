@@ -28,7 +28,7 @@ impl DayRequests {
         self.budget.as_ref()
     }
 
-    /// Another tracker is in force, with a budget of its own.
+    /// Forgets the budget of another tracker.
     pub(super) fn forget_budget(&mut self) {
         self.budget = None;
     }
@@ -52,7 +52,7 @@ impl DayRequests {
         self.budget = Some(budget);
     }
 
-    /// The requests of a day: after midnight there are none yet.
+    /// Returns the requests of a day: after midnight there are none yet.
     pub(super) fn of(&self, day: i64) -> BTreeMap<String, u64> {
         if self.spent.is_of(day) { self.spent.requests.clone() } else { BTreeMap::new() }
     }
@@ -66,8 +66,9 @@ impl DayRequests {
         }
     }
 
-    /// How many requests the day will take: what is spent, a poll per `interval` for the rest of
-    /// it, and reads before starts, after turns and deliveries, and tool calls as often as so far.
+    /// Returns how many requests the day will take: what is spent, a poll per `interval` for the
+    /// rest of it, and reads before starts, after turns and deliveries, and tool calls as often as
+    /// so far.
     pub(super) fn projected(&self, now: Now, interval: Duration) -> u64 {
         const DAY: u64 = 86_400_000;
         const HOUR: u64 = 3_600_000;

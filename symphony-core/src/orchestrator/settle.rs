@@ -8,7 +8,7 @@ use crate::policy::{self, Standing};
 use crate::run::RunId;
 
 use super::claims::{After, Stage};
-use super::{Happened, Orchestrator, ReleaseReason, Step, StopReason};
+use super::{NoticeKind, Orchestrator, ReleaseReason, Step, StopReason};
 
 impl Orchestrator {
     /// Does everything that is due.
@@ -23,7 +23,7 @@ impl Orchestrator {
         }
         self.reads.refill.pass(now);
         if let Some(id) = self.backlog.deliveries.pass(now) {
-            self.out.notice(Happened::DeliveryMissed { id });
+            self.out.notice(NoticeKind::DeliveryMissed { id });
         }
         if !self.lifecycle.is_shutting_down() {
             self.read_turns();
@@ -32,7 +32,7 @@ impl Orchestrator {
             self.read_deliveries();
         }
         if let Some(mode) = self.pacing.changed_mode(&self.configuration.settings.polling, now) {
-            self.out.notice(Happened::ModeChanged { mode });
+            self.out.notice(NoticeKind::ModeChanged { mode });
         }
         self.wakeup = self.schedule().next_wakeup();
         std::mem::take(&mut self.out)
@@ -48,14 +48,14 @@ impl Orchestrator {
                 let issue = Arc::clone(claim.issue());
                 self.make_ready(id);
                 if self.eligibility().slot_for(&issue).is_err() {
-                    self.notice_of(id, None, Happened::Queued);
+                    self.notice_of(id, None, NoticeKind::Queued);
                 }
             }
             Stage::Running { run } => self.run_due(id, *run),
             Stage::Stopping { run, .. } => {
                 let run = *run;
                 self.claims.note_overdue(id);
-                self.notice_of(id, Some(run), Happened::StopOverdue);
+                self.notice_of(id, Some(run), NoticeKind::StopOverdue);
             }
             Stage::Cleaning { workspace, removal: None, failures } => {
                 let (workspace, failures) = (workspace.clone(), *failures);

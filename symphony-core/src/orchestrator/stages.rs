@@ -10,7 +10,7 @@ use crate::snapshot::Reason;
 
 use super::claims::{After, Claim};
 use super::{
-    BlockReason, Effect, Happened, Orchestrator, ReleaseReason, Removal, RemovalId, StopReason,
+    BlockReason, Effect, NoticeKind, Orchestrator, ReleaseReason, Removal, RemovalId, StopReason,
 };
 
 /// How often a removal is tried before it is left to the sweep (contract 6.3).
@@ -42,7 +42,7 @@ impl Orchestrator {
         if let Some(reason) = learned {
             self.backlog.learn(id, seen, reason);
         }
-        self.notice_of(id, None, Happened::Released { why });
+        self.notice_of(id, None, NoticeKind::Released { why });
         self.unclaim(id);
     }
 
@@ -78,7 +78,7 @@ impl Orchestrator {
         claim.failure.clone_from(&failure);
         let attempt = claim.attempt.unwrap_or(0);
         self.claims.wait_until(id, until);
-        self.notice_of(id, None, Happened::Waiting { attempt, until, failure });
+        self.notice_of(id, None, NoticeKind::Waiting { attempt, until, failure });
     }
 
     /// Makes a claim due: its next attempt may start as soon as there is a slot.
@@ -98,7 +98,7 @@ impl Orchestrator {
     /// Blocks a claim until a person acts; it does not hold a slot.
     pub(super) fn block(&mut self, id: &IssueId, why: BlockReason) {
         self.claims.block(id, why.clone(), self.now);
-        self.notice_of(id, None, Happened::Blocked { why });
+        self.notice_of(id, None, NoticeKind::Blocked { why });
         // Clocks cannot tell in which state the issue was left, so it is read.
         self.reads.jobs.refresh.hurry();
         self.reads.refill.want_when_freed();
@@ -109,7 +109,7 @@ impl Orchestrator {
         if let Some(run) = self.claims.stop(id, why, after, self.now.mono) {
             self.reads.turns.forget(run);
             self.out.effects.push(Effect::Stop { run, why });
-            self.notice_of(id, Some(run), Happened::Stopping { why });
+            self.notice_of(id, Some(run), NoticeKind::Stopping { why });
         }
     }
 
@@ -130,7 +130,7 @@ impl Orchestrator {
                     && !self.folders.is_lived_in(id, &record.key, &self.claims) =>
             {
                 self.remove(id, Removal::Recorded(record.clone()), 0);
-                self.notice_of(id, None, Happened::Cleaning);
+                self.notice_of(id, None, NoticeKind::Cleaning);
             }
             _ => self.release(id, ReleaseReason::Terminal),
         }
@@ -157,12 +157,12 @@ impl Orchestrator {
         match outcome {
             Ok(()) => {
                 self.folders.removed(&workspace);
-                self.notice_of(&id, None, Happened::Cleaned);
+                self.notice_of(&id, None, NoticeKind::Cleaned);
                 self.release(&id, ReleaseReason::Terminal);
             }
             Err(failure) => {
                 let again = failures < MAX_REMOVAL_TRIES && !self.lifecycle.is_shutting_down();
-                self.notice_of(&id, None, Happened::CleaningFailed { failure, again });
+                self.notice_of(&id, None, NoticeKind::CleaningFailed { failure, again });
                 if again {
                     let max = self.settings().agent.max_retry_backoff;
                     let at = self.now.mono + policy::backoff(failures, max);

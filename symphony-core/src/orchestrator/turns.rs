@@ -11,36 +11,36 @@ use crate::run::RunId;
 use super::claims::{After, Claim, Run, Stage, Thread, TurnStage, after_end, outcome};
 use super::reads::{Asked, Found, Seen};
 use super::{
-    BlockReason, Effect, Happened, Orchestrator, Phase, ReadId, ReleaseReason, RunEnd, RunNews,
+    BlockReason, Effect, NoticeKind, Orchestrator, Phase, ReadId, ReleaseReason, RunEnd, RunEvent,
 };
 
 impl Orchestrator {
     /// Takes in news of a run; late news of a run that is over is dropped.
-    pub(super) fn run_news(&mut self, id: RunId, news: RunNews) {
+    pub(super) fn run_news(&mut self, id: RunId, news: RunEvent) {
         let now = self.now.mono;
         match news {
-            RunNews::Agent(update) => self.agent_update(id, update),
-            RunNews::Phase(phase) => {
+            RunEvent::Agent(update) => self.agent_update(id, update),
+            RunEvent::Phase(phase) => {
                 self.claims.change(id, |run| run.enter(phase, now));
                 if phase == Phase::InitializingSession {
                     let ended = self.pacing.holds.launched(id);
                     self.holds_ended(ended);
                 }
             }
-            RunNews::Workspace(record) => {
+            RunEvent::Workspace(record) => {
                 if let Some(run) = self.claims.run(id) {
                     debug_assert_eq!(record.issue, run.issue, "a record of another issue");
                     self.folders.made(record);
                 }
             }
-            RunNews::WorkspaceGone => {
+            RunEvent::WorkspaceGone => {
                 if let Some(run) = self.claims.run(id) {
                     self.folders.unmade(&run.scope, &run.issue);
                 }
             }
-            RunNews::Opened(opened) => self.session_opened(id, opened),
-            RunNews::TurnEnded => self.turn_ended(id),
-            RunNews::Ended(end) => self.run_ended(id, end),
+            RunEvent::Opened(opened) => self.session_opened(id, opened),
+            RunEvent::TurnEnded => self.turn_ended(id),
+            RunEvent::Ended(end) => self.run_ended(id, end),
         }
     }
 
@@ -183,7 +183,7 @@ impl Orchestrator {
                 let now = self.now.mono;
                 self.claims.change(id, |run| run.begin_turn(now));
                 self.out.effects.push(Effect::NextTurn { run: id, turn, issue });
-                self.notice_of(&name, Some(id), Happened::Continued { turn, max_turns });
+                self.notice_of(&name, Some(id), NoticeKind::Continued { turn, max_turns });
             }
         }
     }
@@ -219,7 +219,7 @@ impl Orchestrator {
         let then = asked.as_ref().or(run.then.as_ref());
         let outcome = outcome(&run, &end, why, then, claim.issue(), &self.settings().tracker);
         self.totals.count_end(outcome, took);
-        self.notice_of(&issue, Some(id), Happened::Ended { outcome, end: end.clone(), took });
+        self.notice_of(&issue, Some(id), NoticeKind::Ended { outcome, end: end.clone(), took });
         let ended = self.pacing.holds.end_probe(&run.agent, id, &end);
         self.holds_ended(ended);
         self.pacing.touch(self.now.mono);
@@ -244,7 +244,7 @@ impl Orchestrator {
             let max = self.settings().agent.max_retry_backoff;
             let until = self.pacing.holds.begin(&run.agent, failure, self.now, max);
             let (agent, why) = (run.agent.to_string(), failure.clone());
-            self.out.notice(Happened::HoldBegan { agent, until, failure: why });
+            self.out.notice(NoticeKind::HoldBegan { agent, until, failure: why });
             // A refusal does not count as an attempt, whatever else was to follow it.
             if matches!(decided, None | Some(After::Retry(_))) {
                 let wait = self.now.mono.until(until);
@@ -279,7 +279,7 @@ impl Orchestrator {
     /// Resumes starts to these agents: claims that waited for nothing but their holds are due.
     pub(super) fn holds_ended(&mut self, agents: impl IntoIterator<Item = String>) {
         for agent in agents {
-            self.out.notice(Happened::HoldEnded { agent });
+            self.out.notice(NoticeKind::HoldEnded { agent });
             self.wake_waiting(|failure| failure.kind.is_limit());
             self.reads.refill.want_now();
         }

@@ -11,8 +11,8 @@ use symphony_core::conformance::tracker::{Fault, Seed};
 use symphony_core::conformance::{Able, TrackerFixture};
 use symphony_core::time::Wall;
 use symphony_core::tracker::{
-    AgentTools, ById, CandidateQuery, Candidates, Poll, Polled, ToolCall, ToolResult, ToolSpec,
-    Tracker, TrackerError, TrackerErrorKind, Unreadable,
+    AgentTools, CandidateQuery, Candidates, IssuesById, Poll, Polled, ToolCall, ToolResult,
+    ToolSpec, Tracker, TrackerError, TrackerErrorKind, Unreadable,
 };
 use symphony_core::{Blocker, Issue, IssueId, Label, Malformed, StateName, StateSet};
 use tokio::runtime::Runtime;
@@ -325,8 +325,8 @@ impl Board {
         Ok(issues)
     }
 
-    fn pick(&self, ids: &[IssueId]) -> ById {
-        let mut answer = ById::default();
+    fn pick(&self, ids: &[IssueId]) -> IssuesById {
+        let mut answer = IssuesById::default();
         let mut ids = ids.to_vec();
         if !self.makes(Mistake::RepeatsIds) {
             ids.sort();
@@ -359,7 +359,7 @@ impl Board {
         answer
     }
 
-    async fn read(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
+    async fn read(&self, ids: &[IssueId]) -> Result<IssuesById, TrackerError> {
         let mut ids = ids.to_vec();
         ids.dedup();
         let pages = match self.makes(Mistake::ReadsTheFirstIds) {
@@ -423,7 +423,7 @@ impl Tracker for Board {
 }
 
 /// The list and the issues of a poll.
-type Parts = (Option<Result<Candidates, TrackerError>>, Result<ById, TrackerError>);
+type Parts = (Option<Result<Candidates, TrackerError>>, Result<IssuesById, TrackerError>);
 
 impl Board {
     async fn list_alone(&self, states: &StateSet) -> Parts {
@@ -431,14 +431,14 @@ impl Board {
         if !states.is_empty() || self.makes(Mistake::AsksForNoStates) {
             list = self.list(states).await;
         }
-        (Some(list.map(|issues| Candidates { issues, more: false })), Ok(ById::default()))
+        (Some(list.map(|issues| Candidates { issues, more: false })), Ok(IssuesById::default()))
     }
 
     async fn ids_alone(&self, ids: &[IssueId]) -> Parts {
         if ids.is_empty() {
-            let mut by_id = Ok(ById::default());
+            let mut by_id = Ok(IssuesById::default());
             if self.makes(Mistake::PollsForNothing) {
-                by_id = self.request(0).await.map(|()| ById::default());
+                by_id = self.request(0).await.map(|()| IssuesById::default());
             }
             return (None, by_id);
         }
@@ -446,7 +446,7 @@ impl Board {
         (is_wrong.then(|| Ok(Candidates::default())), self.by_ids(ids).await)
     }
 
-    async fn by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
+    async fn by_ids(&self, ids: &[IssueId]) -> Result<IssuesById, TrackerError> {
         // At most eight connections.
         if self.open_calls.fetch_add(1, Ordering::SeqCst) >= 8 {
             return Err(TrackerError::new(TrackerErrorKind::Request, "no connection free"));
@@ -520,7 +520,7 @@ impl Board {
     async fn err_in_poll(
         &self,
         candidates: &mut Option<Result<Candidates, TrackerError>>,
-        by_id: &mut Result<ById, TrackerError>,
+        by_id: &mut Result<IssuesById, TrackerError>,
     ) {
         if self.makes(Mistake::PollsThrice) && candidates.is_some() {
             for _ in 0..2 {

@@ -2,7 +2,7 @@
 
 use symphony_core::agent::{AgentErrorKind, AgentUpdate, Question};
 use symphony_core::orchestrator::{
-    BlockReason, Command, Event, Happened, Phase, Removal, RunEnd, RunNews,
+    BlockReason, Command, Event, NoticeKind, Phase, Removal, RunEnd, RunEvent,
 };
 use symphony_core::run::RunId;
 use symphony_core::snapshot::Reason;
@@ -140,12 +140,12 @@ fn rule_6_3_late_news_of_an_old_run_is_dropped() {
     let before = harness.snapshot();
     let failure = symphony_core::Failure::new(symphony_core::FailureKind::Internal, "late");
     for news in [
-        RunNews::TurnEnded,
-        RunNews::Agent(AgentUpdate::Alive),
-        RunNews::Phase(Phase::Finishing),
-        RunNews::WorkspaceGone,
-        RunNews::Ended(RunEnd::Failed(failure)),
-        RunNews::Ended(RunEnd::Succeeded),
+        RunEvent::TurnEnded,
+        RunEvent::Agent(AgentUpdate::Alive),
+        RunEvent::Phase(Phase::Finishing),
+        RunEvent::WorkspaceGone,
+        RunEvent::Ended(RunEnd::Failed(failure)),
+        RunEvent::Ended(RunEnd::Succeeded),
     ] {
         harness.event(Event::Run { run: old, news });
     }
@@ -241,7 +241,7 @@ fn rule_6_3_a_stop_that_outlives_its_bound_is_an_error_and_never_released() {
     harness.live(1);
     assert!(harness.running("MT-1").stop_overdue);
     harness.live(3_600_000);
-    let overdue = |what: &&Happened| **what == Happened::StopOverdue;
+    let overdue = |what: &&NoticeKind| **what == NoticeKind::StopOverdue;
     assert_eq!(harness.notices().iter().filter(overdue).count(), 1);
     assert_eq!(harness.stage("MT-1"), Stage::Stopping);
     assert_eq!(harness.starts(), NONE);
@@ -378,7 +378,7 @@ fn rule_6_5_a_workspace_taken_back_leaves_no_record() {
     let mut harness = Harness::new();
     harness.works_on([issue("MT-1")]);
     let run = harness.run("MT-1").id();
-    harness.event(Event::Run { run, news: RunNews::WorkspaceGone });
+    harness.event(Event::Run { run, news: RunEvent::WorkspaceGone });
     harness.run("MT-1").fails();
     harness.board([renamed()]);
     harness.live(10_000);

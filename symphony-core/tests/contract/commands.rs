@@ -1,6 +1,6 @@
 //! Contract 4.7: what an operator can do.
 
-use symphony_core::orchestrator::{Command, Happened};
+use symphony_core::orchestrator::{Command, NoticeKind};
 use symphony_core::snapshot::Reason;
 
 use crate::harness::{Draft, Harness, NONE, Stage, id, issue};
@@ -126,7 +126,7 @@ fn rule_4_7_a_command_for_an_unknown_issue_says_so() {
     harness.command(Command::Stop(id("MT-1")));
     harness.command(Command::Retry(id("MT-1")));
     let notices = harness.notices();
-    let ignored = |what: &&Happened| matches!(what, Happened::CommandIgnored { .. });
+    let ignored = |what: &&NoticeKind| matches!(what, NoticeKind::CommandIgnored { .. });
     assert_eq!(notices.iter().filter(ignored).count(), 2);
     assert_eq!(harness.reads(), NONE);
 }
@@ -137,7 +137,7 @@ fn rule_4_7_a_running_issue_cannot_be_retried() {
     harness.works_on([issue("MT-1")]);
     harness.notices();
     harness.command(Command::Retry(id("MT-1")));
-    let ignored = |what: &Happened| matches!(what, Happened::CommandIgnored { .. });
+    let ignored = |what: &NoticeKind| matches!(what, NoticeKind::CommandIgnored { .. });
     assert!(harness.notices().iter().any(ignored));
     assert_eq!(harness.stage("MT-1"), Stage::Running);
 }

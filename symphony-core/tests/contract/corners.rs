@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use symphony_core::agent::{AgentErrorKind, AgentUpdate, RateLimitWindow, RateLimits};
 use symphony_core::budget::Spent;
-use symphony_core::orchestrator::{Command, Effect, Happened};
+use symphony_core::orchestrator::{Command, Effect, NoticeKind};
 use symphony_core::tracker::TrackerErrorKind;
 use symphony_core::{Failure, FailureKind, Issue, Scope, StateSet};
 
@@ -233,7 +233,7 @@ fn rule_7_3_a_paused_retry_is_not_told_to_lack_a_slot() {
     harness.command(Command::Pause);
     harness.notices();
     harness.answer();
-    assert!(!harness.notices().contains(&Happened::Queued));
+    assert!(!harness.notices().contains(&NoticeKind::Queued));
 }
 
 /// Two records whose names differ in case only are one folder on a file system that ignores case.

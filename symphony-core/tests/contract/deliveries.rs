@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use symphony_core::orchestrator::{Command, Event, Happened, Job};
+use symphony_core::orchestrator::{Command, Event, Job, NoticeKind};
 use symphony_core::snapshot::{Mode, Reason, WebhookView};
 use symphony_core::tracker::{Purpose, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind, IssueId};
@@ -398,7 +398,7 @@ fn rule_12_8_a_failed_read_changes_nothing_and_is_tried_again() {
     harness.delivered(["MT-1", "MT-2"]);
     harness.notices();
     harness.answer_fails(&unreachable());
-    let told = Happened::ReadFailed { purpose: Purpose::Delivery, failure: unreachable() };
+    let told = NoticeKind::ReadFailed { purpose: Purpose::Delivery, failure: unreachable() };
     assert!(harness.notices().contains(&told));
     assert_eq!(harness.stage("MT-1"), Stage::Running);
     harness.asked();
@@ -565,7 +565,7 @@ fn rule_12_8_a_missed_delivery_ends_the_trust() {
     harness.live(MINUTE);
     let view = webhook(&harness);
     assert_eq!((view.healthy, view.missed), (false, 1));
-    assert!(harness.notices().contains(&Happened::DeliveryMissed { id: id("MT-1") }));
+    assert!(harness.notices().contains(&NoticeKind::DeliveryMissed { id: id("MT-1") }));
     harness.delivered([]);
     assert!(!webhook(&harness).healthy, "not for an hour");
     assert_eq!(polls_in(10 * MINUTE, &mut harness), 20);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use symphony_core::budget::{BudgetView, Spent};
-use symphony_core::orchestrator::{Command, Effect, Event, Happened, Job, Saved};
+use symphony_core::orchestrator::{Command, Effect, Event, Job, NoticeKind, Saved};
 use symphony_core::settings::ActivitySettings;
 use symphony_core::snapshot::Mode;
 use symphony_core::tracker::TrackerErrorKind;
@@ -86,7 +86,7 @@ fn rule_12_1_an_embedders_job_may_fail() {
     harness.job_ends("report", Err(failure.clone()));
     let job = Job::Custom("report".into());
     assert_eq!(harness.job(&job).failure, Some(failure.clone()));
-    let told = Happened::JobFailed { job, failure };
+    let told = NoticeKind::JobFailed { job, failure };
     assert!(harness.notices().contains(&told));
     harness.live(60_000);
     assert_eq!(harness.job_runs(), ["report"]);
@@ -124,9 +124,9 @@ fn rule_12_2_without_activity_polling_slows_down_in_two_steps() {
     let modes: Vec<_> = harness
         .notices()
         .into_iter()
-        .filter(|what| matches!(what, Happened::ModeChanged { .. }))
+        .filter(|what| matches!(what, NoticeKind::ModeChanged { .. }))
         .collect();
-    let changed = |mode| Happened::ModeChanged { mode };
+    let changed = |mode| NoticeKind::ModeChanged { mode };
     assert_eq!(modes, [changed(Mode::Idle), changed(Mode::Dormant)]);
 }
 

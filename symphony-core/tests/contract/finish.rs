@@ -2,7 +2,7 @@
 //! what became of its issue.
 
 use symphony_core::agent::{AgentErrorKind, AgentUpdate};
-use symphony_core::orchestrator::{Command, Happened, Outcome, StopReason};
+use symphony_core::orchestrator::{Command, NoticeKind, Outcome, StopReason};
 use symphony_core::{StateKind, StateSet};
 
 use crate::harness::{Draft, Harness, NONE, Stage, id, issue};
@@ -28,7 +28,7 @@ fn moved_by_its_agent(state: &str) -> Harness {
 
 fn outcomes(harness: &mut Harness) -> Vec<Outcome> {
     let ended = |what| match what {
-        Happened::Ended { outcome, .. } => Some(outcome),
+        NoticeKind::Ended { outcome, .. } => Some(outcome),
         _ => None,
     };
     harness.notices().into_iter().filter_map(ended).collect()

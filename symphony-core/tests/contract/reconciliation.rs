@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use symphony_core::agent::AgentUpdate;
-use symphony_core::orchestrator::{Happened, Phase};
+use symphony_core::orchestrator::{NoticeKind, Phase};
 use symphony_core::tracker::{Purpose, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind, Issue, Label};
 
@@ -278,7 +278,7 @@ fn rule_8_3_if_the_refresh_fails_workers_go_on() {
     harness.notices();
     harness.advance(30_000);
     harness.answer_but(|answer| answer.by_id = Some(Err(unreachable())));
-    let failed = Happened::ReadFailed { purpose: Purpose::Refresh, failure: unreachable() };
+    let failed = NoticeKind::ReadFailed { purpose: Purpose::Refresh, failure: unreachable() };
     assert!(harness.notices().contains(&failed));
     assert_eq!(harness.stage("MT-1"), Stage::Running);
     harness.settle();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use symphony_core::orchestrator::{Happened, Removal, Workspaces};
+use symphony_core::orchestrator::{NoticeKind, Removal, Workspaces};
 use symphony_core::snapshot::Reason;
 use symphony_core::tracker::TrackerErrorKind;
 use symphony_core::{Failure, FailureKind, Label, StateSet};
@@ -81,7 +81,7 @@ fn rule_2_6_each_distinct_problem_is_told_once() {
         harness.file_breaks(message);
         harness.live(60_000);
     }
-    let told = |what: &&Happened| matches!(what, Happened::WorkflowInvalid { .. });
+    let told = |what: &&NoticeKind| matches!(what, NoticeKind::WorkflowInvalid { .. });
     assert_eq!(harness.notices().iter().filter(told).count(), 2);
     assert_eq!(harness.snapshot().problems[0].message, "two");
 }
@@ -98,7 +98,7 @@ fn rule_2_6_the_problem_shows_until_it_is_fixed() {
     harness.notices();
     harness.reloads(|_| ());
     assert!(harness.snapshot().problems.is_empty());
-    assert!(harness.notices().contains(&Happened::Reloaded));
+    assert!(harness.notices().contains(&NoticeKind::Reloaded));
     harness.live(30_000);
     assert_eq!(harness.starts(), ["MT-2"]);
 }
@@ -110,7 +110,7 @@ fn rule_2_6_a_problem_that_comes_back_is_told_again() {
     harness.reloads(|_| ());
     harness.notices();
     harness.file_breaks("one");
-    let told = |what: &Happened| matches!(what, Happened::WorkflowInvalid { .. });
+    let told = |what: &NoticeKind| matches!(what, NoticeKind::WorkflowInvalid { .. });
     assert!(harness.notices().iter().any(told));
 }
 

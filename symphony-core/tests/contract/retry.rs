@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use symphony_core::agent::AgentErrorKind;
-use symphony_core::orchestrator::{Happened, ReleaseReason};
+use symphony_core::orchestrator::{NoticeKind, ReleaseReason};
 use symphony_core::policy;
 use symphony_core::snapshot::Reason;
 use symphony_core::tracker::TrackerErrorKind;
@@ -161,7 +161,7 @@ fn rule_7_3_a_due_retry_with_a_blocker_is_released() {
     harness.live(10_000);
     assert_eq!(harness.stage("MT-1"), Stage::Unclaimed);
     let why = ReleaseReason::NotEligible;
-    assert!(harness.notices().contains(&Happened::Released { why }));
+    assert!(harness.notices().contains(&NoticeKind::Released { why }));
     harness.live(30_000);
     assert_eq!(harness.reason("MT-1"), Reason::BlockedBy("MT-3".to_owned()));
 }
@@ -191,7 +191,7 @@ fn rule_7_3_a_terminal_issue_without_a_workspace_has_nothing_to_clean() {
 #[test]
 fn rule_7_3_a_retry_without_a_slot_waits_and_keeps_its_attempt() {
     let mut harness = queued();
-    assert!(harness.notices().contains(&Happened::Queued));
+    assert!(harness.notices().contains(&NoticeKind::Queued));
     let row = harness.waiting("MT-1");
     assert_eq!((row.attempt, row.until), (1, None));
     harness.live(3_600_000);

@@ -1,6 +1,6 @@
 //! Contract 14.2, as far as the core decides: the service drains.
 
-use symphony_core::orchestrator::{Command, Happened, RunEnd};
+use symphony_core::orchestrator::{Command, NoticeKind, RunEnd};
 
 use crate::harness::{Draft, Harness, NONE, Stage, id, issue};
 
@@ -73,7 +73,7 @@ fn rule_14_2_commands_and_answers_start_nothing_any_more() {
     assert_eq!(harness.asked(), NONE);
     assert_eq!(harness.starts(), NONE);
     assert_eq!(harness.told(), ["stop MT-2: ShutDown"], "once");
-    let told = |what: &&Happened| **what == Happened::ShuttingDown;
+    let told = |what: &&NoticeKind| **what == NoticeKind::ShuttingDown;
     assert_eq!(harness.notices().iter().filter(told).count(), 1);
 }
 

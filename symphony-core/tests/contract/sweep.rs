@@ -1,6 +1,6 @@
 //! Contract 4.2: the sweep.
 
-use symphony_core::orchestrator::{Happened, Removal, Workspaces};
+use symphony_core::orchestrator::{NoticeKind, Removal, Workspaces};
 use symphony_core::tracker::{Purpose, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind, Scope, WorkspaceKey};
 
@@ -85,7 +85,7 @@ fn rule_4_2_folders_without_a_record_are_matched_once_with_the_terminal_issues()
     assert_eq!(harness.removals(), ["MT-1"]);
     let key = |name| WorkspaceKey::parse(name).unwrap();
     assert_eq!(harness.removal("MT-1"), Removal::Stray(key("MT-1")));
-    let left = Happened::StraysLeft { keys: vec![key("notes")] };
+    let left = NoticeKind::StraysLeft { keys: vec![key("notes")] };
     assert!(harness.notices().contains(&left));
     harness.removed("MT-1");
     harness.asked();
@@ -117,7 +117,7 @@ fn rule_4_2_a_failed_sweep_is_a_warning() {
     harness.answer_to_but("states Done Cancelled", |answer| {
         answer.candidates = Some(Err(copy));
     });
-    let warning = Happened::ReadFailed { purpose: Purpose::Sweep, failure };
+    let warning = NoticeKind::ReadFailed { purpose: Purpose::Sweep, failure };
     assert!(harness.notices().contains(&warning));
     assert_eq!(harness.removals(), NONE);
     harness.settle();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use symphony_core::agent::{AgentUpdate, Opened, Question, RateLimits, Tokens, Usage, UsdMicros};
-use symphony_core::orchestrator::{BlockReason, Command, Effect, Happened, Phase};
+use symphony_core::orchestrator::{BlockReason, Command, Effect, NoticeKind, Phase};
 use symphony_core::snapshot::Reason;
 use symphony_core::tracker::{Purpose, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind};
@@ -146,7 +146,7 @@ fn rule_10_1_a_failed_read_is_told() {
     harness.run("MT-1").turn_ends();
     harness.advance(50);
     harness.answer_fails(&unreachable(None));
-    let told = Happened::ReadFailed { purpose: Purpose::Turn, failure: unreachable(None) };
+    let told = NoticeKind::ReadFailed { purpose: Purpose::Turn, failure: unreachable(None) };
     assert!(harness.notices().contains(&told));
 }
 

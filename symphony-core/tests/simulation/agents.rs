@@ -7,7 +7,7 @@ use symphony_core::agent::{
     AgentErrorKind, AgentEvent, AgentUpdate, Opened, Question, ThreadId, Tokens, Usage, UsdMicros,
 };
 use symphony_core::hooks::Hook;
-use symphony_core::orchestrator::{Phase, RunEnd, RunNews, Start};
+use symphony_core::orchestrator::{Phase, RunEnd, RunEvent, Start};
 use symphony_core::run::RunId;
 use symphony_core::time::Wall;
 use symphony_core::{Failure, FailureKind, IssueId, Scope, WorkspaceRecord};
@@ -71,7 +71,7 @@ impl Agent {
 /// What an agent does next: its news, and after how many milliseconds it goes on.
 #[derive(Debug, Default)]
 pub(crate) struct Act {
-    pub(crate) news: Vec<RunNews>,
+    pub(crate) news: Vec<RunEvent>,
     pub(crate) again: Option<u64>,
 }
 
@@ -213,7 +213,7 @@ impl Agents {
         }
         let act = self.play(&mut agent, around);
         self.threads.insert(agent.thread.clone(), agent.total);
-        if !matches!(act.news.last(), Some(RunNews::Ended(_))) {
+        if !matches!(act.news.last(), Some(RunEvent::Ended(_))) {
             self.live.insert(run, agent);
         }
         act
@@ -226,7 +226,7 @@ impl Agents {
                 if let Some(record) = &agent.record {
                     around.disk.take_back(record);
                 }
-                ended(vec![RunNews::WorkspaceGone], failed(FailureKind::Hook(Hook::AfterCreate)))
+                ended(vec![RunEvent::WorkspaceGone], failed(FailureKind::Hook(Hook::AfterCreate)))
             }
             Stage::BeforeRun => self.prepare(agent),
             Stage::Launching => self.launch(agent),
@@ -235,7 +235,7 @@ impl Agents {
             Stage::Waiting | Stage::Silent => Act::default(),
             Stage::Finishing => {
                 agent.stage = Stage::AfterRun;
-                self.go_on(vec![RunNews::Phase(Phase::Finishing)], 1, 5_000)
+                self.go_on(vec![RunEvent::Phase(Phase::Finishing)], 1, 5_000)
             }
             Stage::AfterRun => {
                 let fails = self.luck.strikes(Fault::FinishFails, 30);
@@ -248,12 +248,12 @@ impl Agents {
             }
             Stage::Leaving(end) => {
                 let raced = agent.script.turn_races;
-                ended(if raced { vec![RunNews::TurnEnded] } else { Vec::new() }, end)
+                ended(if raced { vec![RunEvent::TurnEnded] } else { Vec::new() }, end)
             }
         }
     }
 
-    fn go_on(&mut self, news: Vec<RunNews>, low: u64, high: u64) -> Act {
+    fn go_on(&mut self, news: Vec<RunEvent>, low: u64, high: u64) -> Act {
         Act { news, again: Some(self.luck.rng.between(low, high)) }
     }
 
@@ -266,7 +266,7 @@ impl Agents {
         agent.created = created;
         agent.record = Some(record.clone());
         let told = agent.start.record.is_none() || self.luck.rng.per_mille(500);
-        let news = if told { vec![RunNews::Workspace(record)] } else { Vec::new() };
+        let news = if told { vec![RunEvent::Workspace(record)] } else { Vec::new() };
         agent.stage = Stage::BeforeRun;
         if created
             && agent.start.record.is_none()
@@ -284,7 +284,7 @@ impl Agents {
             }
             Trouble::Prompt => {
                 return ended(
-                    vec![RunNews::Phase(Phase::BuildingPrompt)],
+                    vec![RunEvent::Phase(Phase::BuildingPrompt)],
                     failed(FailureKind::Prompt),
                 );
             }
@@ -295,7 +295,7 @@ impl Agents {
             _ => {}
         }
         agent.stage = Stage::Launching;
-        self.go_on(vec![RunNews::Phase(Phase::BuildingPrompt)], 1, 200)
+        self.go_on(vec![RunEvent::Phase(Phase::BuildingPrompt)], 1, 200)
     }
 
     fn launch(&mut self, agent: &mut Agent) -> Act {
@@ -303,7 +303,7 @@ impl Agents {
         if agent.script.trouble == Trouble::HangAtLaunch {
             agent.stage = Stage::Silent;
         }
-        self.go_on(vec![RunNews::Phase(Phase::LaunchingAgent)], 1, 3_000)
+        self.go_on(vec![RunEvent::Phase(Phase::LaunchingAgent)], 1, 3_000)
     }
 
     fn initialize(&mut self, agent: &mut Agent) -> Act {
@@ -314,7 +314,7 @@ impl Agents {
             return ended(Vec::new(), failed(FailureKind::Machine));
         }
         agent.stage = Stage::Turn { beats: 0 };
-        self.go_on(vec![RunNews::Phase(Phase::InitializingSession)], 1, 2_000)
+        self.go_on(vec![RunEvent::Phase(Phase::InitializingSession)], 1, 2_000)
     }
 
     fn beat(&mut self, agent: &mut Agent, beats: u64, around: &mut Surroundings<'_>) -> Act {
@@ -326,16 +326,16 @@ impl Agents {
                 session_id: Arc::from(format!("{}-{}", agent.thread, agent.turn)),
                 pid: Some(agent.turn),
             };
-            let mut news = vec![RunNews::Phase(Phase::StreamingTurn), RunNews::Agent(session)];
+            let mut news = vec![RunEvent::Phase(Phase::StreamingTurn), RunEvent::Agent(session)];
             if agent.turn == 1 {
-                news.insert(0, RunNews::Opened(agent.opened()));
+                news.insert(0, RunEvent::Opened(agent.opened()));
             }
             return self.go_on(news, low, high);
         }
         if agent.tool_open {
             agent.tool_open = false;
             let changed_issue = std::mem::take(&mut agent.tool_changes);
-            let news = vec![RunNews::Agent(AgentUpdate::ToolEnded { changed_issue })];
+            let news = vec![RunEvent::Agent(AgentUpdate::ToolEnded { changed_issue })];
             return self.go_on(news, low, high);
         }
         if beats >= agent.script.beats {
@@ -352,24 +352,24 @@ impl Agents {
         around: &mut Surroundings<'_>,
     ) -> Act {
         let news = match self.luck.rng.below(100) {
-            0..=59 => vec![RunNews::Agent(AgentUpdate::Alive)],
+            0..=59 => vec![RunEvent::Agent(AgentUpdate::Alive)],
             60..=79
                 if self.luck.may(Fault::UnrequestedTurn)
                     && self.luck.strikes(Fault::UnrequestedTurn, 20) =>
             {
-                vec![RunNews::Agent(AgentUpdate::UnrequestedTurn)]
+                vec![RunEvent::Agent(AgentUpdate::UnrequestedTurn)]
             }
-            60..=79 => vec![RunNews::Agent(AgentUpdate::Event(Arc::clone(&agent.event)))],
+            60..=79 => vec![RunEvent::Agent(AgentUpdate::Event(Arc::clone(&agent.event)))],
             80..=95 => self.usage(agent),
             96 => {
                 let count = if self.luck.strikes(Fault::Flood, 300) { 400 } else { 2 };
-                vec![RunNews::Agent(AgentUpdate::Alive); count]
+                vec![RunEvent::Agent(AgentUpdate::Alive); count]
             }
             _ => {
                 agent.tool_open = true;
                 self.move_by_tool(agent, around);
                 let slow = self.luck.strikes(Fault::SlowTool, 200);
-                let news = vec![RunNews::Agent(AgentUpdate::ToolBegan)];
+                let news = vec![RunEvent::Agent(AgentUpdate::ToolBegan)];
                 return if slow {
                     self.go_on(news, 100_000, 3_000_000)
                 } else {
@@ -391,14 +391,14 @@ impl Agents {
         }
     }
 
-    fn usage(&mut self, agent: &mut Agent) -> Vec<RunNews> {
+    fn usage(&mut self, agent: &mut Agent) -> Vec<RunEvent> {
         let report = |thread: &ThreadId, total: Tokens| {
             let mut usage = Usage::from(total);
             // Some agents report money, some do not.
             if thread.as_str().len().is_multiple_of(2) {
                 usage = usage.with_cost(UsdMicros(total.total / 2));
             }
-            RunNews::Agent(AgentUpdate::Usage { thread: thread.clone(), total: usage })
+            RunEvent::Agent(AgentUpdate::Usage { thread: thread.clone(), total: usage })
         };
         if agent.resumed && agent.total.total > 0 {
             agent.resumed = false;
@@ -453,7 +453,7 @@ impl Agents {
             self.luck.tally.count(Fault::MaxTurns);
         }
         agent.stage = Stage::Waiting;
-        Act { news: vec![RunNews::TurnEnded], again: None }
+        Act { news: vec![RunEvent::TurnEnded], again: None }
     }
 
     /// The issues that agents work on now.
@@ -466,7 +466,7 @@ fn failed(kind: FailureKind) -> RunEnd {
     RunEnd::Failed(Failure::new(kind, "as the script says"))
 }
 
-fn ended(mut news: Vec<RunNews>, end: RunEnd) -> Act {
-    news.push(RunNews::Ended(end));
+fn ended(mut news: Vec<RunEvent>, end: RunEnd) -> Act {
+    news.push(RunEvent::Ended(end));
     Act { news, again: None }
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use symphony_core::Issue;
 use symphony_core::orchestrator::{Answer, Effect, Event, Notice};
-use symphony_core::tracker::{ById, Candidates, Poll};
+use symphony_core::tracker::{Candidates, IssuesById, Poll};
 
 /// One event.
 pub(crate) fn event(event: &Event) -> String {
@@ -47,7 +47,7 @@ fn answer(answer: &Answer) -> String {
         None => {}
     }
     match &answer.by_id {
-        Some(Ok(ById { found, unreadable })) => {
+        Some(Ok(IssuesById { found, unreadable })) => {
             let _ = write!(text, "found [{}]", found.iter().map(issue).collect::<String>());
             for one in unreadable {
                 let _ = write!(text, " unreadable {}", one.id);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use symphony_core::orchestrator::{Configuration, ReadId};
 use symphony_core::snapshot::WebhookView;
 use symphony_core::time::{Mono, Now};
-use symphony_core::tracker::ById;
+use symphony_core::tracker::IssuesById;
 use symphony_core::{Failure, Issue, IssueId};
 
 use crate::claims::Entry;
@@ -127,7 +127,7 @@ impl Oracle {
         read: ReadId,
         claimed: &[IssueId],
         others: &[IssueId],
-        part: Option<&Result<ById, Failure>>,
+        part: Option<&Result<IssuesById, Failure>>,
     ) {
         let ids = || claimed.iter().chain(others);
         let Some(Ok(by_id)) = part else {

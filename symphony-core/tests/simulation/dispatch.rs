@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use symphony_core::orchestrator::{ReadId, Start};
-use symphony_core::tracker::ById;
+use symphony_core::tracker::IssuesById;
 use symphony_core::{Failure, HostId, Issue, IssueId, StateName, WorkspaceKey, WorkspaceRecord};
 
 use crate::claims::{Outcome, Until, View};
@@ -197,7 +197,7 @@ impl Oracle {
         read: ReadId,
         ids: &[IssueId],
         stale: bool,
-        part: Option<&Result<ById, Failure>>,
+        part: Option<&Result<IssuesById, Failure>>,
     ) {
         let checking: Vec<IssueId> = ids
             .iter()

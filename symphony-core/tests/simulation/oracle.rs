@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use symphony_core::orchestrator::{
     Answer, BlockReason, Command, Configuration, Effect, Event, Generation, Phase, ReadId, Removal,
-    RemovalId, Restored, RunNews, Start, Step, StopReason, Workspaces,
+    RemovalId, Restored, RunEvent, Start, Step, StopReason, Workspaces,
 };
 use symphony_core::run::RunId;
 use symphony_core::time::{Mono, Now};
@@ -304,7 +304,7 @@ impl Oracle {
         }
         self.step.refill = matches!(
             event,
-            Event::Run { news: RunNews::Ended(_), .. }
+            Event::Run { news: RunEvent::Ended(_), .. }
                 | Event::Answered { answer: Answer { candidates: Some(Ok(_)), .. }, .. }
                 | Event::Command(Command::Resume | Command::ClearHolds)
         ) || self.step.checked_back
@@ -327,7 +327,7 @@ impl Oracle {
         }
     }
 
-    fn run_news(&mut self, run: RunId, news: &RunNews) {
+    fn run_news(&mut self, run: RunId, news: &RunEvent) {
         let Some(model) = self.runs.get_mut(&run) else {
             self.step.nothing = true;
             return;
@@ -335,17 +335,17 @@ impl Oracle {
         model.told(news, self.now.mono);
         let issue = model.issue.clone();
         match news {
-            RunNews::Workspace(record) => {
+            RunEvent::Workspace(record) => {
                 self.records.insert(issue, vec![Some(record.clone())]);
             }
-            RunNews::WorkspaceGone => {
+            RunEvent::WorkspaceGone => {
                 self.records.remove(&issue);
             }
-            RunNews::Agent(update) => self.agent_update(run, update),
-            RunNews::TurnEnded => self.holds.works(run),
-            RunNews::Ended(end) => self.run_ended(run, end),
-            RunNews::Phase(Phase::InitializingSession) => self.holds.launched(run),
-            RunNews::Phase(_) | RunNews::Opened(_) => {}
+            RunEvent::Agent(update) => self.agent_update(run, update),
+            RunEvent::TurnEnded => self.holds.works(run),
+            RunEvent::Ended(end) => self.run_ended(run, end),
+            RunEvent::Phase(Phase::InitializingSession) => self.holds.launched(run),
+            RunEvent::Phase(_) | RunEvent::Opened(_) => {}
         }
     }
 

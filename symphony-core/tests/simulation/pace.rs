@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use symphony_core::orchestrator::{Answer, Event, Job, Restored, RunNews, Saved};
+use symphony_core::orchestrator::{Answer, Event, Job, Restored, RunEvent, Saved};
 use symphony_core::snapshot::{Mode, Polling};
 use symphony_core::time::{Mono, Now, Wall};
 use symphony_core::{Issue, Scope, Settings};
@@ -117,12 +117,12 @@ impl Pace {
                 self.perhaps_active = now;
                 self.excuse(now);
             }
-            Event::Run { news: RunNews::Ended(_), .. } => {
+            Event::Run { news: RunEvent::Ended(_), .. } => {
                 // In which state a blocked issue is left is read at once.
                 self.refresh.excused = true;
                 self.causes.push_back(now)
             }
-            Event::Run { news: RunNews::TurnEnded, .. } => self.causes.push_back(now),
+            Event::Run { news: RunEvent::TurnEnded, .. } => self.causes.push_back(now),
             _ => {}
         }
     }

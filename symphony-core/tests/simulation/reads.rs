@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use symphony_core::orchestrator::{Answer, Generation, ReadId, StopReason};
 use symphony_core::time::Mono;
-use symphony_core::tracker::{ById, Poll, Purpose as Reason};
+use symphony_core::tracker::{IssuesById, Poll, Purpose as Reason};
 use symphony_core::{Failure, Issue, IssueId};
 
 use crate::claims::{Entry, Outcome, Until, View};
@@ -48,7 +48,7 @@ pub(crate) struct Sayings<'a> {
 }
 
 impl<'a> Sayings<'a> {
-    pub(crate) fn new(by_id: &'a ById) -> Self {
+    pub(crate) fn new(by_id: &'a IssuesById) -> Self {
         let found = by_id.found.iter().map(|issue| (&issue.id, issue)).collect();
         let unreadable = by_id.unreadable.iter().map(|unreadable| &unreadable.id).collect();
         Self { found, unreadable }
@@ -515,7 +515,7 @@ impl Purpose {
 }
 
 /// The failure of a part, or of the whole.
-pub(crate) fn failure_of(part: Option<&Result<ById, Failure>>) -> Option<&Failure> {
+pub(crate) fn failure_of(part: Option<&Result<IssuesById, Failure>>) -> Option<&Failure> {
     part.and_then(|part| part.as_ref().err())
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use symphony_core::agent::{AgentEvent, AgentUpdate, ThreadId, Tokens};
-use symphony_core::orchestrator::{Phase, ReadId, RunNews, Start, StopReason};
+use symphony_core::orchestrator::{Phase, ReadId, RunEvent, Start, StopReason};
 use symphony_core::run::RunId;
 use symphony_core::time::{Mono, Now, Wall};
 use symphony_core::{HostId, IssueId, Settings, StateName, WorkspaceKey};
@@ -135,28 +135,28 @@ impl RunModel {
     }
 
     /// Takes in what the run tells, apart from tokens, records and its end.
-    pub(crate) fn told(&mut self, news: &RunNews, now: Mono) {
+    pub(crate) fn told(&mut self, news: &RunEvent, now: Mono) {
         self.news = now;
         match news {
-            RunNews::Phase(phase) => {
+            RunEvent::Phase(phase) => {
                 if *phase == Phase::LaunchingAgent {
                     self.line = now;
                 }
                 self.streamed |= *phase == Phase::StreamingTurn;
                 self.phase = *phase;
             }
-            RunNews::Opened(opened) => {
+            RunEvent::Opened(opened) => {
                 self.line = now;
                 self.model.clone_from(&opened.model);
                 if opened.thread.is_some() {
                     self.thread.clone_from(&opened.thread);
                 }
             }
-            RunNews::Agent(update) => {
+            RunEvent::Agent(update) => {
                 self.line = now;
                 self.updated(update, now);
             }
-            RunNews::TurnEnded => {
+            RunEvent::TurnEnded => {
                 self.line = now;
                 if self.stop.is_none() && self.pending.is_none() && self.finish.is_none() {
                     self.tools = 0;
@@ -167,7 +167,7 @@ impl RunModel {
                     self.pending = Some(Pending { failures: 0, due, read: None });
                 }
             }
-            RunNews::Workspace(_) | RunNews::WorkspaceGone | RunNews::Ended(_) => {}
+            RunEvent::Workspace(_) | RunEvent::WorkspaceGone | RunEvent::Ended(_) => {}
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use symphony_core::agent::{AgentErrorKind, AgentUpdate, Question, RateLimitWindow, RateLimits};
-use symphony_core::orchestrator::{RunEnd, RunNews};
+use symphony_core::orchestrator::{RunEnd, RunEvent};
 use symphony_core::time::Wall;
 use symphony_core::{Failure, FailureKind};
 
@@ -37,7 +37,7 @@ pub(crate) struct Limit {
 
 impl Limit {
     /// What the run says at its end.
-    pub(crate) fn report(self, wall: Wall, luck: &mut Luck) -> (Vec<RunNews>, Failure) {
+    pub(crate) fn report(self, wall: Wall, luck: &mut Luck) -> (Vec<RunEvent>, Failure) {
         let span = Duration::from_millis(luck.rng.pick(&[20_000, 300_000, 3_600_000, 200_000_000]));
         let failure = Failure::new(FailureKind::Agent(self.kind), "no more for now");
         if self.says_when {
@@ -59,7 +59,7 @@ impl Limit {
                     window("secondary", 40.0, Some(wall + span * 3)),
                 ],
             };
-            news.push(RunNews::Agent(AgentUpdate::RateLimits(Arc::new(limits))));
+            news.push(RunEvent::Agent(AgentUpdate::RateLimits(Arc::new(limits))));
         }
         (news, failure)
     }

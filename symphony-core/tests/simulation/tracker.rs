@@ -8,7 +8,7 @@ use symphony_core::budget::BudgetView;
 use symphony_core::orchestrator::{Answer, Event, ReadId};
 use symphony_core::settings::StateSet;
 use symphony_core::tracker::{
-    ById, CandidateQuery, Candidates, Poll, Purpose, TrackerErrorKind, Unreadable,
+    CandidateQuery, Candidates, IssuesById, Poll, Purpose, TrackerErrorKind, Unreadable,
 };
 use symphony_core::{Failure, FailureKind, Issue, IssueId};
 
@@ -235,7 +235,7 @@ impl Tracker {
         })
     }
 
-    fn by_id(&mut self, open: &Open, ids: &[IssueId]) -> Result<ById, Failure> {
+    fn by_id(&mut self, open: &Open, ids: &[IssueId]) -> Result<IssuesById, Failure> {
         if let Fate::Failed(failure) | Fate::IdsFailed(failure) = &open.fate
             && !ids.is_empty()
         {
@@ -254,7 +254,10 @@ impl Tracker {
         }
         self.shuffle(&mut found);
         self.duplicate(&mut found);
-        Ok(ById { found: found.iter().map(|issue| Issue::clone(issue)).collect(), unreadable })
+        Ok(IssuesById {
+            found: found.iter().map(|issue| Issue::clone(issue)).collect(),
+            unreadable,
+        })
     }
 
     fn shuffle(&mut self, list: &mut [Arc<Issue>]) {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use symphony_core::orchestrator::{Effect, Happened, ReadId, Step};
+use symphony_core::orchestrator::{Effect, NoticeKind, ReadId, Step};
 use symphony_core::run::RunId;
-use symphony_core::tracker::{ById, TrackerErrorKind};
+use symphony_core::tracker::{IssuesById, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind, Issue, IssueId};
 
 use crate::claims::View;
@@ -47,7 +47,7 @@ impl Oracle {
         read: ReadId,
         ids: &[IssueId],
         stale: bool,
-        part: Option<&Result<ById, Failure>>,
+        part: Option<&Result<IssuesById, Failure>>,
     ) {
         let now = self.now.mono;
         let sayings = match part {
@@ -268,9 +268,9 @@ impl Oracle {
         }
         for notice in &step.notices {
             let what = match &notice.what {
-                Happened::Started { .. } => "started",
-                Happened::Stopping { .. } => "stopping",
-                Happened::Continued { .. } => "continued",
+                NoticeKind::Started { .. } => "started",
+                NoticeKind::Stopping { .. } => "stopping",
+                NoticeKind::Continued { .. } => "continued",
                 _ => continue,
             };
             let known = notice.run.and_then(|run| due.iter().position(|told| *told == (run, what)));

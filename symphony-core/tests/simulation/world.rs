@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use symphony_core::IssueId;
 use symphony_core::orchestrator::{
-    Command, Effect, Event, Job, Restored, RunEnd, RunNews, Saved, Step,
+    Command, Effect, Event, Job, Restored, RunEnd, RunEvent, Saved, Step,
 };
 use symphony_core::run::RunId;
 use symphony_core::time::{Mono, Now, Wall};
@@ -248,7 +248,7 @@ impl World {
             self.agenda.put(self.time + again, Due::Agent(run, epoch));
         }
         for news in act.news {
-            if matches!(news, RunNews::Ended(_)) {
+            if matches!(news, RunEvent::Ended(_)) {
                 self.old_runs.push(run);
             }
             self.deliver(Event::Run { run, news })?;
@@ -350,10 +350,10 @@ impl World {
         let run = self.old_runs[self.operator.luck.rng.index(self.old_runs.len())];
         let failure = Failure::new(FailureKind::Internal, "a ghost");
         let news = match self.operator.luck.rng.below(4) {
-            0 => RunNews::Ended(RunEnd::Failed(failure)),
-            1 => RunNews::TurnEnded,
-            2 => RunNews::WorkspaceGone,
-            _ => RunNews::Agent(symphony_core::agent::AgentUpdate::Alive),
+            0 => RunEvent::Ended(RunEnd::Failed(failure)),
+            1 => RunEvent::TurnEnded,
+            2 => RunEvent::WorkspaceGone,
+            _ => RunEvent::Agent(symphony_core::agent::AgentUpdate::Alive),
         };
         self.deliver_ghost(Event::Run { run, news })
     }
@@ -496,7 +496,7 @@ impl World {
     fn deliver(&mut self, event: Event) -> Check {
         let now = self.now();
         self.events += 1;
-        let light = matches!(event, Event::Run { news: RunNews::Agent(_), .. });
+        let light = matches!(event, Event::Run { news: RunEvent::Agent(_), .. });
         self.oracle.told(now, &event, self.orchestrator.next_wakeup())?;
         let kept = self.trace.wants_events().then(|| event.clone());
         let step = self.orchestrator.handle(now, event);

@@ -1,6 +1,6 @@
 //! The board through its Rust API.
 
-use symphony_core::tracker::{ById, TrackerExt, Unreadable};
+use symphony_core::tracker::{IssuesById, TrackerExt, Unreadable};
 use symphony_core::{Blocker, Issue, Label, StateKind, StateSet};
 use symphony_memory::{MemoryBoard, MemoryTracker};
 
@@ -19,7 +19,7 @@ async fn rule_11_5_an_issue_added_in_rust_is_read_as_it_was_added() {
     board.add(added.clone());
     assert_eq!(board.issues(), [added.clone()]);
     let by_id = board.fetch_issues_by_ids(&ids(&["1"])).await.unwrap();
-    assert_eq!(by_id, ById { found: vec![added], unreadable: vec![] });
+    assert_eq!(by_id, IssuesById { found: vec![added], unreadable: vec![] });
 }
 
 #[test]

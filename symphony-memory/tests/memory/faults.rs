@@ -45,7 +45,7 @@ async fn rule_11_1_the_parts_of_a_poll_fail_apart() {
     board.add(issue(1, "Todo"));
     let fault = || MemoryFault::fail(TrackerErrorKind::Pagination);
     board.faults().next_of(Requests::Candidates, fault());
-    board.faults().next_of(Requests::ById, fault());
+    board.faults().next_of(Requests::IssuesById, fault());
     let polled = board.poll(&poll(Some(&["Todo"]), &["1"])).await;
     assert!(polled.candidates.unwrap().is_err());
     assert_eq!(identifiers(&polled.by_id.unwrap().found), ["MT-1"]);

@@ -1,7 +1,7 @@
 //! What a read asks and answers.
 
 use symphony_core::tracker::{
-    ById, CandidateQuery, Candidates, Poll, Purpose, Tracker, TrackerExt,
+    CandidateQuery, Candidates, IssuesById, Poll, Purpose, Tracker, TrackerExt,
 };
 use symphony_core::{IssueId, StateSet};
 
@@ -12,10 +12,10 @@ async fn rule_11_1_empty_input_makes_no_request() {
     let board = board();
     board.add(issue(1, "Todo"));
     assert_eq!(board.fetch_issues_by_states(&StateSet::default()).await.unwrap(), []);
-    assert_eq!(board.fetch_issues_by_ids(&[]).await.unwrap(), ById::default());
+    assert_eq!(board.fetch_issues_by_ids(&[]).await.unwrap(), IssuesById::default());
     let polled = board.poll(&poll(Some(&[]), &[])).await;
     assert_eq!(polled.candidates.unwrap().unwrap(), Candidates::default());
-    assert_eq!(polled.by_id.unwrap(), ById::default());
+    assert_eq!(polled.by_id.unwrap(), IssuesById::default());
     assert_eq!((polled.requests, board.requests()), (0, 0));
 }
 

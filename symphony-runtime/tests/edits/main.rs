@@ -14,7 +14,7 @@ use std::fs;
 
 use harness::{Harness, eventually, within, workflow};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
-use symphony_core::orchestrator::Happened;
+use symphony_core::orchestrator::NoticeKind;
 use symphony_memory::AgentScript;
 use symphony_runtime::Ended;
 
@@ -68,8 +68,8 @@ async fn rule_2_6_many_edits_half_of_them_broken_while_agents_run() {
         eventually("its notice", || {
             for notice in std::mem::take(&mut *live.notices.lock().unwrap()) {
                 match notice.what {
-                    Happened::Reloaded => reloaded += 1,
-                    Happened::WorkflowInvalid { .. } => refused += 1,
+                    NoticeKind::Reloaded => reloaded += 1,
+                    NoticeKind::WorkflowInvalid { .. } => refused += 1,
                     _ => {}
                 }
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use symphony_core::Issue;
-use symphony_core::orchestrator::{Happened, Notice};
+use symphony_core::orchestrator::{Notice, NoticeKind};
 use symphony_core::snapshot::Snapshot;
 use symphony_host::{
     EarlierLife, Guarantees, Host, HostCommand, LocalHost, Mark, RunningCommand, SpawnError,
@@ -145,7 +145,7 @@ impl Live {
         assert!(matches!(ended, Ok(Ok(_))), "{what}: {last:#?}");
     }
 
-    pub(crate) fn happened(&self, is_it: impl Fn(&Happened) -> bool) -> usize {
+    pub(crate) fn happened(&self, is_it: impl Fn(&NoticeKind) -> bool) -> usize {
         self.notices.lock().unwrap().iter().filter(|notice| is_it(&notice.what)).count()
     }
 

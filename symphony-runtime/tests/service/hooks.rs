@@ -281,7 +281,7 @@ async fn rule_2_7_run_hooks_are_frozen_and_before_remove_is_live() {
     harness.write(&hooks(2));
     live.handle.poll_now().unwrap();
     eventually("the edit is in force", || {
-        live.happened(|what| matches!(what, symphony_core::orchestrator::Happened::Reloaded)) == 1
+        live.happened(|what| matches!(what, symphony_core::orchestrator::NoticeKind::Reloaded)) == 1
     })
     .await;
     gate.open();

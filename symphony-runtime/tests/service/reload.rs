@@ -3,14 +3,14 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use symphony_core::orchestrator::Happened;
+use symphony_core::orchestrator::NoticeKind;
 use symphony_memory::{AgentScript, Did, Gate};
 use symphony_runtime::Ended;
 
 use crate::harness::{Harness, Live, TestHost, eventually, names, within, workflow};
 
 fn reloads(live: &Live) -> usize {
-    live.happened(|what| *what == Happened::Reloaded)
+    live.happened(|what| *what == NoticeKind::Reloaded)
 }
 
 fn limit(slots: u32) -> String {

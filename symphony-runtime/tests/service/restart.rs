@@ -14,7 +14,7 @@ use symphony_core::agent::{
     TurnEnd,
 };
 use symphony_core::env::Env;
-use symphony_core::orchestrator::Happened;
+use symphony_core::orchestrator::NoticeKind;
 use symphony_core::snapshot::Snapshot;
 use symphony_host::{EarlierLife, ProcessId};
 use symphony_memory::AgentScript;
@@ -325,7 +325,7 @@ async fn moved_and_killed(runs_before_the_move: bool) {
         work().await;
     }
     fs::write(harness.file(), workflow("").replace("root: work", "root: other")).unwrap();
-    let reloaded = |what: &Happened| *what == Happened::Reloaded;
+    let reloaded = |what: &NoticeKind| *what == NoticeKind::Reloaded;
     eventually("the other root is taken", || live.happened(reloaded) == 1).await;
     if !runs_before_the_move {
         work().await;
@@ -381,7 +381,7 @@ async fn rule_14_3_what_was_left_under_another_root_is_ended_before_that_is_used
     let live = Live::start(harness.builder().host(host.clone())).await;
     let root = other.root().display().to_string();
     for root in [root.as_str(), "work", root.as_str()] {
-        let reloads = || live.happened(|what| *what == Happened::Reloaded);
+        let reloads = || live.happened(|what| *what == NoticeKind::Reloaded);
         let before = reloads();
         let text = workflow("").replace("root: work", &format!("root: {root}"));
         fs::write(harness.file(), text).unwrap();

@@ -10,7 +10,7 @@ use symphony_core::agent::{
 };
 use symphony_core::env::Env;
 use symphony_core::hooks::{Hook, HookContext, HookError, WorkspaceHooks};
-use symphony_core::orchestrator::Happened;
+use symphony_core::orchestrator::NoticeKind;
 use symphony_core::tracker::{
     AgentTools, BuiltTracker, Poll, Polled, Tracker, TrackerContext, TrackerError, TrackerFactory,
     TrackerProfile,
@@ -52,7 +52,7 @@ async fn rule_4_3_a_tracker_that_hangs_for_ever_delays_nothing_else() {
     .await;
     // An edit is applied.
     harness.write("  stall_timeout_ms: 60000\npolling:\n  interval_ms: 7000");
-    eventually("the edit", || live.happened(|what| *what == Happened::Reloaded) == 1).await;
+    eventually("the edit", || live.happened(|what| *what == NoticeKind::Reloaded) == 1).await;
     // Answers can be had, and the end comes.
     assert_eq!(live.handle.snapshot().unwrap().running.len(), 1);
     live.handle.explain().await.unwrap();
@@ -126,13 +126,13 @@ async fn a_tracker_that_panics_is_a_failed_read() {
     within("done all the same", harness.board.wait_until(|board| board.is_in("1", "Done"))).await;
     eventually("told", || {
         live.happened(|what| {
-            matches!(what, Happened::ReadFailed { failure, .. }
+            matches!(what, NoticeKind::ReadFailed { failure, .. }
             if failure.to_string() == "internal_error: a task panicked: poll is broken")
         }) == 1
     })
     .await;
-    let broken = |what: &Happened| {
-        matches!(what, Happened::Ended { end, .. }
+    let broken = |what: &NoticeKind| {
+        matches!(what, NoticeKind::Ended { end, .. }
         if format!("{end:?}").contains("tools are broken"))
     };
     eventually("a failed run", || live.happened(broken) == 1).await;
@@ -232,8 +232,8 @@ async fn an_agent_that_panics_is_a_failed_run_and_is_closed() {
     let builder = harness.builder().agent(agent.clone()).hooks(hooks.clone());
     let live = Live::start(builder).await;
     for expected in ["open is broken", "turns are broken"] {
-        let failed = |what: &Happened| {
-            matches!(what, Happened::Ended { end, .. }
+        let failed = |what: &NoticeKind| {
+            matches!(what, NoticeKind::Ended { end, .. }
             if format!("{end:?}").contains(expected))
         };
         eventually(expected, || live.happened(failed) == 1).await;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use symphony_core::settings::env_reference;
 use symphony_core::tracker::{
-    BuiltTracker, ById, ReadIssues, TrackerContext, TrackerError, TrackerErrorKind, TrackerFactory,
+    BuiltTracker, IssuesById, ReadIssues, TrackerContext, TrackerError, TrackerErrorKind, TrackerFactory,
     TrackerProfile, TwoReads, Unreadable,
 };
 use symphony_core::{Issue, IssueId, Label, Scope, StateSet};
@@ -92,8 +92,8 @@ impl ReadIssues for PaperTracker {
         Ok(issues.filter(|issue| states.contains(&issue.state)).collect())
     }
 
-    async fn by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
-        let mut answer = ById::default();
+    async fn by_ids(&self, ids: &[IssueId]) -> Result<IssuesById, TrackerError> {
+        let mut answer = IssuesById::default();
         for line in self.paper.read().await?.lines() {
             match issue(line) {
                 Ok(issue) if ids.contains(&issue.id) => answer.found.push(issue),

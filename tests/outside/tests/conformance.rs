@@ -185,6 +185,7 @@ mod agent_rules {
         rule_10_6_a_question_ends_the_turn_and_is_kept: "it always says yes",
         rule_10_8_token_totals_never_fall: "it uses none",
         rule_10_9_close_ends_a_turn_that_hangs: "it always says yes",
+        rule_10_11_a_note_needs_a_live_turn: "the agent takes no notes",
     });
 }
 

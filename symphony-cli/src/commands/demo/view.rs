@@ -7,7 +7,7 @@ use std::time::Instant;
 use anstream::println;
 use anstyle::{AnsiColor, Style};
 use symphony_api::{NoticeLevel, NoticeText};
-use symphony_core::orchestrator::{BlockReason, Happened, Notice};
+use symphony_core::orchestrator::{BlockReason, Notice, NoticeKind};
 use symphony_core::run::RunId;
 use symphony_core::snapshot::{Reason, Snapshot};
 use symphony_core::{Identifier, Issue, Settings};
@@ -84,22 +84,22 @@ impl DemoView {
     fn describe(&mut self, notice: &Notice) -> Option<String> {
         let text = NoticeText::from(&notice.what);
         match &notice.what {
-            Happened::Started { attempt, .. } => {
+            NoticeKind::Started { attempt, .. } => {
                 let who = &notice.issue.as_ref()?.identifier;
                 *self.runs.entry(who.clone()).or_default() += 1;
                 let again = attempt.map(|number| format!(" (attempt {number})"));
                 let title = self.titles.get(who).map_or("", String::as_str);
                 Some(format!("{}{}: {title}", text.title, again.unwrap_or_default()))
             }
-            Happened::Waiting { failure: None, .. }
-            | Happened::Blocked { why: BlockReason::Operator } => None,
-            Happened::Continued { .. }
-            | Happened::Ended { .. }
-            | Happened::Waiting { .. }
-            | Happened::Blocked { .. }
-            | Happened::Cleaned
-            | Happened::CleaningFailed { .. }
-            | Happened::ReadFailed { .. } => Some(text.line()),
+            NoticeKind::Waiting { failure: None, .. }
+            | NoticeKind::Blocked { why: BlockReason::Operator } => None,
+            NoticeKind::Continued { .. }
+            | NoticeKind::Ended { .. }
+            | NoticeKind::Waiting { .. }
+            | NoticeKind::Blocked { .. }
+            | NoticeKind::Cleaned
+            | NoticeKind::CleaningFailed { .. }
+            | NoticeKind::ReadFailed { .. } => Some(text.line()),
             _ => None,
         }
     }
@@ -154,7 +154,7 @@ impl DemoView {
 fn style(notice: &Notice) -> Style {
     let text = NoticeText::from(&notice.what);
     match notice.what {
-        Happened::Cleaned => GOOD,
+        NoticeKind::Cleaned => GOOD,
         _ if text.level >= NoticeLevel::Warn || text.fields.error.is_some() => BAD,
         _ => Style::new(),
     }

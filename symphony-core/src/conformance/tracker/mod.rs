@@ -15,7 +15,7 @@ use crate::issue::{Issue, IssueId, StateName};
 use crate::settings::StateSet;
 use crate::time::Wall;
 use crate::tracker::{
-    ById, CandidateQuery, Candidates, Poll, Polled, Purpose, ToolCall, Tracker, TrackerError,
+    CandidateQuery, Candidates, IssuesById, Poll, Polled, Purpose, ToolCall, Tracker, TrackerError,
     TrackerExt,
 };
 
@@ -165,7 +165,7 @@ impl<'f, F: TrackerFixture> TrackerTrial<'f, F> {
         self.fixture.block_on(self.tracker.fetch_issues_by_states(states))
     }
 
-    fn try_by_ids(&self, ids: &[IssueId]) -> Result<ById, TrackerError> {
+    fn try_by_ids(&self, ids: &[IssueId]) -> Result<IssuesById, TrackerError> {
         self.fixture.block_on(self.tracker.fetch_issues_by_ids(ids))
     }
 
@@ -183,7 +183,7 @@ impl<'f, F: TrackerFixture> TrackerTrial<'f, F> {
         self.list(&StateSet::new([self.open.clone()]))
     }
 
-    fn by_ids(&self, ids: &[IssueId]) -> Result<ById, Deviation> {
+    fn by_ids(&self, ids: &[IssueId]) -> Result<IssuesById, Deviation> {
         self.try_by_ids(ids).map_err(|error| failed("the read by id", &error))
     }
 
@@ -217,7 +217,7 @@ fn candidates(polled: &Polled) -> Result<&Candidates, Deviation> {
     }
 }
 
-fn by_id(polled: &Polled) -> Result<&ById, Deviation> {
+fn by_id(polled: &Polled) -> Result<&IssuesById, Deviation> {
     polled.by_id.as_ref().map_err(|error| failed("the read by id in the poll", error))
 }
 

@@ -72,7 +72,7 @@ impl Deliveries {
         })
     }
 
-    /// When their health may change by itself.
+    /// Returns when their health may change by itself.
     pub(in crate::orchestrator) fn next_change(&self, now: Mono) -> Option<Mono> {
         let silence =
             self.last.filter(|_| self.are_healthy(now)).map(|last| last.mono + MAX_SILENCE);
@@ -171,7 +171,7 @@ impl Deliveries {
         paced.into_iter().chain([self.not_before]).max()
     }
 
-    /// The issues that are to be read.
+    /// Returns the issues that are to be read.
     pub(in crate::orchestrator) fn wanted(&self) -> impl Iterator<Item = &IssueId> {
         self.wanted.iter()
     }

@@ -56,17 +56,17 @@ struct Later {
 }
 
 impl Backlog {
-    /// The candidates, as they were listed. One may be there twice.
+    /// Returns the candidates, as they were listed. One may be there twice.
     pub(super) fn issues(&self) -> &[Issue] {
         &self.list.issues
     }
 
-    /// The candidates and their places, each once: a list may name one twice.
+    /// Returns the candidates and their places, each once: a list may name one twice.
     pub(super) fn distinct(&self) -> impl Iterator<Item = (usize, &Issue)> {
         self.list.distinct()
     }
 
-    /// How many candidates there are.
+    /// Returns how many candidates there are.
     pub(super) fn total(&self) -> usize {
         self.list.issues.len() - self.list.repeats().len()
     }
@@ -76,12 +76,12 @@ impl Backlog {
         self.list.more
     }
 
-    /// When the list was read; `None` before the first one.
+    /// Returns when the list was read; `None` before the first one.
     pub(super) const fn read_at(&self) -> Option<Mono> {
         self.list.read_at
     }
 
-    /// What a later read than the list says of an issue.
+    /// Returns what a later read than the list says of an issue.
     pub(super) fn learned(&self, id: &IssueId) -> Option<&Reason> {
         self.learned.get(id).map(|(_, reason)| reason)
     }
@@ -314,8 +314,8 @@ impl List {
     }
 }
 
-/// The places of issues that stand earlier in the list too, in order. Hashes are sorted, because
-/// comparing ids is what takes long.
+/// Returns the places of issues that stand earlier in the list too, in order. Hashes are sorted,
+/// because comparing ids is what takes long.
 fn repeats(issues: &[Issue]) -> Vec<usize> {
     let mut order: Vec<(u64, &IssueId, usize)> = issues
         .iter()

@@ -23,7 +23,7 @@ impl Claims {
         self.runs.get_mut(&run)
     }
 
-    /// A run and its claim.
+    /// Returns a run and its claim.
     pub(in crate::orchestrator) fn live_mut(
         &mut self,
         run: RunId,
@@ -48,7 +48,7 @@ impl Claims {
         self.runs.get(&run).is_some_and(Run::is_finishing)
     }
 
-    /// A run of a claim begins, in this folder and in a slot of this machine.
+    /// Begins a run of a claim, in this folder and in a slot of this machine.
     pub(in crate::orchestrator) fn start(
         &mut self,
         run: RunId,
@@ -68,7 +68,7 @@ impl Claims {
         self.enter(&id, Stage::Running { run }, None);
     }
 
-    /// A run is over and its slot is free. Its claim is to enter another stage, or to be removed.
+    /// Ends a run and frees its slot. Its claim is to enter another stage, or to be removed.
     pub(in crate::orchestrator) fn end_run(&mut self, run: RunId) -> Option<Run> {
         let live = self.runs.remove(&run)?;
         let Some(claim) = self.by_issue.get(&live.issue) else {
@@ -79,7 +79,8 @@ impl Claims {
         Some(live)
     }
 
-    /// A live run is to stop, and this follows. Returns the run if it was not told so before.
+    /// Notes that a live run is to stop, and what follows. Returns the run if it was not told
+    /// before.
     pub(in crate::orchestrator) fn stop(
         &mut self,
         id: &IssueId,
@@ -127,7 +128,7 @@ impl Claims {
         }
     }
 
-    /// A run that was told to stop is still there after its bound.
+    /// Notes that a run which was told to stop is still there after its bound.
     pub(in crate::orchestrator) fn note_overdue(&mut self, id: &IssueId) {
         if let Some(Stage::Stopping { overdue, .. }) =
             self.by_issue.get_mut(id).map(|claim| &mut claim.stage)
@@ -181,7 +182,7 @@ impl Claims {
         self.set_wake(&id, stall.into_iter().chain(grace).min());
     }
 
-    /// How long a run has been silent, if that is too long (contract 8.1).
+    /// Returns how long a run has been silent, if that is too long (contract 8.1).
     pub(in crate::orchestrator) fn stalled_for(&self, run: RunId, now: Mono) -> Option<Duration> {
         let live = self.runs.get(&run).filter(|live| live.can_stall())?;
         let silence = now.since(live.last_alive);

@@ -113,7 +113,7 @@ impl Claims {
         stopped.collect()
     }
 
-    /// Where a claim came from, if it is being checked by this read.
+    /// Returns where a claim came from, if it is being checked by this read.
     pub(super) fn origin(&self, id: &IssueId, read: ReadId) -> Option<Origin> {
         match self.by_issue.get(id)?.stage {
             Stage::Checking { read: open, origin } if open == read => Some(origin),
@@ -134,23 +134,23 @@ impl Claims {
         self.by_issue.remove(id)
     }
 
-    /// It is being read before it starts.
+    /// Enters Checking: the issue is being read before it starts.
     pub(super) fn check(&mut self, id: &IssueId, read: ReadId, origin: Origin) {
         self.enter(id, Stage::Checking { read, origin }, None);
     }
 
-    /// It waits for its next attempt until `at`.
+    /// Enters Waiting: the next attempt is due at `at`.
     pub(super) fn wait_until(&mut self, id: &IssueId, at: Mono) {
         self.enter(id, Stage::Waiting { ready: false }, Some(at));
     }
 
-    /// Its next attempt may start as soon as there is a slot.
+    /// Enters Waiting: the next attempt is due, and may start as soon as there is a slot.
     pub(super) fn make_ready(&mut self, id: &IssueId) {
         self.enter(id, Stage::Waiting { ready: true }, None);
     }
 
-    /// It waits for a person. After a question the next run goes on with the conversation that
-    /// asked it (contract 10.6).
+    /// Enters Blocked: a person is needed. After a question the next run goes on with the
+    /// conversation that asked it (contract 10.6).
     pub(super) fn block(&mut self, id: &IssueId, why: BlockReason, since: Now) {
         if let Some(claim) = self.by_issue.get_mut(id) {
             claim.failure = None;
@@ -162,7 +162,8 @@ impl Claims {
         self.enter(id, Stage::Blocked { why, since, seen: false }, None);
     }
 
-    /// A read has shown in which state a blocked issue was left. Returns whether that is news.
+    /// Notes that a read has shown in which state a blocked issue was left. Returns whether this
+    /// was the first such read.
     pub(super) fn note_left(&mut self, id: &IssueId) -> bool {
         match self.by_issue.get_mut(id).map(|claim| &mut claim.stage) {
             Some(Stage::Blocked { seen, .. }) => !std::mem::replace(seen, true),
@@ -170,7 +171,7 @@ impl Claims {
         }
     }
 
-    /// Its workspace is being removed.
+    /// Enters Cleaning: the workspace is being removed.
     pub(super) fn clean(
         &mut self,
         id: &IssueId,
@@ -185,7 +186,7 @@ impl Claims {
         self.enter(id, Stage::Cleaning { workspace, removal: Some(removal), failures }, None);
     }
 
-    /// A removal came back: whose it was, what was removed, and how often that failed before.
+    /// Ends a removal. Returns its issue, what was to be removed, and how often that failed before.
     pub(super) fn end_removal(&mut self, removal: RemovalId) -> Option<(IssueId, Removal, u32)> {
         let id = self.removals.remove(&removal)?;
         let Some(Stage::Cleaning { workspace, failures, .. }) =
@@ -197,7 +198,7 @@ impl Claims {
         Some((id, workspace.clone(), *failures))
     }
 
-    /// Its workspace is removed later.
+    /// Stays in Cleaning: the workspace is removed at `at`.
     pub(super) fn clean_later(&mut self, id: &IssueId, what: Removal, failures: u32, at: Mono) {
         let stage = Stage::Cleaning { workspace: what, removal: None, failures };
         self.enter(id, stage, Some(at));
@@ -208,12 +209,12 @@ impl Claims {
         !self.runs.is_empty() || !self.removals.is_empty()
     }
 
-    /// When the first deadline is.
+    /// Returns when the first deadline is.
     pub(super) fn next_deadline(&self) -> Option<Mono> {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// A claim whose deadline has passed. It has none any more.
+    /// Takes the deadline of a claim whose time has come. Returns the issue.
     pub(super) fn take_due(&mut self, now: Mono) -> Option<IssueId> {
         let (_, id) = self.deadlines.first().filter(|(at, _)| *at <= now)?;
         let id = id.clone();

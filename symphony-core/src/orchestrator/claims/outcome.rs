@@ -12,7 +12,8 @@ use crate::orchestrator::{BlockReason, Outcome, RunEnd, StopReason};
 use super::run::Run;
 use super::stage::After;
 
-/// The outcome of a run: `stopped` says why it was told to stop, if it was, `then` what follows it.
+/// Returns the outcome of a run: `stopped` says why it was told to stop, if it was, `then` what
+/// follows it.
 pub(in crate::orchestrator) fn outcome(
     run: &Run,
     end: &RunEnd,
@@ -43,8 +44,8 @@ pub(in crate::orchestrator) fn outcome(
     }
 }
 
-/// Returns what follows a run; `None` is a continuation check. `asked` follows a stop, `decided` was
-/// to follow an end of its own.
+/// Returns what follows a run; `None` is a continuation check. `asked` follows a stop, `decided`
+/// was to follow an end of its own.
 pub(in crate::orchestrator) fn after_end(
     asked: Option<After>,
     decided: Option<After>,

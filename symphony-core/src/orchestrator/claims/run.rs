@@ -196,7 +196,7 @@ impl Run {
         true
     }
 
-    /// A tool call ended. If no call changed the tracker, the move was not the agent's.
+    /// Ends a tool call. If no call changed the tracker, the move was not the agent's.
     pub(in crate::orchestrator) fn end_tool(&mut self, changed_issue: bool, now: Mono) -> bool {
         self.owed = self.owed.saturating_sub(1);
         self.changed_issue |= changed_issue;
@@ -206,7 +206,7 @@ impl Run {
         true
     }
 
-    /// A newer read decides: what was to follow the turn is not decided any more.
+    /// Withdraws the grace, and with it what was to follow the turn: a newer read decides.
     pub(in crate::orchestrator) fn withdraw_grace(&mut self) -> bool {
         let had_grace = self.finish_by.take().is_some();
         if had_grace {

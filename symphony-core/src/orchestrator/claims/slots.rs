@@ -44,7 +44,7 @@ impl Slots {
         Some(limit.saturating_sub(self.by_state.get(state).copied().unwrap_or(0)))
     }
 
-    /// The machine for a run: where its workspace is, else the one with the most room.
+    /// Returns the machine for a run: where its workspace is, else the one with the most room.
     pub(in crate::orchestrator) fn host_for(
         &self,
         settings: &Settings,

@@ -163,7 +163,7 @@ impl Claim {
         asked_wait(failure).unwrap_or_else(|| policy::backoff(attempt, max_backoff))
     }
 
-    /// The next run begins a new conversation (contract 10.3).
+    /// Forgets the conversation: the next run begins a new one (contract 10.3).
     pub(in crate::orchestrator) fn forget_thread(&mut self) {
         self.thread = None;
         self.unanswered = false;
@@ -235,7 +235,7 @@ impl After {
         }
     }
 
-    /// The graver of the two.
+    /// Takes over the other one if it is graver.
     pub(in crate::orchestrator) fn escalate(&mut self, other: Self) {
         if other.rank() > self.rank() {
             *self = other;

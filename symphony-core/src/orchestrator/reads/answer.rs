@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::failure::{Failure, FailureKind};
 use crate::issue::{Issue, IssueId};
-use crate::tracker::{ById, TrackerErrorKind};
+use crate::tracker::{IssuesById, TrackerErrorKind};
 
 /// The longest a tracker can make us wait before we ask again, whatever it says.
 const MAX_WAIT: Duration = Duration::from_secs(3600);
@@ -19,19 +19,20 @@ const MAX_UPKEEP_WAIT: Duration = Duration::from_secs(300);
 /// The shortest that we wait where a tracker wants us to.
 const MIN_WAIT: Duration = Duration::from_secs(1);
 
-/// How long to wait after a failed read, where the tracker said so.
+/// Returns how long to wait after a failed read, where the tracker said so.
 pub(in crate::orchestrator) fn asked_wait(failure: &Failure) -> Option<Duration> {
     // No wait at all would be a loop, and one of a few milliseconds hardly less.
     let asked = failure.retry_after.filter(|wait| !wait.is_zero())?;
     Some(asked.clamp(MIN_WAIT, MAX_WAIT))
 }
 
-/// The same for a read of claimed issues.
+/// Returns how long to wait after a failed read of claimed issues, where the tracker said so.
 pub(in crate::orchestrator) fn asked_upkeep_wait(failure: &Failure) -> Option<Duration> {
     asked_wait(failure).map(|wait| wait.min(MAX_UPKEEP_WAIT))
 }
 
-/// A part that was asked for and is not there: the driver's fault, but not a reason to stop.
+/// Returns the failure of a part that was asked for and is missing in the answer: the driver's
+/// fault, but not a reason to stop.
 pub(in crate::orchestrator) fn no_answer() -> Failure {
     response("the read came back without the part that was asked for")
 }
@@ -49,7 +50,7 @@ pub(in crate::orchestrator) enum Seen {
 }
 
 impl Seen {
-    /// The issue, if it was read.
+    /// Returns the issue, if it was read.
     pub(in crate::orchestrator) const fn issue(&self) -> Option<&Arc<Issue>> {
         match self {
             Self::Present(issue) => Some(issue),
@@ -69,7 +70,7 @@ pub(in crate::orchestrator) struct Found {
 impl Found {
     /// Sorts an answer by issue. A record without what an issue needs counts as unreadable, and
     /// spoils no other (contract 1.3). A repeated id counts once.
-    pub(in crate::orchestrator) fn new(result: Result<ById, Failure>) -> Self {
+    pub(in crate::orchestrator) fn new(result: Result<IssuesById, Failure>) -> Self {
         let mut named = BTreeMap::new();
         let by_id = match result {
             Ok(by_id) => by_id,
@@ -90,12 +91,12 @@ impl Found {
         Self { named, others: Seen::Absent }
     }
 
-    /// What the answer says of this issue.
+    /// Returns what the answer says of this issue.
     pub(in crate::orchestrator) fn see(&self, id: &IssueId) -> &Seen {
         self.named.get(id).unwrap_or(&self.others)
     }
 
-    /// Why the whole read failed, if it did.
+    /// Returns why the whole read failed, if it did.
     pub(in crate::orchestrator) const fn failure(&self) -> Option<&Failure> {
         match &self.others {
             Seen::Failed(failure) => Some(failure),

@@ -36,7 +36,8 @@ pub(in crate::orchestrator) struct JobState {
 }
 
 impl JobState {
-    /// When it is due, on this interval; an operator's wish is kept `gap` from the last run.
+    /// Returns when the job is due on this interval; an operator's wish is kept `gap` from the last
+    /// run.
     fn due(&self, interval: Duration, gap: Duration) -> Mono {
         match self.last {
             _ if self.asap => Mono::default(),
@@ -66,12 +67,12 @@ impl JobState {
         self.failure.as_ref()
     }
 
-    /// Until when the tracker wants silence, if it said so.
+    /// Returns until when the tracker wants silence, if it said so.
     pub(in crate::orchestrator) fn refused_until(&self) -> Option<Mono> {
         self.failure.as_ref().and_then(asked_wait).map(|_| self.not_before)
     }
 
-    /// It runs; `asks` says whether there is an answer to wait for.
+    /// Begins a run of the job; `asks` says whether there is an answer to wait for.
     pub(in crate::orchestrator) fn begin(&mut self, now: Now, asks: bool) {
         self.last = Some(now.mono);
         self.last_wall = Some(now.wall);
@@ -80,7 +81,7 @@ impl JobState {
         self.open = asks;
     }
 
-    /// It is over. `asked` says how long the tracker wants us to wait after a failure.
+    /// Ends a run of the job. `asked` says how long the tracker wants us to wait after a failure.
     pub(in crate::orchestrator) fn end(
         &mut self,
         now: Mono,
@@ -94,25 +95,26 @@ impl JobState {
         self.failure = failure;
     }
 
-    /// It is as if it had not run.
+    /// Makes the job as if it had not run.
     fn abandon(&mut self) {
         self.open = false;
         self.last = None;
     }
 
-    /// It runs as soon as possible.
+    /// Makes the job due as soon as possible.
     pub(in crate::orchestrator) const fn hurry(&mut self) {
         self.asap = true;
     }
 
-    /// Its next run comes early, though so long after the last and not before the tracker allows.
+    /// Brings the next run forward, to `pause` after the last one but not before the tracker
+    /// allows.
     pub(in crate::orchestrator) fn hasten(&mut self, pause: Duration) {
         if let Some(last) = self.last.take() {
             self.postpone(last + pause);
         }
     }
 
-    /// Its next run does not come before this.
+    /// Puts the next run off until then.
     pub(in crate::orchestrator) fn postpone(&mut self, until: Mono) {
         self.not_before = self.not_before.max(until);
     }
@@ -182,7 +184,7 @@ impl Jobs {
         [Job::Candidates, Job::Refresh, Job::Sweep].into_iter().chain(custom)
     }
 
-    /// The interval of a job.
+    /// Returns the interval of a job.
     fn interval(&self, job: &Job, pace: &JobPace) -> Duration {
         match job {
             Job::Candidates => pace.candidates,
@@ -192,7 +194,8 @@ impl Jobs {
         }
     }
 
-    /// When a job is due; `None` while it is under way, and for candidates while no slot is free.
+    /// Returns when a job is due; `None` while it is under way, and for candidates while no slot is
+    /// free.
     ///
     /// A refresh or a sweep with nothing to ask for is due all the same, and asks for nothing: so
     /// the first claim does not make a refresh overdue.
@@ -210,13 +213,13 @@ impl Jobs {
         pace.free_slots > reserved
     }
 
-    /// When the next job is due.
+    /// Returns when the next job is due.
     pub(in crate::orchestrator) fn next(&self, pace: &JobPace) -> Option<Mono> {
         self.all().filter_map(|job| self.due(&job, pace)).min()
     }
 
-    /// Which of candidates, refresh and sweep go now, if any is due. Jobs due within a tenth of
-    /// their interval travel together (4.3).
+    /// Returns which of candidates, refresh and sweep go now, if any is due. Jobs due within a
+    /// tenth of their interval travel together (4.3).
     pub(in crate::orchestrator) fn travellers(
         &self,
         now: Mono,
@@ -283,7 +286,7 @@ impl Jobs {
         self.all().filter_map(row).collect()
     }
 
-    /// An embedder adds a job, or changes its interval.
+    /// Adds an embedder's job, or changes its interval.
     pub(in crate::orchestrator) fn add(&mut self, name: Arc<str>, interval: Duration, now: Now) {
         let last = self.restored.remove(&Job::Custom(Arc::clone(&name)));
         let (known, state) = self.custom.entry(name).or_default();
@@ -295,14 +298,14 @@ impl Jobs {
         *known = interval;
     }
 
-    /// An operator wants a poll.
+    /// Notes that an operator wants a poll.
     pub(in crate::orchestrator) const fn wish(&mut self) {
         self.candidates.manual = true;
         self.refresh.manual = true;
     }
 
-    /// An operator's wish is for now: what cannot be asked is not asked later, but for what waits
-    /// for an open read or for the tracker's least gap.
+    /// Drops wishes that cannot be met now, except for what waits for an open read or for the
+    /// tracker's least gap.
     pub(in crate::orchestrator) fn drop_wishes(&mut self, pace: &JobPace) {
         if !self.candidates.is_urgent() && !self.refresh.is_urgent() {
             return;
@@ -315,7 +318,7 @@ impl Jobs {
         }
     }
 
-    /// Whatever failed was another tracker's.
+    /// Forgets failures of another tracker.
     pub(super) fn forget_failures(&mut self) {
         for job in [&mut self.candidates, &mut self.refresh, &mut self.sweep] {
             job.not_before = Mono::default();
@@ -323,7 +326,7 @@ impl Jobs {
         }
     }
 
-    /// An abandoned poll leaves its jobs as if they had not run.
+    /// Makes the jobs of an abandoned poll as if they had not run.
     pub(super) fn abandon(&mut self, parts: &PollParts) {
         let jobs = [
             (parts.candidates, &mut self.candidates),
@@ -335,7 +338,7 @@ impl Jobs {
         }
     }
 
-    /// When each job last ran, for the next life.
+    /// Returns when each job last ran, for the next life.
     pub(in crate::orchestrator) fn last_runs(&self) -> BTreeMap<Job, Wall> {
         let known = self.all().filter_map(|job| Some((self.get(&job)?.last_wall?, job)));
         let known = known.map(|(at, job)| (job, at));

@@ -57,7 +57,7 @@ pub(super) enum Asked {
 }
 
 impl Asked {
-    /// What the requests of this read are counted as.
+    /// Returns what the requests of this read are counted as.
     pub(super) const fn purpose(&self) -> Purpose {
         match self {
             Self::Poll(parts) => parts.purpose(),

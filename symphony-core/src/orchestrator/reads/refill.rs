@@ -41,12 +41,12 @@ impl Refill {
         self.wanted = self.wanted.max(Some(Urgency::WhenFreed));
     }
 
-    /// Nothing more is wanted: it is being done.
+    /// Takes the wish, because slots are being filled.
     pub(in crate::orchestrator) const fn take(&mut self) {
         self.wanted = None;
     }
 
-    /// When slots can be filled next; `None` when nothing asks for it or a read is open.
+    /// Returns when slots can be filled next; `None` when nothing asks for it or a read is open.
     pub(in crate::orchestrator) fn next(&self, now: Mono, min_read_gap: Duration) -> Option<Mono> {
         if self.is_open() {
             return None;
@@ -62,18 +62,18 @@ impl Refill {
         self.reserved.is_some()
     }
 
-    /// How many issues are being read for the free slots.
+    /// Returns how many issues are being read for the free slots.
     pub(in crate::orchestrator) fn reserved(&self) -> usize {
         self.reserved.unwrap_or(0)
     }
 
-    /// A read for so many issues goes out.
+    /// Opens a read of so many issues.
     pub(super) const fn open(&mut self, issues: usize, now: Mono) {
         self.reserved = Some(issues);
         self.last_read = Some(now);
     }
 
-    /// The read is over.
+    /// Closes the read.
     pub(super) const fn close(&mut self) {
         self.reserved = None;
     }
@@ -98,12 +98,12 @@ impl Refill {
         self.failed_as = Some(failure.kind);
     }
 
-    /// Until when fresh candidates wait after a failed read.
+    /// Returns until when fresh candidates wait after a failed read.
     pub(in crate::orchestrator) const fn fresh_from(&self) -> Option<Mono> {
         self.fresh_from
     }
 
-    /// After a failed read, fresh candidates may have waited long enough.
+    /// Ends the wait of fresh candidates after a failed read, if it is over.
     pub(in crate::orchestrator) fn pass(&mut self, now: Mono) {
         if self.fresh_from.take_if(|at| *at <= now).is_some() {
             self.want_now();
@@ -115,7 +115,7 @@ impl Refill {
         self.failed_as == Some(FailureKind::Tracker(TrackerErrorKind::RateLimited))
     }
 
-    /// Whatever failed was another tracker's.
+    /// Forgets failures of another tracker.
     pub(super) const fn forget_failures(&mut self) {
         self.failures = 0;
         self.fresh_from = None;

@@ -18,7 +18,7 @@ pub(in crate::orchestrator) struct TurnReads {
 }
 
 impl TurnReads {
-    /// When the next read is due.
+    /// Returns when the next read is due.
     pub(in crate::orchestrator) fn due(&self) -> Option<Mono> {
         if self.is_open { None } else { self.waiting.values().min().copied() }
     }
@@ -27,7 +27,7 @@ impl TurnReads {
         self.waiting.remove(&run);
     }
 
-    /// The run may be read together with those that end about now.
+    /// Queues a run, to be read together with those whose turn ends about now.
     pub(in crate::orchestrator) fn wait_for_batch(&mut self, run: RunId, now: Mono) {
         self.wait(run, now + TURN_BATCH_WINDOW);
     }
@@ -36,7 +36,7 @@ impl TurnReads {
         self.waiting.insert(run, until);
     }
 
-    /// The runs to read now: those due, and those that would be within the batch's window.
+    /// Returns the runs to read now: those due, and those that would be within the batch's window.
     pub(in crate::orchestrator) fn take(&mut self, now: Mono) -> Vec<RunId> {
         let horizon = now + TURN_BATCH_WINDOW;
         let taken: Vec<RunId> =
@@ -47,7 +47,7 @@ impl TurnReads {
         taken
     }
 
-    /// A read goes out, or is over.
+    /// Sets whether a read is open.
     pub(super) const fn set_open(&mut self, is_open: bool) {
         self.is_open = is_open;
     }

@@ -2,7 +2,7 @@
 
 use symphony_core::orchestrator::Answer;
 use symphony_core::time::Wall;
-use symphony_core::tracker::{ById, Candidates, Poll, Purpose, Unreadable};
+use symphony_core::tracker::{Candidates, IssuesById, Poll, Purpose, Unreadable};
 use symphony_core::{Blocker, Issue, IssueId, Label, StateKind};
 
 use super::Harness;
@@ -142,8 +142,8 @@ impl Harness {
         }
     }
 
-    fn by_id(&self, ids: &[IssueId]) -> ById {
-        let mut by_id = ById::default();
+    fn by_id(&self, ids: &[IssueId]) -> IssuesById {
+        let mut by_id = IssuesById::default();
         for id in ids {
             if self.unreadable.iter().any(|name| name == id.as_str()) {
                 by_id

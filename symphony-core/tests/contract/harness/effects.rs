@@ -1,6 +1,6 @@
 //! The effects and notices since the last call: each call takes what it returns.
 
-use symphony_core::orchestrator::{Effect, Happened, Saved, Start};
+use symphony_core::orchestrator::{Effect, NoticeKind, Saved, Start};
 
 use super::{Harness, board, name, run};
 
@@ -83,7 +83,7 @@ impl Harness {
     }
 
     /// What happened since last looked.
-    pub(crate) fn notices(&mut self) -> Vec<Happened> {
+    pub(crate) fn notices(&mut self) -> Vec<NoticeKind> {
         self.notices.drain(..).map(|notice| notice.what).collect()
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use symphony_core::agent::{AgentErrorKind, AgentUpdate, Opened, Question, ThreadId, Tokens};
-use symphony_core::orchestrator::{Effect, Event, Phase, RunEnd, RunNews};
+use symphony_core::orchestrator::{Effect, Event, Phase, RunEnd, RunEvent};
 use symphony_core::run::RunId;
 use symphony_core::{Failure, FailureKind, WorkspaceRecord};
 
@@ -37,13 +37,13 @@ impl<'a> Run<'a> {
         self.harness.runs[&self.run].turns > 0
     }
 
-    fn news(self, news: RunNews) -> Self {
+    fn news(self, news: RunEvent) -> Self {
         self.harness.event(Event::Run { run: self.run, news });
         self
     }
 
     pub(crate) fn enters(self, phase: Phase) -> Self {
-        self.news(RunNews::Phase(phase))
+        self.news(RunEvent::Phase(phase))
     }
 
     /// Its workspace exists.
@@ -57,7 +57,7 @@ impl<'a> Run<'a> {
             key: start.key.clone(),
             path: format!("/symphony/{}", start.key).into(),
         });
-        self.news(RunNews::Workspace(record))
+        self.news(RunEvent::Workspace(record))
     }
 
     /// It goes through all phases up to its first turn.
@@ -82,11 +82,11 @@ impl<'a> Run<'a> {
     }
 
     pub(crate) fn opens(self, opened: Opened) -> Self {
-        self.news(RunNews::Opened(opened))
+        self.news(RunEvent::Opened(opened))
     }
 
     pub(crate) fn says(self, update: AgentUpdate) -> Self {
-        self.news(RunNews::Agent(update))
+        self.news(RunEvent::Agent(update))
     }
 
     /// The conversation has used so many tokens in all.
@@ -97,7 +97,7 @@ impl<'a> Run<'a> {
 
     pub(crate) fn turn_ends(self) -> Self {
         self.harness.runs.get_mut(&self.run).expect("live").awaits_answer = true;
-        self.news(RunNews::TurnEnded)
+        self.news(RunEvent::TurnEnded)
     }
 
     /// It ends as it was told to.
@@ -133,7 +133,7 @@ impl<'a> Run<'a> {
 
     pub(crate) fn ends(self, end: RunEnd) {
         self.harness.runs.remove(&self.run);
-        self.news(RunNews::Ended(end));
+        self.news(RunEvent::Ended(end));
     }
 }
 
