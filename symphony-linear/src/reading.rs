@@ -94,6 +94,15 @@ impl<'t> Reading<'t> {
         (candidates, by_id)
     }
 
+    /// One issue by its id or identifier: Linear takes both for an id.
+    pub(crate) async fn find(&mut self, name: &str) -> Result<Option<Issue>> {
+        let ask = Ask { ids: &[name], ..Ask::default() };
+        let page = self.request(self.purpose, ask).await?.claimed;
+        let mut nodes = page.ok_or_else(|| absent("the issues by id"))?.nodes;
+        self.complete(self.purpose, &mut nodes).await?;
+        Ok(self.usable(nodes).into_iter().next())
+    }
+
     /// One request for a part of a poll, or all of it.
     async fn request(&mut self, purpose: Purpose, ask: Ask<'_>) -> Result<queries::Poll> {
         let board = &self.tracker.config.board;
