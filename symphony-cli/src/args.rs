@@ -111,10 +111,19 @@ pub(crate) struct CheckArgs {
     /// The workflow file
     #[arg(default_value = "WORKFLOW.md")]
     pub(crate) workflow: PathBuf,
-    /// Also print every setting that is in force, with its default where the file names none;
-    /// secrets are masked
+    /// Also print every setting that is in force, with its default where the file names none, as
+    /// front matter that can be pasted back; secrets are masked
     #[arg(long)]
     pub(crate) show: bool,
+    /// Print it as one JSON object
+    #[arg(long, conflicts_with = "budget")]
+    pub(crate) json: bool,
+    /// Print what is wrong or doubtful, and nothing else
+    #[arg(long, short, conflicts_with = "json")]
+    pub(crate) quiet: bool,
+    /// Fail also where something is only doubtful: exit code 1 with any warning
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// Look at the file alone: ask no tracker and run no agent's command. For a file that you do
     /// not trust yet, or without a network
     #[arg(long)]

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use symphony_codex::{CODEX, login_shell};
 use symphony_core::finding::Severity;
+use symphony_core::problem::Problem;
 use symphony_host::{Host, LocalHost};
-use symphony_runtime::{Ended, Handle, Service, StartError, inspect, plain};
+use symphony_runtime::{Ended, Handle, Service, StartError, plain};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::{info, warn};
 
@@ -41,6 +42,11 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.logging.logs_root {
         builder = builder.transcripts(folder.join(TRANSCRIPTS_FOLDER));
     }
+    let inspection = super::inspect(&args.workflow, args.port);
+    if inspection.usable.is_none() {
+        return refuse(args, &inspection.text, &inspection.problems);
+    }
+    drop(inspection);
     let built = tokio::select! {
         built = builder.build() => built,
         () = signals.stop() => {
@@ -50,17 +56,15 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
     };
     let service = match built {
         Ok(service) => service,
-        Err(StartError::Workflow(problems)) => {
-            let text = inspect(&args.workflow, &adapters::registry()).text;
-            report::to_stderr(&args.workflow, &text, &problems);
-            anyhow::bail!("{} cannot be used; see above", args.workflow.display());
-        }
+        // It was changed a moment ago.
+        Err(StartError::Workflow(problems)) => return refuse(args, "", &problems),
         Err(error) => return Err(error.into()),
     };
     let handle = service.handle();
     log.settings().apply(&service.settings().logging);
     tokio::spawn(log.settings().follow(handle.clone()));
     let server = super::listen(service.settings(), args.port).await?;
+    let _announced = server.as_ref().and_then(|server| super::announce(&service, server));
     let _serving = server.map(|server| super::serve(server, &handle));
     if service.settings().agent.kind == CODEX {
         tokio::spawn(log_login_time());
@@ -83,6 +87,12 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
         }
         never = dashboard::until_left(shown) => match never {},
     }
+}
+
+/// Says what is wrong with the file.
+fn refuse(args: &RunArgs, text: &str, problems: &[Problem]) -> anyhow::Result<ExitCode> {
+    report::to_stderr(&args.workflow, text, problems);
+    anyhow::bail!("{} cannot be used; see above", args.workflow.display());
 }
 
 /// What the login profile costs every agent before it runs.

@@ -8,7 +8,7 @@ use secrecy::SecretString;
 use symphony_api::client::ServiceAddress;
 use symphony_core::settings::ServerSettings;
 use symphony_http::Config;
-use symphony_runtime::inspect;
+use symphony_runtime::{read_leniently, service_address};
 
 use crate::adapters;
 use crate::commands::CliEnv;
@@ -33,29 +33,33 @@ pub(crate) fn find(given: Option<&str>, workflow: &Path) -> anyhow::Result<Servi
     }
 }
 
+/// A service that runs has written down where it answers, under its workspace root; else the file
+/// says it. Whatever else is wrong with the file does not matter.
 fn of_file(workflow: &Path, token: Option<SecretString>) -> anyhow::Result<ServiceAddress> {
-    let inspection = inspect(workflow, &adapters::registry());
     let file = workflow.display();
-    let Some(settings) = inspection.settings else {
-        let first = inspection.problems.first().map(ToString::to_string).unwrap_or_default();
-        bail!("which service? {file} does not tell, because {first}; name the service with --url");
+    let Some(settings) = read_leniently(workflow, &adapters::registry()) else {
+        bail!("which service? {file} cannot be read; name the service with --url");
     };
     let server = ServerSettings {
-        token: settings.server.token.clone().filter(|_| token.is_none()),
-        ..settings.server.clone()
+        token: settings.server.token.filter(|_| token.is_none()),
+        ..settings.server
     };
-    let Some(config) =
-        Config::from_settings(&server, None, &CliEnv)?.filter(|config| config.port != 0)
-    else {
-        bail!(
-            "which service? {file} sets no server.port; set it and start the service anew, or \
-             start it with --port and name it here with --url http://127.0.0.1:PORT"
-        );
+    let found = service_address(&settings.workspace.root);
+    let config = Config::from_settings(&server, found.as_ref().map(|_| 0), &CliEnv)?;
+    let url = match (found, &config) {
+        (Some(url), _) => url,
+        (None, Some(config)) if config.port != 0 => {
+            format!("http://{}:{}", reachable(&config.host), config.port)
+        }
+        _ => bail!(
+            "which service? none runs in the workspace root of {file} that answers, and the file \
+             sets no server.port; start it with --port, or name it here with --url \
+             http://127.0.0.1:PORT"
+        ),
     };
-    let url = format!("http://{}:{}", reachable(&config.host), config.port);
     let address = ServiceAddress::parse(&url)
-        .with_context(|| format!("server.host {:?} cannot be used", config.host))?;
-    Ok(with_token(address, token.or(config.token)))
+        .with_context(|| format!("server.host {:?} cannot be used", server.host))?;
+    Ok(with_token(address, token.or(config.and_then(|config| config.token))))
 }
 
 /// Completes what people type: a port, or an address without its scheme.

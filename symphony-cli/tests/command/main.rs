@@ -1,10 +1,12 @@
 //! The `symphony` command as a person meets it: what it prints, and how it exits (contract 14).
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails loudly")]
 
+mod checking;
 mod corpus;
 mod demo;
 mod echoes;
 mod endurance;
+mod finding;
 mod kills;
 mod linear;
 mod logs;

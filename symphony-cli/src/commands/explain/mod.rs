@@ -1,16 +1,23 @@
 //! `symphony explain`: why an issue is not worked on, or why nothing starts.
 
+mod one;
+
 use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anstream::{eprintln, stdout};
 use anstyle::Style;
-use anyhow::bail;
-use symphony_api::UnstartedStatus;
+use anyhow::{Context as _, anyhow, bail};
+use serde_json::json;
+use symphony_api::IssueStage::Released;
 use symphony_api::client::{ApiClient, ApiError};
+use symphony_api::{IssueExplanation, UnstartedStatus};
 use symphony_core::plain;
-use symphony_runtime::{DryRun, inspect};
+use symphony_runtime::{DryRun, Usable, inspect};
+
+use super::find_issue;
+use one::{IssueReason, NOT_CANDIDATE};
 
 use crate::args::ExplainArgs;
 use crate::{adapters, remote, report, table};
@@ -28,13 +35,13 @@ pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let given = args.service.url();
     let client = remote::find(given, args.workflow()).and_then(|at| Ok(ApiClient::new(at)?));
     let why = match client {
-        Ok(client) => match super::tokio()?.block_on(ask_service(&client, args.issue())) {
-            Ok(said) => {
-                stdout().lock().write_all(&said)?;
-                return Ok(ExitCode::SUCCESS);
-            }
-            Err(ApiError::Unreachable(why)) => format!("No service answered: {why}"),
-            Err(error) => return Err(remote::with_advice(error)),
+        Ok(client) => match super::tokio()?.block_on(ask_service(&client, args)) {
+            Ok(code) => return Ok(code),
+            Err(error) => match error.downcast::<ApiError>() {
+                Ok(ApiError::Unreachable(why)) => format!("No service answered: {why}"),
+                Ok(error) => return Err(remote::with_advice(error)),
+                Err(error) => return Err(error),
+            },
         },
         Err(error) => format!("No service was asked: {error:#}"),
     };
@@ -45,63 +52,151 @@ pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     dry_run(args)
 }
 
-/// Asks a service, and returns what it says as text.
-async fn ask_service(client: &ApiClient, issue: Option<&str>) -> Result<Vec<u8>, ApiError> {
-    let mut out = Vec::new();
-    let Some(issue) = issue else {
+/// Asks a service, and prints what it says.
+async fn ask_service(client: &ApiClient, args: &ExplainArgs) -> anyhow::Result<ExitCode> {
+    let Some(issue) = args.issue() else {
         let explained = client.explanation().await?;
-        let _ = writeln!(out, "{}", plain(&explained.verdict.message, MAX_TEXT_BYTES));
-        let _ = write_unstarted(&mut out, &explained.unstarted);
-        return Ok(out);
+        let mut out = stdout().lock();
+        if args.json {
+            writeln!(out, "{}", serde_json::to_string_pretty(&explained)?)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        writeln!(out, "{}", plain(&explained.verdict.message, MAX_TEXT_BYTES))?;
+        write_unstarted(&mut out, &explained.unstarted)?;
+        return Ok(ExitCode::SUCCESS);
     };
     let mut explained = client.issue_explanation(issue).await;
     // As people type it.
     let upper = issue.to_uppercase();
-    if matches!(explained, Err(ApiError::Refused { status: 404, .. })) && upper != issue {
+    if is_unknown(&explained) && upper != issue {
         explained = client.issue_explanation(&upper).await;
     }
+    if is_unknown(&explained) || explained.as_ref().is_ok_and(|issue| issue.status == Released) {
+        let usable = load(args.workflow()).with_context(|| {
+            let issue = plain(issue, 60);
+            format!("the service neither works on {issue} nor has it as a candidate")
+        })?;
+        return write_reason(&one::explain(&usable, issue).await?, args.json);
+    }
     let explained = explained?;
-    let (name, stage) = (plain(&explained.issue_identifier, 60), explained.status.as_str());
-    let _ = writeln!(out, "{name} ({stage}): {}", plain(&explained.message, MAX_TEXT_BYTES));
-    Ok(out)
+    let is_blocked = |row: &UnstartedStatus| row.reason == "blocked_by";
+    let mut message = explained.message.clone();
+    // The service names the blocker; whether there is one shows a look at it.
+    if explained.unstarted.as_ref().is_some_and(is_blocked)
+        && let Ok(usable) = load(args.workflow())
+        && let Ok(Some(issue)) = find_issue(usable.tracker.as_ref(), issue).await
+        && let Ok(Some(text)) = one::blocked(&usable, &issue).await
+    {
+        message = text;
+    }
+    let (name, stage) = (explained.issue_identifier.as_str(), explained.status.as_str());
+    let code = explained.unstarted.as_ref().map_or(stage, |row| row.reason.as_str());
+    if args.json {
+        return write_json(name, stage, code, &message);
+    }
+    let (name, message) = (plain(name, 60), plain(&message, MAX_TEXT_BYTES));
+    writeln!(stdout().lock(), "{name} ({stage}): {message}")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the service knows nothing of an issue.
+const fn is_unknown(explained: &Result<IssueExplanation, ApiError>) -> bool {
+    matches!(explained, Err(ApiError::Refused { status: 404, .. }))
+}
+
+/// The workflow, or its problems on standard error.
+fn load(workflow: &Path) -> anyhow::Result<Usable> {
+    let inspection = inspect(workflow, &adapters::registry());
+    inspection.usable.ok_or_else(|| {
+        report::to_stderr(workflow, &inspection.text, &inspection.problems);
+        anyhow!("{} cannot be used; see above", workflow.display())
+    })
 }
 
 /// Reads the tracker once and tells what a service would do that was started now.
 fn dry_run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
-    let inspection = inspect(args.workflow(), &adapters::registry());
-    let Some(usable) = inspection.usable else {
-        report::to_stderr(args.workflow(), &inspection.text, &inspection.problems);
-        bail!("{} cannot be used; see above", args.workflow().display());
-    };
+    let usable = load(args.workflow())?;
     super::touch_activity_file(usable.settings());
-    let outcome = super::tokio()?.block_on(usable.dry_run());
-    let dry_run = outcome.map_err(|verdict| anyhow::anyhow!("{verdict}"))?;
-    match args.issue() {
-        Some(issue) => write_one(&dry_run, issue),
-        None => write_all(&dry_run, args.workflow()),
-    }
+    super::tokio()?.block_on(async {
+        let outcome = usable.dry_run().await;
+        let dry_run = outcome.map_err(|verdict| anyhow!("{verdict}"))?;
+        match args.issue() {
+            Some(issue) => explain_one(&usable, &dry_run, issue, args.json).await,
+            None if args.json => write_all_json(&dry_run),
+            None => write_all(&dry_run, args.workflow()),
+        }
+    })
 }
 
-fn write_one(dry_run: &DryRun, issue: &str) -> anyhow::Result<ExitCode> {
-    let mut out = stdout().lock();
+async fn explain_one(
+    usable: &Usable,
+    dry_run: &DryRun,
+    issue: &str,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
     let is_it = |id: &str, identifier: &str| id == issue || identifier.eq_ignore_ascii_case(issue);
     let mut starts = dry_run.starts.iter();
     if let Some(start) = starts.find(|start| is_it(start.id.as_str(), start.identifier.as_str())) {
-        writeln!(out, "{}: would start now", plain(start.identifier.as_str(), 60))?;
+        let name = start.identifier.as_str();
+        if json {
+            return write_json(name, "candidate", "would_start", "would start now");
+        }
+        writeln!(stdout().lock(), "{}: would start now", plain(name, 60))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut rest = dry_run.explanation.unstarted.iter();
-    match rest.find(|row| is_it(row.id.as_str(), row.identifier.as_str())) {
-        Some(row) => {
-            let row = UnstartedStatus::new(row, dry_run.now);
-            writeln!(out, "{}: {}", plain(&row.issue_identifier, 60), row.message)?;
-            Ok(ExitCode::SUCCESS)
-        }
-        None => bail!(
-            "{issue} is not a candidate: it does not exist, is out of the tracker's scope, or is in \
-             none of tracker.active_states"
-        ),
+    let Some(row) = rest.find(|row| is_it(row.id.as_str(), row.identifier.as_str())) else {
+        return write_reason(&one::explain(usable, issue).await?, json);
+    };
+    let mut row = UnstartedStatus::new(row, dry_run.now);
+    if row.reason == "blocked_by"
+        && let Some(issue) = find_issue(usable.tracker.as_ref(), issue).await?
+        && let Some(text) = one::blocked(usable, &issue).await?
+    {
+        row.message = text;
     }
+    if json {
+        return write_json(&row.issue_identifier, "candidate", &row.reason, &row.message);
+    }
+    let message = plain(&row.message, MAX_TEXT_BYTES);
+    writeln!(stdout().lock(), "{}: {message}", plain(&row.issue_identifier, 60))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_reason(reason: &IssueReason, json: bool) -> anyhow::Result<ExitCode> {
+    if json {
+        return write_json(&reason.identifier, NOT_CANDIDATE, reason.code, &reason.text);
+    }
+    let (name, text) = (plain(&reason.identifier, 60), plain(&reason.text, MAX_TEXT_BYTES));
+    writeln!(stdout().lock(), "{name} {text}")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_json(name: &str, status: &str, code: &str, message: &str) -> anyhow::Result<ExitCode> {
+    let explained = json!({
+        "issue_identifier": name,
+        "status": status,
+        "code": code,
+        "message": message,
+    });
+    writeln!(stdout().lock(), "{explained:#}")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_all_json(dry_run: &DryRun) -> anyhow::Result<ExitCode> {
+    let starts = dry_run.starts.iter().map(|issue| {
+        let (name, state) = (issue.identifier.as_str(), issue.state.as_str());
+        json!({ "issue_identifier": name, "state": state, "title": issue.title })
+    });
+    let rest = dry_run.explanation.unstarted.iter();
+    let rest: Vec<_> = rest.map(|row| UnstartedStatus::new(row, dry_run.now)).collect();
+    let explained = json!({
+        "verdict": dry_run.explanation.verdict.to_string(),
+        "starts": starts.collect::<Vec<_>>(),
+        "unstarted": rest,
+    });
+    writeln!(stdout().lock(), "{explained:#}")?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn write_all(dry_run: &DryRun, workflow: &Path) -> anyhow::Result<ExitCode> {
