@@ -94,11 +94,14 @@ impl<'t> Reading<'t> {
         (candidates, by_id)
     }
 
-    /// One issue by its id or identifier: Linear takes both for an id.
+    /// One issue by its identifier or its id.
     pub(crate) async fn find(&mut self, name: &str) -> Result<Option<Issue>> {
-        let ask = Ask { ids: &[name], ..Ask::default() };
-        let page = self.request(self.purpose, ask).await?.claimed;
-        let mut nodes = page.ok_or_else(|| absent("the issues by id"))?.nodes;
+        let mut variables = PollVariables::nothing();
+        (variables.ask_claimed, variables.claimed) = (true, IssueFilter::name(name));
+        let points = complexity::poll(variables.candidates_first, variables.claimed_first);
+        let operation = queries::Poll::build(variables);
+        let answer: queries::Poll = self.ask(self.purpose, points, &operation).await?;
+        let mut nodes = answer.claimed.ok_or_else(|| absent("the issues by id"))?.nodes;
         self.complete(self.purpose, &mut nodes).await?;
         Ok(self.usable(nodes).into_iter().next())
     }

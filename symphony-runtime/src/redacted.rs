@@ -291,7 +291,8 @@ mod tests {
             let result = tracker.tools().unwrap().call(call).await;
             assert_eq!(result.text, r#"{"other":1,"token":"[redacted]"}"#);
             let findings = tracker.examine(&settings).await;
-            let all = format!("{polled:?} {findings:?} {tracker:?}");
+            let found = tracker.find("MT-1").await;
+            let all = format!("{polled:?} {found:?} {findings:?} {tracker:?}");
             assert!(!all.contains(KEY) && all.contains("[redacted]"), "{all}");
         }
     }
