@@ -21,9 +21,10 @@ pub use symphony_linear as linear;
 #[cfg(feature = "memory")]
 pub use symphony_memory as memory;
 pub use symphony_runtime::{
-    DiskError, DryRun, Ended, FixedAgent, FixedTracker, Handle, Inspection, LockHolder,
+    Announced, DiskError, DryRun, Ended, FixedAgent, FixedTracker, Handle, Inspection, LockHolder,
     NotReceived, NoticeItem, NoticeStream, Received, Registry, Service, ServiceBuilder,
-    ServiceStopped, ShellHooks, StartError, Usable, inspect, plain,
+    ServiceStopped, ShellHooks, StartError, Usable, inspect, plain, read_leniently,
+    service_address,
 };
 #[cfg(feature = "tui")]
 pub use symphony_tui as tui;

@@ -187,7 +187,7 @@ fn details(what: &NoticeKind) -> String {
         NoticeKind::Ended { end, took, .. } => end_details(end, *took),
         NoticeKind::Waiting { attempt, failure, .. } => match failure {
             Some(failure) => format!("attempt {attempt}, after {failure}"),
-            None => format!("attempt {attempt}"),
+            None => "continuation".to_owned(),
         },
         NoticeKind::Blocked { why: BlockReason::Question(question) } => format!("asks: {question}"),
         NoticeKind::Blocked { why: BlockReason::Operator } => "stopped by an operator".to_owned(),
@@ -230,8 +230,11 @@ fn fields(what: &NoticeKind) -> NoticeFields {
         }
         NoticeKind::Ended { outcome, end, took } => return end_fields(*outcome, end, *took),
         NoticeKind::Waiting { attempt, failure, .. } => {
-            fields.attempt = Some(*attempt);
-            fields.error = failure.as_ref().and_then(field);
+            // The number of a continuation stays 1, however many there are.
+            match failure {
+                Some(failure) => (fields.attempt, fields.error) = (Some(*attempt), field(failure)),
+                None => fields.why = field("continuation"),
+            }
         }
         NoticeKind::CleaningFailed { failure, again } => {
             (fields.error, fields.again) = (field(failure), Some(*again));

@@ -1,9 +1,11 @@
 //! The command line, and the help that teaches it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
 use symphony_core::settings;
+
+use crate::command_name::is_workflow_name;
 
 /// Turns an issue tracker into finished work.
 ///
@@ -21,6 +23,11 @@ use symphony_core::settings;
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) run: RunArgs,
+    /// What is logged: a level, or filters such as `info,symphony_runtime=debug`. For `run`, wins
+    /// over SYMPHONY_LOG and `logging.level` of the file, and is `info` unless one of them is set;
+    /// other commands log nothing without it
+    #[arg(long, global = true, value_name = "FILTER")]
+    pub(crate) log: Option<String>,
     #[command(subcommand)]
     pub(crate) command: Option<CliCommand>,
 }
@@ -71,7 +78,7 @@ pub(crate) struct RunArgs {
     pub(crate) _acknowledged: bool,
 }
 
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct LoggingArgs {
     /// Also write the log to files in this folder, which are rotated, and what is said with each
     /// agent
@@ -80,10 +87,6 @@ pub(crate) struct LoggingArgs {
     /// How log lines look. Wins over `logging.format` of the file, which is `text` unless set
     #[arg(long, value_enum)]
     pub(crate) log_format: Option<LogFormatArg>,
-    /// What is logged: a level, or filters such as `info,symphony_runtime=debug`. Wins over
-    /// `logging.level` of the file, which is `info` unless set
-    #[arg(long, env = "SYMPHONY_LOG", value_name = "FILTER")]
-    pub(crate) log: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -108,10 +111,19 @@ pub(crate) struct CheckArgs {
     /// The workflow file
     #[arg(default_value = "WORKFLOW.md")]
     pub(crate) workflow: PathBuf,
-    /// Also print every setting that is in force, with its default where the file names none;
-    /// secrets are masked
+    /// Also print every setting that is in force, with its default where the file names none, as
+    /// front matter that can be pasted back; secrets are masked
     #[arg(long)]
     pub(crate) show: bool,
+    /// Print it as one JSON object
+    #[arg(long, conflicts_with = "budget")]
+    pub(crate) json: bool,
+    /// Print what is wrong or doubtful, and nothing else
+    #[arg(long, short, conflicts_with = "json")]
+    pub(crate) quiet: bool,
+    /// Fail also where something is only doubtful: exit code 1 with any warning
+    #[arg(long)]
+    pub(crate) strict: bool,
     /// Look at the file alone: ask no tracker and run no agent's command. For a file that you do
     /// not trust yet, or without a network
     #[arg(long)]
@@ -222,13 +234,37 @@ pub(crate) struct StatusArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct ExplainArgs {
     /// The issue: its identifier, such as MT-1. Without it, every candidate is explained
-    pub(crate) issue: Option<String>,
-    /// The workflow file
-    #[arg(long, value_name = "FILE", default_value = "WORKFLOW.md")]
-    pub(crate) workflow: PathBuf,
+    issue: Option<String>,
+    /// The workflow file [default: WORKFLOW.md]; also alone, if its name ends with .md
+    workflow: Option<PathBuf>,
+    /// The same as an option
+    #[arg(long = "workflow", value_name = "FILE", conflicts_with = "workflow")]
+    named_workflow: Option<PathBuf>,
     /// Ask no service: only rehearse what one would do that was started now
     #[arg(long)]
     pub(crate) offline: bool,
+    /// Print it as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) service: ServiceArgs,
+}
+
+impl ExplainArgs {
+    /// The issue, where one was named.
+    pub(crate) fn issue(&self) -> Option<&str> {
+        self.issue.as_deref().filter(|_| !self.is_file_alone())
+    }
+
+    /// The workflow file.
+    pub(crate) fn workflow(&self) -> &Path {
+        let alone = self.issue.as_deref().filter(|_| self.is_file_alone()).map(Path::new);
+        let named = self.workflow.as_deref().or(self.named_workflow.as_deref());
+        named.or(alone).unwrap_or(Path::new("WORKFLOW.md"))
+    }
+
+    fn is_file_alone(&self) -> bool {
+        let is_file = self.issue.as_deref().is_some_and(is_workflow_name);
+        is_file && self.workflow.is_none() && self.named_workflow.is_none()
+    }
 }

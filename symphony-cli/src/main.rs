@@ -2,6 +2,7 @@
 
 mod adapters;
 mod args;
+mod command_name;
 mod commands;
 mod local;
 mod logging;
@@ -12,26 +13,14 @@ mod table;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use args::{Args, CliCommand};
+use args::{Args, CliCommand, LoggingArgs};
 
 fn main() -> ExitCode {
     // Every hook and agent runs below a second process of this program: it branches off here.
     symphony_host::init();
-    let Args { run, command } = Args::parse();
-    let done = match command.unwrap_or(CliCommand::Run(run)) {
-        CliCommand::Run(args) => commands::run::run(&args),
-        CliCommand::Check(args) => commands::check::check(&args),
-        CliCommand::Demo(args) => commands::demo::demo(&args),
-        CliCommand::DemoAgent(args) => commands::demo::agent::serve(&args),
-        CliCommand::Init(args) => commands::init::init(&args),
-        CliCommand::Prompt(args) => commands::prompt::prompt(&args),
-        CliCommand::Top(args) => commands::top::top(&args),
-        CliCommand::Status(args) => commands::status::status(&args),
-        CliCommand::Explain(args) => commands::explain::explain(&args),
-    };
-    done.unwrap_or_else(|error| {
+    let Args { run, log, command } = command_name::parse();
+    let command = command.unwrap_or(CliCommand::Run(run));
+    perform(&command, log.as_deref()).unwrap_or_else(|error| {
         // A reader that closes the pipe, as `head` does, has what it wanted.
         let closed = |cause: &std::io::Error| cause.kind() == std::io::ErrorKind::BrokenPipe;
         if error.downcast_ref().is_some_and(closed) {
@@ -40,4 +29,23 @@ fn main() -> ExitCode {
         report::error(&error);
         ExitCode::FAILURE
     })
+}
+
+fn perform(command: &CliCommand, log: Option<&str>) -> anyhow::Result<ExitCode> {
+    if let CliCommand::Run(args) = command {
+        return commands::run::run(args, log);
+    }
+    let _log =
+        log.map(|filter| logging::start(&LoggingArgs::default(), Some(filter))).transpose()?;
+    match command {
+        CliCommand::Run(args) => commands::run::run(args, log),
+        CliCommand::Check(args) => commands::check::check(args),
+        CliCommand::Demo(args) => commands::demo::demo(args),
+        CliCommand::DemoAgent(args) => commands::demo::agent::serve(args),
+        CliCommand::Init(args) => commands::init::init(args),
+        CliCommand::Prompt(args) => commands::prompt::prompt(args),
+        CliCommand::Top(args) => commands::top::top(args),
+        CliCommand::Status(args) => commands::status::status(args),
+        CliCommand::Explain(args) => commands::explain::explain(args),
+    }
 }

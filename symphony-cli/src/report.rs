@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use anstream::{eprintln, stdout};
+use anstream::eprintln;
 use symphony_core::problem::{Position, Problem, ProblemKind};
 use symphony_runtime::plain;
 
@@ -30,13 +30,14 @@ pub(crate) fn to_stderr(path: &Path, text: &str, problems: &[Problem]) {
     }
 }
 
-/// The problems of a file, on standard output.
-pub(crate) fn to_stdout(path: &Path, text: &str, problems: &[Problem]) -> std::io::Result<()> {
-    let mut out = stdout().lock();
-    for problem in problems {
-        writeln!(out, "{}\n", render(path, text, problem))?;
-    }
-    Ok(())
+/// The problems of a file.
+pub(crate) fn write(
+    out: &mut impl Write,
+    path: &Path,
+    text: &str,
+    problems: &[Problem],
+) -> std::io::Result<()> {
+    problems.iter().try_for_each(|problem| writeln!(out, "{}\n", render(path, text, problem)))
 }
 
 /// A stranger's text, line by line, which must not steer a terminal (contract 13.1).

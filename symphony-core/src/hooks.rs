@@ -105,7 +105,7 @@ pub enum HookError {
         output: String,
     },
     /// It did not end in time, and was ended.
-    #[error("{hook} did not end within {millis} ms", hook = hook.as_str())]
+    #[error("{hook} did not end within {millis} ms{}", silence(output), hook = hook.as_str())]
     TimedOut {
         /// The hook that failed.
         hook: Hook,
@@ -130,6 +130,14 @@ pub enum HookError {
         /// Why it could not be started.
         message: String,
     },
+}
+
+/// What there is to say of a script that printed nothing: the login profile runs before it.
+fn silence(output: &str) -> &'static str {
+    match output.trim() {
+        "" => "; nothing was heard from it, not even on stderr: it or its login profile may hang",
+        _ => "",
+    }
 }
 
 impl HookError {

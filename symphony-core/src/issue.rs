@@ -253,6 +253,9 @@ pub struct Issue {
     /// The adapter's verdict on tracker-specific rules such as assignee or membership.
     #[serde(default = "default_true")]
     pub dispatchable: bool,
+    /// Which of those rules keeps it back, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_back_by: Option<String>,
     /// Labels, normalised by [`Label::list`].
     #[serde(default, deserialize_with = "labels")]
     pub labels: Vec<Label>,
@@ -300,6 +303,7 @@ impl Issue {
             created_at: None,
             updated_at: None,
             dispatchable: true,
+            kept_back_by: None,
             labels: Vec::new(),
             blocked_by: Vec::new(),
             description: None,

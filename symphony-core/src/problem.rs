@@ -56,6 +56,8 @@ pub enum ProblemKind {
     UnknownKey,
     /// A value that is ignored, with the default in its place.
     IgnoredSetting,
+    /// A setting that was changed in a running service and is read at its start only.
+    NeedsRestart,
 }
 
 impl ProblemKind {
@@ -74,13 +76,17 @@ impl ProblemKind {
             Self::AnotherAgent => "another_agent",
             Self::UnknownKey => "unknown_key",
             Self::IgnoredSetting => "ignored_setting",
+            Self::NeedsRestart => "needs_restart",
         }
     }
 
     /// Whether the file can be used all the same.
     #[must_use]
     pub const fn is_warning(self) -> bool {
-        matches!(self, Self::UnknownKey | Self::IgnoredSetting | Self::TemplateWarning)
+        matches!(
+            self,
+            Self::UnknownKey | Self::IgnoredSetting | Self::TemplateWarning | Self::NeedsRestart
+        )
     }
 }
 

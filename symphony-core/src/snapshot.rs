@@ -349,8 +349,8 @@ pub enum Reason {
     Terminal(StateName),
     /// Its state is not active.
     NotActive(StateName),
-    /// The adapter says no.
-    NotDispatchable,
+    /// The adapter says no, by this rule where it names one.
+    NotDispatchable(Option<String>),
     /// A required label is missing.
     MissingLabel(Label),
     /// A blocker is not done.
@@ -395,7 +395,7 @@ impl Reason {
             Self::InvalidIdentifier => "invalid_identifier",
             Self::Terminal(_) => "terminal",
             Self::NotActive(_) => "not_active",
-            Self::NotDispatchable => "not_dispatchable",
+            Self::NotDispatchable(_) => "not_dispatchable",
             Self::MissingLabel(_) => "missing_label",
             Self::BlockedBy(_) => "blocked_by",
             Self::WorkspaceHeld(_) => "workspace_held",
@@ -427,7 +427,10 @@ impl fmt::Display for Reason {
             Self::InvalidIdentifier => f.write_str("its identifier cannot name a folder"),
             Self::Terminal(state) => write!(f, "is over: {state}"),
             Self::NotActive(state) => write!(f, "{state} is not a state to work in"),
-            Self::NotDispatchable => f.write_str("the tracker's rules keep it back"),
+            Self::NotDispatchable(None) => f.write_str("the tracker's rules keep it back"),
+            Self::NotDispatchable(Some(rule)) => {
+                write!(f, "the tracker's rules keep it back: {rule}")
+            }
             Self::MissingLabel(label) => {
                 write!(f, "lacks the label {label:?}", label = label.as_str())
             }

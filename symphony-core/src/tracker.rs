@@ -45,6 +45,18 @@ pub trait Tracker: fmt::Debug + Send + Sync {
     /// An adapter that has two plain reads is a [`ReadIssues`] in [`TwoReads`].
     async fn poll(&self, poll: &Poll) -> Polled;
 
+    /// Finds one issue of the scope by its id or its identifier, in whatever state it is: for a
+    /// person who asks about it.
+    ///
+    /// An adapter whose ids are not its identifiers looks for both.
+    ///
+    /// # Errors
+    /// When the tracker cannot be read.
+    async fn find(&self, name: &str) -> Result<Option<Issue>, TrackerError> {
+        let poll = Poll::of_ids(Purpose::Manual, vec![name.into()]);
+        Ok(self.poll(&poll).await.by_id?.found.into_iter().next())
+    }
+
     /// The tools that an agent gets for this tracker. A session keeps the ones it began with.
     fn tools(&self) -> Option<Arc<dyn AgentTools>>;
 

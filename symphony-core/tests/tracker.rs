@@ -217,6 +217,9 @@ fn rule_9_4_a_hooks_failure_says_which_hook_and_how() {
     let expected = Failure::new(kind, "before_run ended with exit status 2");
     assert_eq!(Failure::from(&failed), expected);
     let timed_out = HookError::TimedOut { hook, millis: 60_000, output: String::new() };
-    let expected = Failure::new(kind, "before_run did not end within 60000 ms");
+    let expected = Failure::new(
+        kind,
+        "before_run did not end within 60000 ms; nothing was heard from it, not even on stderr: it or its login profile may hang",
+    );
     assert_eq!(Failure::from(&timed_out), expected);
 }

@@ -226,6 +226,7 @@ impl World {
         let mut shown = json!({
             "id": issue.id,
             "identifier": issue.identifier,
+            "number": issue.identifier.rsplit('-').next().and_then(|number| number.parse::<f64>().ok()),
             "title": issue.title,
             "description": issue.description,
             "priority": f64::from(issue.priority),

@@ -53,10 +53,10 @@ impl Board {
         };
         let states = states.names().iter().map(named).collect();
         IssueFilter {
-            id: None,
             project: project.map(|slug_id| NullableProjectFilter { slug_id }),
             state: Some(WorkflowStateFilter { name: None, or: Some(states) }),
             team: self.team_filter(),
+            ..IssueFilter::default()
         }
     }
 

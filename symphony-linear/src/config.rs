@@ -23,6 +23,9 @@ pub(crate) const ENDPOINT: &str = "https://api.linear.app/graphql";
 pub(crate) const KEYS: [&str; 7] =
     ["api_key", "assignee", "endpoint", "project_slug", "team_key", "tool", "webhook_secret"];
 
+/// The project of a file that `symphony init` wrote.
+const PLACEHOLDER_PROJECT: &str = "your-project-0123456789ab";
+
 /// What agents may do with the tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToolMode {
@@ -60,6 +63,13 @@ impl LinearConfig {
         }
         let (key, variable) = keys.api_key()?;
         key.header()?; // what cannot be sent is told now
+        if board.project.as_deref() == Some(PLACEHOLDER_PROJECT) {
+            return Err(refused(
+                "project_slug",
+                "is the placeholder that `symphony init` wrote: put the end of your project's \
+                 address there",
+            ));
+        }
         let mut secret_names = vec![KEY_VARIABLE.to_owned()];
         secret_names.extend(variable.filter(|name| name != KEY_VARIABLE));
         let signing = keys.webhook_secret()?;

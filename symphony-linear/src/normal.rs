@@ -79,6 +79,8 @@ pub(crate) fn issue(node: queries::Issue, wanted: Option<&WantedAssignee>) -> Re
         (Some(wanted), Some(user)) => wanted.matches(user),
         (Some(_), None) => false,
     };
+    issue.kept_back_by =
+        (!issue.dispatchable).then(|| "it is not assigned to tracker.provider.assignee".to_owned());
     let labels = node.labels.into_iter().flat_map(|page| page.nodes);
     issue.labels = Label::list(labels.filter_map(|label| label.name));
     let relations = node.inverse_relations.into_iter().flat_map(|page| page.nodes);

@@ -283,6 +283,8 @@ pub(crate) struct IssueFilter {
     #[cynic(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<IssueIdComparator>,
     #[cynic(skip_serializing_if = "Option::is_none")]
+    pub(crate) number: Option<NumberComparator>,
+    #[cynic(skip_serializing_if = "Option::is_none")]
     pub(crate) project: Option<NullableProjectFilter>,
     #[cynic(skip_serializing_if = "Option::is_none")]
     pub(crate) state: Option<WorkflowStateFilter>,
@@ -296,6 +298,29 @@ impl IssueFilter {
         let ids = ids.into_iter().map(Id::new).collect();
         Self { id: Some(IssueIdComparator { r#in: Some(ids) }), ..Self::default() }
     }
+
+    /// One issue as people name it: by its identifier, which is a team's key and a number, or else
+    /// by its id.
+    pub(crate) fn name(name: &str) -> Self {
+        let number = name.split_once('-').and_then(|(key, number)| {
+            let number: u32 = number.parse().ok()?;
+            Some((StringComparator::like(key), f64::from(number)))
+        });
+        match number {
+            Some((key, number)) => Self {
+                number: Some(NumberComparator { eq: Some(number) }),
+                team: Some(TeamFilter { key: Some(key) }),
+                ..Self::default()
+            },
+            None => Self::ids([name]),
+        }
+    }
+}
+
+#[derive(Clone, Debug, InputObject)]
+pub(crate) struct NumberComparator {
+    #[cynic(skip_serializing_if = "Option::is_none")]
+    pub(crate) eq: Option<f64>,
 }
 
 #[derive(Clone, Debug, InputObject)]

@@ -94,6 +94,18 @@ impl<'t> Reading<'t> {
         (candidates, by_id)
     }
 
+    /// One issue by its identifier or its id.
+    pub(crate) async fn find(&mut self, name: &str) -> Result<Option<Issue>> {
+        let mut variables = PollVariables::nothing();
+        (variables.ask_claimed, variables.claimed) = (true, IssueFilter::name(name));
+        let points = complexity::poll(variables.candidates_first, variables.claimed_first);
+        let operation = queries::Poll::build(variables);
+        let answer: queries::Poll = self.ask(self.purpose, points, &operation).await?;
+        let mut nodes = answer.claimed.ok_or_else(|| absent("the issues by id"))?.nodes;
+        self.complete(self.purpose, &mut nodes).await?;
+        Ok(self.usable(nodes).into_iter().next())
+    }
+
     /// One request for a part of a poll, or all of it.
     async fn request(&mut self, purpose: Purpose, ask: Ask<'_>) -> Result<queries::Poll> {
         let board = &self.tracker.config.board;

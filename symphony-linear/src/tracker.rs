@@ -177,6 +177,10 @@ impl Tracker for LinearTracker {
         polled
     }
 
+    async fn find(&self, name: &str) -> Result<Option<Issue>, TrackerError> {
+        Ok(Reading::new(self, Purpose::Manual).find(name).await?)
+    }
+
     fn tools(&self) -> Option<Arc<dyn AgentTools>> {
         let read_only = match self.config.tool {
             ToolMode::Off => return None,

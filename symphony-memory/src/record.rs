@@ -49,6 +49,8 @@ impl RecordFields<'_> {
             issue.updated_at = self.read("updated_at", "an RFC 3339 time", time);
             issue.dispatchable =
                 self.read("dispatchable", "true or false", Value::as_bool).unwrap_or(true);
+            issue.kept_back_by =
+                (!issue.dispatchable).then(|| "dispatchable is false on the board".to_owned());
             issue.labels = Label::list(self.texts("labels"));
             issue.blocked_by = self.texts("blocked_by").into_iter().map(blocker).collect();
             issue.description = self.text("description");

@@ -326,6 +326,16 @@ impl Tracker for MemoryTracker {
         answer(poll, 1, outcome, &self.shared.board.borrow())
     }
 
+    async fn find(&self, name: &str) -> Result<Option<Issue>, TrackerError> {
+        let (met, fresh) = self.request(&[Requests::IssuesById]).await;
+        met.part(Requests::IssuesById)?;
+        fresh?;
+        let is_it = |issue: &Issue| {
+            issue.id.as_str() == name || issue.identifier.as_str().eq_ignore_ascii_case(name)
+        };
+        Ok(self.issues().into_iter().find(is_it))
+    }
+
     fn tools(&self) -> Option<Arc<dyn AgentTools>> {
         Some(Arc::new(UpdateIssue::new(self.clone())))
     }

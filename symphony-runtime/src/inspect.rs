@@ -77,6 +77,16 @@ pub fn inspect(path: &Path, registry: &Registry) -> Inspection {
     inspect_with(path, registry, &ProcessEnv)
 }
 
+/// Reads what can be read of a workflow file, whatever is wrong with it; `None` where there is no
+/// such file.
+#[must_use]
+pub fn read_leniently(path: &Path, registry: &Registry) -> Option<Settings> {
+    let text = loader::read(path).ok()?;
+    Some(loader::with_context(path, registry, &ProcessEnv, |cx| {
+        symphony_workflow::read_leniently(&text, cx)
+    }))
+}
+
 fn inspect_with(path: &Path, registry: &Registry, env: &dyn Env) -> Inspection {
     let text = match loader::read(path) {
         Ok(text) => text,

@@ -71,11 +71,11 @@ mod watch;
 mod worker;
 
 pub use deliveries::{NotReceived, Received};
-pub use disk::{DiskError, LockHolder};
+pub use disk::{Announced, DiskError, LockHolder, service_address};
 pub use dry_run::DryRun;
 pub use fixed::{FixedAgent, FixedTracker};
 pub use handle::{Handle, ServiceStopped};
-pub use inspect::{Inspection, Usable, inspect};
+pub use inspect::{Inspection, Usable, inspect, read_leniently};
 pub use notices::{NoticeItem, NoticeStream};
 pub use plain::plain;
 pub use registry::Registry;

@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustix::fs::OFlags;
@@ -84,6 +84,8 @@ pub(crate) struct Loader {
     pub(crate) registry: Registry,
     pub(crate) env: Arc<dyn Env + Send + Sync>,
     pub(crate) disk: Arc<Disk>,
+    /// The settings of the first version: some are read at the start only.
+    pub(crate) started_with: OnceLock<Arc<Settings>>,
 }
 
 impl Loader {
@@ -106,7 +108,9 @@ impl Loader {
         generation: Generation,
         before: Option<&Loaded>,
     ) -> Result<Loaded, LoadError> {
-        let parsed = self.parse(text).map_err(LoadError::Problems)?;
+        let mut parsed = self.parse(text).map_err(LoadError::Problems)?;
+        let started_with = self.started_with.get_or_init(|| Arc::clone(&parsed.settings));
+        parsed.warnings.extend(restart_warnings(started_with, &parsed.settings));
         let settings = parsed.settings;
         let mut problems = Vec::new();
         problems.extend(unknown_zone(&settings));
@@ -235,6 +239,23 @@ fn with_server_token(hidden: &Arc<[String]>, token: Option<String>) -> Arc<[Stri
     }
 }
 
+/// What was changed since the start and is read then only.
+fn restart_warnings(old: &Settings, new: &Settings) -> Vec<Problem> {
+    let (server, observability) = (&old.server, &old.observability);
+    let keys = [
+        ("server.port", server.port != new.server.port),
+        ("server.host", server.host != new.server.host),
+        ("server.token", server.token != new.server.token),
+        ("server.allowed_hosts", server.allowed_hosts != new.server.allowed_hosts),
+        ("observability", *observability != new.observability),
+    ];
+    let changed = keys.into_iter().filter(|(_, is_changed)| *is_changed);
+    let warning = |path| {
+        Problem::new(ProblemKind::NeedsRestart, "takes effect after a restart").with_path(path)
+    };
+    changed.map(|(path, _)| warning(path)).collect()
+}
+
 fn reads_the_same(old: &Settings, new: &Settings) -> bool {
     old.tracker == new.tracker && old.polling.budget == new.polling.budget
 }
@@ -348,6 +369,16 @@ pub(crate) fn parse(
     registry: &Registry,
     env: &dyn Env,
 ) -> Result<Workflow, Vec<Problem>> {
+    with_context(path, registry, env, |context| Workflow::parse(text, context))
+}
+
+/// Hands out what a workflow file is read with.
+pub(crate) fn with_context<T>(
+    path: &Path,
+    registry: &Registry,
+    env: &dyn Env,
+    read: impl FnOnce(&WorkflowContext<'_>) -> T,
+) -> T {
     let mut context = WorkflowContext::new(env, folder_of(path), std::env::temp_dir());
     if let Some(home) = env.var("HOME") {
         context = context.home(home);
@@ -358,7 +389,7 @@ pub(crate) fn parse(
     for factory in registry.agents() {
         context = context.agent(factory.kind(), factory.profile());
     }
-    Workflow::parse(text, &context)
+    read(&context)
 }
 
 /// Reads the file. Whatever stands in its place, this does not hang.

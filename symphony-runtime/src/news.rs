@@ -99,7 +99,7 @@ pub(crate) fn idle(snapshot: &Snapshot) -> Option<(usize, String)> {
                 | Reason::InvalidIdentifier
                 | Reason::Malformed
                 | Reason::MissingLabel(_)
-                | Reason::NotDispatchable
+                | Reason::NotDispatchable(_)
                 | Reason::WorkspaceHeld(_)
         )
     };

@@ -46,6 +46,15 @@ impl Tracker for Redacted {
         polled
     }
 
+    async fn find(&self, name: &str) -> Result<Option<Issue>, TrackerError> {
+        let mut found = self.tracker.find(name).await;
+        match &mut found {
+            Ok(issue) => self.words.issues(issue.as_mut_slice()),
+            Err(error) => self.words.error(error),
+        }
+        found
+    }
+
     fn tools(&self) -> Option<Arc<dyn AgentTools>> {
         let tools = self.tracker.tools()?;
         Some(Arc::new(RedactedTools { tools, words: Arc::clone(&self.words) }))
@@ -146,7 +155,8 @@ impl Words {
         self.text(&mut issue.title);
         let texts = [&mut issue.description, &mut issue.branch_name, &mut issue.url];
         texts.into_iter().flatten().for_each(|text| self.text(text));
-        issue.assignee_id.iter_mut().for_each(|text| self.text(text));
+        let texts = [&mut issue.assignee_id, &mut issue.kept_back_by];
+        texts.into_iter().flatten().for_each(|text| self.text(text));
         let holds_one = |label: &Label| self.replacement_for::<String>(label.as_str()).is_some();
         if issue.labels.iter().any(holds_one) {
             issue.labels =
@@ -214,7 +224,8 @@ mod tests {
         let mut issue = Issue::new(KEY, KEY, KEY, KEY).unwrap();
         let text = Some(format!("of {KEY}"));
         (issue.description, issue.branch_name) = (text.clone(), text.clone());
-        (issue.url, issue.assignee_id) = (text.clone(), text);
+        (issue.url, issue.assignee_id) = (text.clone(), text.clone());
+        issue.kept_back_by = text;
         issue.labels = Label::list([format!("a {KEY}"), "b".to_owned()]);
         issue.native_ref = json!({"a": [{"b": KEY}, 1, null]}).as_object().cloned();
         let (id, state) = (Some(KEY.into()), Some(KEY.into()));
@@ -275,7 +286,8 @@ mod tests {
             let result = tracker.tools().unwrap().call(call).await;
             assert_eq!(result.text, r#"{"other":1,"token":"[redacted]"}"#);
             let findings = tracker.examine(&settings).await;
-            let all = format!("{polled:?} {findings:?} {tracker:?}");
+            let found = tracker.find("MT-1").await;
+            let all = format!("{polled:?} {found:?} {findings:?} {tracker:?}");
             assert!(!all.contains(KEY) && all.contains("[redacted]"), "{all}");
         }
     }

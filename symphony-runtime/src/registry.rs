@@ -34,11 +34,15 @@ impl Registry {
         self.agents.values()
     }
 
-    pub(crate) fn tracker(&self, kind: &str) -> Option<&Arc<dyn TrackerFactory>> {
+    /// The factory of this kind of tracker.
+    #[must_use]
+    pub fn tracker(&self, kind: &str) -> Option<&Arc<dyn TrackerFactory>> {
         self.trackers.get(kind)
     }
 
-    pub(crate) fn agent(&self, kind: &str) -> Option<&Arc<dyn AgentFactory>> {
+    /// The factory of this kind of agent.
+    #[must_use]
+    pub fn agent(&self, kind: &str) -> Option<&Arc<dyn AgentFactory>> {
         self.agents.get(kind)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use symphony_core::agent::AgentFactory;
@@ -23,7 +23,7 @@ use tracing::{info, warn};
 
 use crate::clock::{Clock, wall_now};
 use crate::deliveries::{Deliveries, Receiver};
-use crate::disk::{Disk, DiskError};
+use crate::disk::{Announced, Disk, DiskError};
 use crate::driver::{Driver, DriverMessage, Inbox, JobTask, Publishers, Tools};
 use crate::handle::Handle;
 use crate::home::{Home, LeftoverError};
@@ -186,6 +186,7 @@ impl ServiceBuilder {
             registry: self.registry,
             env: self.env,
             disk: Arc::clone(&disk),
+            started_with: OnceLock::new(),
         };
         let (loader, text, mut loaded) = load(Arc::new(loader)).await?;
         let root = Arc::clone(&loaded.root);
@@ -304,6 +305,15 @@ impl Service {
     #[must_use]
     pub fn settings(&self) -> &Arc<Settings> {
         self.loaded.settings()
+    }
+
+    /// Says where the service answers, for [`service_address`](crate::service_address) to find, as
+    /// long as what is returned lives.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn announce(&self, url: &str) -> Result<Announced, DiskError> {
+        Announced::write(&self.loaded.root, url)
     }
 
     /// Runs until [`Handle::shut_down`], and then until everything is drained.

@@ -113,10 +113,17 @@ fn value(text: &str) -> String {
     text[..end].replace('\0', "\u{fffd}")
 }
 
+/// Whether this is only the shell's note that a command of its was ended, as it was by us.
+fn is_shells_own(output: &str) -> bool {
+    let mut lines = output.lines().filter(|line| !line.trim().is_empty());
+    lines.all(|line| line.contains("Terminated"))
+}
+
 fn failed(hook: Hook, error: RunError) -> HookError {
     match error {
         RunError::TimedOut { after, output } => {
             let output = output.to_string();
+            let output = if is_shells_own(&output) { String::new() } else { output };
             info!(hook = hook.as_str(), output = safe(&output), "hook was ended");
             let millis = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
             HookError::TimedOut { hook, millis, output }

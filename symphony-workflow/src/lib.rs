@@ -2,6 +2,7 @@
 //! with it (contract sections 2, 3 and 15). Pure: variables and folders come in as arguments.
 
 mod front_matter;
+mod lenient;
 pub mod prompt;
 mod settings;
 
@@ -18,6 +19,7 @@ use symphony_core::tracker::{TrackerFactory, TrackerProfile};
 
 use crate::prompt::Prompt;
 
+pub use lenient::read_leniently;
 pub use settings::json_schema;
 
 /// A workflow file that can be used.

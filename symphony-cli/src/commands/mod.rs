@@ -12,14 +12,21 @@ pub(crate) mod status;
 pub(crate) mod top;
 
 use std::fs::OpenOptions;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::Context as _;
-use symphony_core::Settings;
 use symphony_core::env::Env;
-use symphony_http::{Config, Server};
-use symphony_runtime::Handle;
+use symphony_core::problem::{Problem, ProblemKind};
+use symphony_core::tracker::{Tracker, TrackerError};
+use symphony_core::{Issue, Settings};
+use symphony_http::{Config, ConfigError, Server};
+use symphony_runtime::{Announced, Handle, Inspection, Service};
 use tokio_util::task::AbortOnDropHandle;
+use tracing::warn;
+
+use crate::adapters;
 
 /// The tokio runtime of a command. Two threads are enough: what is heavy is done by agents.
 fn tokio() -> anyhow::Result<tokio::runtime::Runtime> {
@@ -30,10 +37,28 @@ fn tokio() -> anyhow::Result<tokio::runtime::Runtime> {
         .context("the async runtime cannot be started")
 }
 
+/// Looks at a workflow file: what is wrong with it for `run` is wrong for `check`.
+fn inspect(path: &Path, port: Option<u16>) -> Inspection {
+    let mut inspection = symphony_runtime::inspect(path, &adapters::registry());
+    let server = inspection.settings.as_ref().map(|settings| server_config(settings, port));
+    if let Some(Err(refused)) = server {
+        let problem = Problem::new(ProblemKind::InvalidSetting, refused.to_string());
+        inspection.problems.insert(0, problem);
+        inspection.usable = None;
+    }
+    inspection
+}
+
+/// Where the dashboard and the API are to be served, if anywhere.
+fn server_config(settings: &Settings, port: Option<u16>) -> Result<Option<Config>, ConfigError> {
+    let config = Config::from_settings(&settings.server, port, &CliEnv)?;
+    config.as_ref().map(Config::ip).transpose()?;
+    Ok(config)
+}
+
 /// Takes the port of the dashboard and the API, where there is to be one.
 async fn listen(settings: &Settings, port: Option<u16>) -> anyhow::Result<Option<Server>> {
-    let config = Config::from_settings(&settings.server, port, &CliEnv)?;
-    Ok(match config {
+    Ok(match server_config(settings, port)? {
         Some(config) => Some(Server::bind(&config).await?),
         None => None,
     })
@@ -42,6 +67,27 @@ async fn listen(settings: &Settings, port: Option<u16>) -> anyhow::Result<Option
 /// Serves for as long as what is returned lives.
 fn serve(server: Server, handle: &Handle) -> AbortOnDropHandle<()> {
     AbortOnDropHandle::new(tokio::spawn(server.serve(handle.clone())))
+}
+
+/// Lets commands on this machine find the service, for as long as what is returned lives.
+fn announce(service: &Service, server: &Server) -> Option<Announced> {
+    let at = server.address();
+    let ip = match at.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::from(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    let announced = service.announce(&format!("http://{}", SocketAddr::new(ip, at.port())));
+    announced.inspect_err(|error| warn!(%error, "commands will not find the service")).ok()
+}
+
+/// Finds an issue as people name it: by its identifier in any case, or by the tracker's id.
+async fn find_issue(tracker: &dyn Tracker, name: &str) -> Result<Option<Issue>, TrackerError> {
+    let upper = name.to_uppercase();
+    match tracker.find(name).await? {
+        None if upper != name => tracker.find(&upper).await,
+        found => Ok(found),
+    }
 }
 
 /// The environment of this process.

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use symphony_codex::{CODEX, login_shell};
 use symphony_core::finding::Severity;
+use symphony_core::problem::Problem;
 use symphony_host::{Host, LocalHost};
-use symphony_runtime::{Ended, Handle, Service, StartError, inspect, plain};
+use symphony_runtime::{Ended, Handle, Service, StartError, plain};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::{info, warn};
 
@@ -20,8 +21,12 @@ use crate::{adapters, report};
 /// Below the folder for logs: what is said with agents, a file for each run.
 const TRANSCRIPTS_FOLDER: &str = "runs";
 
-pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let log = logging::start(&args.logging)?;
+/// The variable with what is logged.
+const LOG_VARIABLE: &str = "SYMPHONY_LOG";
+
+pub(crate) fn run(args: &RunArgs, filter: Option<&str>) -> anyhow::Result<ExitCode> {
+    let variable = std::env::var(LOG_VARIABLE).ok();
+    let log = logging::start(&args.logging, filter.or(variable.as_deref()))?;
     symphony_host::harden().context("this process cannot be closed to its agents")?;
     let runtime = super::tokio()?;
     let done = runtime.block_on(serve(args, &log));
@@ -37,6 +42,11 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
     if let Some(folder) = &args.logging.logs_root {
         builder = builder.transcripts(folder.join(TRANSCRIPTS_FOLDER));
     }
+    let inspection = super::inspect(&args.workflow, args.port);
+    if inspection.usable.is_none() {
+        return refuse(args, &inspection.text, &inspection.problems);
+    }
+    drop(inspection);
     let built = tokio::select! {
         built = builder.build() => built,
         () = signals.stop() => {
@@ -46,17 +56,15 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
     };
     let service = match built {
         Ok(service) => service,
-        Err(StartError::Workflow(problems)) => {
-            let text = inspect(&args.workflow, &adapters::registry()).text;
-            report::to_stderr(&args.workflow, &text, &problems);
-            anyhow::bail!("{} cannot be used; see above", args.workflow.display());
-        }
+        // It was changed a moment ago.
+        Err(StartError::Workflow(problems)) => return refuse(args, "", &problems),
         Err(error) => return Err(error.into()),
     };
     let handle = service.handle();
     log.settings().apply(&service.settings().logging);
     tokio::spawn(log.settings().follow(handle.clone()));
     let server = super::listen(service.settings(), args.port).await?;
+    let _announced = server.as_ref().and_then(|server| super::announce(&service, server));
     let _serving = server.map(|server| super::serve(server, &handle));
     if service.settings().agent.kind == CODEX {
         tokio::spawn(log_login_time());
@@ -79,6 +87,12 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
         }
         never = dashboard::until_left(shown) => match never {},
     }
+}
+
+/// Says what is wrong with the file.
+fn refuse(args: &RunArgs, text: &str, problems: &[Problem]) -> anyhow::Result<ExitCode> {
+    report::to_stderr(&args.workflow, text, problems);
+    anyhow::bail!("{} cannot be used; see above", args.workflow.display());
 }
 
 /// What the login profile costs every agent before it runs.

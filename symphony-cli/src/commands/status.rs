@@ -108,7 +108,12 @@ fn write_lists(out: &mut impl Write, status: &Status, now: Wall) -> io::Result<(
     list("Running", &columns, &running.collect::<Vec<_>>())?;
     let waiting = status.retrying.iter().map(|row| {
         let due = row.due_at.map_or_else(|| "now".to_owned(), |due| until(now, due));
-        let (attempt, why) = (row.attempt.to_string(), row.error.clone().unwrap_or_default());
+        // The number of a continuation stays 1, however many there are.
+        let attempt = match row.error {
+            Some(_) => row.attempt.to_string(),
+            None => "continuation".to_owned(),
+        };
+        let why = row.error.clone().unwrap_or_default();
         vec![
             row.issue.identifier.clone(),
             row.issue.state.clone(),

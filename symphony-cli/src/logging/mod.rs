@@ -57,9 +57,9 @@ impl Drop for Log {
 
 /// Sends log lines where the arguments say. What a workflow file says of them is not known yet:
 /// [`LogSettings::obey`] follows.
-pub(crate) fn start(args: &LoggingArgs) -> anyhow::Result<Log> {
+pub(crate) fn start(args: &LoggingArgs, filter: Option<&str>) -> anyhow::Result<Log> {
     let default = LoggingSettings::default();
-    let given = args.log.as_deref().filter(|filter| !filter.trim().is_empty());
+    let given = filter.filter(|filter| !filter.trim().is_empty());
     let filter = given.unwrap_or(default.level.as_str());
     let filter = parse_filter(filter)
         .with_context(|| format!("--log: {filter:?} is not a filter; try `info` or `debug`"))?;

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use secrecy::SecretString;
 use symphony_api::client::ServiceAddress;
 use symphony_http::Config;
-use symphony_runtime::inspect;
+use symphony_runtime::{read_leniently, service_address};
 
 use crate::adapters;
 use crate::commands::CliEnv;
@@ -24,7 +24,7 @@ pub(crate) fn find(given: Option<&str>, workflow: &Path) -> anyhow::Result<Servi
     let token = token.map(SecretString::from);
     match given {
         Some(given) => {
-            let address = ServiceAddress::parse(given);
+            let address = ServiceAddress::parse(&with_scheme(given));
             let address = address.with_context(|| format!("--url {given:?} cannot be used"))?;
             Ok(with_token(address, token))
         }
@@ -32,27 +32,42 @@ pub(crate) fn find(given: Option<&str>, workflow: &Path) -> anyhow::Result<Servi
     }
 }
 
+/// A service that runs has written down where it answers, under its workspace root; else the file
+/// says it. Whatever else is wrong with the file does not matter.
 fn of_file(workflow: &Path, token: Option<SecretString>) -> anyhow::Result<ServiceAddress> {
-    let inspection = inspect(workflow, &adapters::registry());
     let file = workflow.display();
-    let Some(settings) = inspection.settings else {
-        let first = inspection.problems.first().map(ToString::to_string).unwrap_or_default();
-        bail!("which service? {file} does not tell, because {first}; name the service with --url");
+    let Some(settings) = read_leniently(workflow, &adapters::registry()) else {
+        bail!("which service? {file} cannot be read; name the service with --url");
     };
-    let mut server = settings.server.clone();
+    let mut server = settings.server;
     server.token = server.token.filter(|_| token.is_none());
-    let Some(config) =
-        Config::from_settings(&server, None, &CliEnv)?.filter(|config| config.port != 0)
-    else {
-        bail!(
-            "which service? {file} sets no server.port; set it and start the service anew, or \
-             start it with --port and name it here with --url http://127.0.0.1:PORT"
-        );
+    let found = service_address(&settings.workspace.root);
+    let config = Config::from_settings(&server, found.as_ref().map(|_| 0), &CliEnv)?;
+    let url = match (found, &config) {
+        (Some(url), _) => url,
+        (None, Some(config)) if config.port != 0 => {
+            format!("http://{}:{}", reachable(&config.host), config.port)
+        }
+        _ => bail!(
+            "which service? none runs in the workspace root of {file} that answers, and the file \
+             sets no server.port; start it with --port, or name it here with --url \
+             http://127.0.0.1:PORT"
+        ),
     };
-    let url = format!("http://{}:{}", reachable(&config.host), config.port);
     let address = ServiceAddress::parse(&url)
-        .with_context(|| format!("server.host {:?} cannot be used", config.host))?;
-    Ok(with_token(address, token.or(config.token)))
+        .with_context(|| format!("server.host {:?} cannot be used", server.host))?;
+    Ok(with_token(address, token.or(config.and_then(|config| config.token))))
+}
+
+/// Completes what people type: a port, or an address without its scheme.
+fn with_scheme(given: &str) -> String {
+    if given.parse::<u16>().is_ok() {
+        format!("http://127.0.0.1:{given}")
+    } else if given.contains("://") {
+        given.to_owned()
+    } else {
+        format!("http://{given}")
+    }
 }
 
 fn with_token(address: ServiceAddress, token: Option<SecretString>) -> ServiceAddress {
@@ -76,6 +91,19 @@ fn reachable(host: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rule_14_1_an_address_needs_no_scheme() {
+        for (given, wanted) in [
+            ("4711", "http://127.0.0.1:4711"),
+            ("127.0.0.1:4711", "http://127.0.0.1:4711"),
+            ("localhost:1/below", "http://localhost:1/below"),
+            ("https://x", "https://x"),
+            ("ftp://x", "ftp://x"),
+        ] {
+            assert_eq!(with_scheme(given), wanted);
+        }
+    }
 
     #[test]
     fn rule_14_1_a_service_that_listens_everywhere_is_found_here() {

@@ -35,3 +35,14 @@ fn rule_14_2_a_demo_that_is_ended_at_work_leaves_no_folder_and_no_process() {
         ended_when(at_work, signal).wait_until_nothing_is_left();
     }
 }
+
+#[test]
+fn rule_14_2_a_demo_in_a_browser_ends_well_by_a_signal() {
+    let harness = Harness::new();
+    let demo = harness.start(&["demo", "--port", "0"]);
+    wait_for("the demo's folder", || !files(&harness.path("tmp")).is_empty());
+    demo.signal(Signal::INT);
+    let (code, told) = demo.end();
+    assert_eq!(code, Some(0), "{told}");
+    assert!(files(&harness.path("tmp")).is_empty());
+}

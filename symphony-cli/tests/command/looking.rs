@@ -122,10 +122,10 @@ fn rule_5_5_explain_asks_the_running_service() {
     assert!(all.stdout.contains("MT-3   waits for its next attempt"), "{all:#?}");
     let lines = |issue: &str| explain(&[issue]).stdout;
     assert_eq!(lines("MT-1"), "MT-1 (running): an agent works on it\n");
-    assert_eq!(lines("mt-2"), "MT-2 (candidate): blocked by MT-1\n");
+    assert_eq!(lines("mt-2"), "MT-2 (candidate): blocked by MT-1, which is in `Todo`\n");
     let unknown = explain(&["MT-77"]);
     assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(1), ""));
-    assert!(unknown.stderr.contains("no issue MT-77 is known"), "{unknown:#?}");
+    assert!(unknown.stderr.contains("MT-77 does not exist"), "{unknown:#?}");
     service.signal(Signal::TERM);
     assert_eq!(service.end().0, Some(0));
 }
@@ -143,10 +143,10 @@ fn rule_5_5_explain_without_a_service_is_a_dry_run_that_leaves_nothing() {
     }
     let one = |issue| harness.run(&["explain", "--offline", issue]);
     assert_eq!(one("mt-1").stdout, "MT-1: would start now\n");
-    assert_eq!(one("MT-2").stdout, "MT-2: blocked by MT-1\n");
+    assert_eq!(one("MT-2").stdout, "MT-2: blocked by MT-1, which is in `Todo`\n");
     let unknown = one("MT-9");
     assert_eq!(unknown.code, Some(1));
-    assert!(unknown.stderr.contains("MT-9 is not a candidate"), "{unknown:#?}");
+    assert!(unknown.stderr.contains("MT-9 does not exist"), "{unknown:#?}");
     assert!(!harness.path("work").exists(), "no workspace, no lock");
     harness.write("WORKFLOW.md", "---\ntracker:\n  kind: jira\n---\n");
     let bad = harness.run(&["explain", "--offline"]);

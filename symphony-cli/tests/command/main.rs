@@ -1,10 +1,12 @@
 //! The `symphony` command as a person meets it: what it prints, and how it exits (contract 14).
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails loudly")]
 
+mod checking;
 mod corpus;
 mod demo;
 mod echoes;
 mod endurance;
+mod finding;
 mod kills;
 mod linear;
 mod logs;
@@ -17,6 +19,7 @@ mod service;
 mod terminal;
 #[cfg(feature = "otel")]
 mod traces;
+mod words;
 // The same shapes as in the tests of the host.
 #[path = "../../../symphony-host/tests/processes/shapes.rs"]
 mod shapes;

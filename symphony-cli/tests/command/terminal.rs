@@ -345,3 +345,17 @@ fn stands_still(filter: &str) {
     assert_eq!(taken, 0, "the terminal has taken something, so this shows nothing");
     harness.wait_until_nothing_is_left();
 }
+
+#[test]
+fn rule_14_6_check_gives_a_sign_of_life_while_a_login_profile_hangs() {
+    let harness = Harness::new();
+    harness.write("home/.profile", "while ! [ -e \"$HOME/go\" ]; do sleep 0.05; done\n");
+    let file =
+        "---\ntracker: {kind: memory}\ncodex: {command: no-such-codex app-server}\n---\nHi\n";
+    harness.write("WORKFLOW.md", file);
+    let Some(terminal) = Terminal::run(&harness, "symphony check; sleep 1000") else { return };
+    terminal.wait_for("(its login profile, `bash -lc`, comes first): ");
+    harness.write("home/go", "");
+    let shown = terminal.wait_for("It would not work");
+    assert!(!shown.contains("comes first"), "the line is gone in the end:\n{shown}");
+}

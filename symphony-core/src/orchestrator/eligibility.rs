@@ -123,7 +123,9 @@ impl Eligibility<'_> {
             Standing::Inactive if !tracker.active_states.contains(&issue.state) => {
                 return Some(Reason::NotActive(issue.state.clone()));
             }
-            Standing::Inactive if !issue.dispatchable => return Some(Reason::NotDispatchable),
+            Standing::Inactive if !issue.dispatchable => {
+                return Some(Reason::NotDispatchable(issue.kept_back_by.clone()));
+            }
             Standing::Inactive => {
                 let label = policy::missing_label(issue, tracker)?;
                 return Some(Reason::MissingLabel(label.clone()));

@@ -127,7 +127,7 @@ fn rule_12_8_a_candidate_that_was_found_wanting_gets_another_chance() {
     harness.answer();
     harness.board([issue("MT-1").undispatchable()]);
     harness.answer();
-    assert_eq!(harness.reason("MT-1"), Reason::NotDispatchable);
+    assert_eq!(harness.reason("MT-1"), Reason::NotDispatchable(None));
     harness.board([issue("MT-1")]);
     harness.delivered(["MT-1"]);
     harness.live(0);

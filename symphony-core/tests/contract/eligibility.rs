@@ -64,7 +64,7 @@ fn rule_5_1_a_state_that_is_active_and_terminal_is_terminal() {
 #[test]
 fn rule_5_1_an_issue_that_the_adapter_refuses_does_not_start() {
     let reason = refusal(&mut Harness::new(), issue("MT-1").undispatchable());
-    assert_eq!(reason, Reason::NotDispatchable);
+    assert_eq!(reason, Reason::NotDispatchable(None));
 }
 
 #[test]

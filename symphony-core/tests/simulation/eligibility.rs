@@ -48,7 +48,7 @@ pub(crate) fn obstacle(issue: &Issue, settings: &Settings, has_record: bool) -> 
         return Some(Reason::NotActive(issue.state.clone()));
     }
     if !issue.dispatchable {
-        return Some(Reason::NotDispatchable);
+        return Some(Reason::NotDispatchable(None));
     }
     let required = &settings.tracker.required_labels;
     if let Some(missing) = required.iter().find(|label| !issue.labels.contains(label)) {

@@ -51,6 +51,26 @@ async fn rule_11_1_a_poll_for_candidates_and_claimed_issues_is_one_request() {
 }
 
 #[tokio::test]
+async fn rule_11_3_an_issue_is_found_by_name_in_whatever_state() {
+    let fake = Fake::new();
+    let closed = FakeIssue { state: "Backlog".to_owned(), ..FakeIssue::new(2) };
+    let elsewhere = FakeIssue { project: None, ..FakeIssue::new(3) };
+    fake.put([FakeIssue::new(1), closed, elsewhere]);
+    let tracker = tracker(&fake);
+    for (name, wanted) in [
+        ("MT-1", Some("MT-1")),
+        ("mt-2", Some("MT-2")),
+        ("id-2", None),
+        ("MT-3", None),
+        ("MT-4", None),
+        ("nonsense", None),
+    ] {
+        let found = tracker.find(name).await.unwrap();
+        assert_eq!(found.as_ref().map(|issue| issue.identifier.as_str()), wanted, "{name}");
+    }
+}
+
+#[tokio::test]
 async fn rule_11_3_an_issue_is_read_in_full() {
     let fake = Fake::new();
     fake.put([FakeIssue::new(1)]);

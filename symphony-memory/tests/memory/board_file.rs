@@ -113,6 +113,7 @@ issues:
     full.assignee_id = Some("ada".to_owned());
     full.native_ref = json!({ "page": 3 }).as_object().cloned();
     full.dispatchable = false;
+    full.kept_back_by = Some("dispatchable is false on the board".to_owned());
     full.created_at = symphony_core::time::Wall::parse("2026-02-01T09:00:00Z");
     full.updated_at = symphony_core::time::Wall::parse("2026-02-02T09:00:00Z");
     let mut sparse = Issue::new("8", "8", "2026", "Todo").unwrap();

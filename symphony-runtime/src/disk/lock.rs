@@ -117,6 +117,14 @@ impl Lock {
     }
 }
 
+/// The process that holds the lock in a folder now, as far as that can be told without taking it.
+pub(super) fn living_holder(own: &OwnedFd) -> Option<u32> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let handle = mode::open(own, LOCK_FILE, flags).ok()?;
+    let pid = LockHolder::read(&handle, own).pid?;
+    ProcessId::from_pid(pid).is_some_and(ProcessId::is_alive).then_some(pid)
+}
+
 /// Locks the file that has the name when this returns, and writes down the holder.
 fn lock_file(own: &OwnedFd, root: &Path) -> Result<File, DiskError> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;

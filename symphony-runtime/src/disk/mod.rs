@@ -6,6 +6,7 @@
 //!
 //! | under `~symphony` | what it is |
 //! |---|---|
+//! | `address` | where the service answers, as long as it lives |
 //! | `lock` | held by the service that uses the root, with its process number; so is the root itself |
 //! | `id` | what the service's processes are marked with, and the root that it was made for |
 //! | `state.json` | what survives a restart ([`state`](crate::state)) |
@@ -15,6 +16,7 @@
 //! | `trash/` | folders that are being removed |
 //! | `aside/` | what stood in a workspace's place and was no folder |
 
+mod address;
 mod file;
 mod folder;
 mod id;
@@ -34,6 +36,7 @@ use rustix::io::Errno;
 use symphony_core::{WorkspaceKey, WorkspaceRecord};
 use symphony_host::is_exhaustion;
 
+pub use address::{Announced, service_address};
 pub use lock::LockHolder;
 pub(crate) use root::{OWN_FOLDER, Root};
 

@@ -24,7 +24,7 @@ use super::{DiskError, Made, Opened, folder, mode, processes, record};
 pub(crate) const OWN_FOLDER: &str = "~symphony";
 
 /// The file that leads to where the service began.
-const HOME_FILE: &str = "home";
+pub(super) const HOME_FILE: &str = "home";
 
 /// How often a place may change under our eyes before we give up.
 const MAX_ATTEMPTS: u32 = 16;
@@ -139,6 +139,11 @@ impl Root {
         let new = move_aside(&self.own, name, &self.aside)
             .map_err(DiskError::io("cannot set aside", path))?;
         Ok(self.own_path("aside").join(new))
+    }
+
+    /// The folder of Symphony's own files.
+    pub(super) const fn own_folder(&self) -> &OwnedFd {
+        &self.own
     }
 
     fn own_path(&self, name: &str) -> PathBuf {

@@ -209,7 +209,10 @@ async fn rule_9_5_a_hook_that_takes_too_long_is_ended_with_its_whole_tree() {
     let sleeper = process(&pid).unwrap();
     live.until("the attempt has failed", |s| s.waiting.len() == 1).await;
     let failure = live.handle.snapshot().unwrap().waiting[0].failure.clone().unwrap();
-    assert_eq!(failure.to_string(), "hook_failed: before_run did not end within 1500 ms");
+    assert_eq!(
+        failure.to_string(),
+        "hook_failed: before_run did not end within 1500 ms; nothing was heard from it, not even on stderr: it or its login profile may hang"
+    );
     assert!(!sleeper.is_alive());
     assert_eq!(live.shut_down().await, Ended::Drained);
 }

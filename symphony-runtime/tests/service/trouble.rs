@@ -289,6 +289,9 @@ async fn hooks_of_an_embedder_are_bounded_in_time_too() {
     let live = Live::start(harness.builder().hooks(Endless)).await;
     live.until("a failure", |s| s.waiting.len() == 1).await;
     let failure = live.handle.snapshot().unwrap().waiting[0].failure.clone().unwrap();
-    assert_eq!(failure.to_string(), "hook_failed: after_create did not end within 60000 ms");
+    assert_eq!(
+        failure.to_string(),
+        "hook_failed: after_create did not end within 60000 ms; nothing was heard from it, not even on stderr: it or its login profile may hang"
+    );
     assert_eq!(live.shut_down().await, Ended::Drained);
 }

@@ -37,7 +37,7 @@ impl fmt::Display for Choice {
         match &self.why {
             Why::EmptyBody => write!(f, "{engine}: the body is empty, the default prompt is used"),
             Why::Pinned => write!(f, "{engine}: set by prompt.engine"),
-            Why::PromptLanguage => write!(f, "{engine}: the prompt language"),
+            Why::PromptLanguage => write!(f, "{engine}: the default, and it renders this prompt"),
             Why::OnlyLiquid(tera) => write!(f, "{engine}: Tera cannot render it ({tera})"),
         }
     }

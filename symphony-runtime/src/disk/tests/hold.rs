@@ -4,6 +4,7 @@ use rustix::fs::{CWD, Mode, OFlags};
 
 use super::*;
 use crate::disk::lock::Lock;
+use crate::disk::{Announced, service_address};
 
 #[test]
 fn rule_14_3_a_root_is_locked_and_the_lock_names_its_holder() {
@@ -44,6 +45,27 @@ fn rule_14_3_a_lock_that_outlives_its_holder_for_a_moment_is_waited_for() {
     });
     Root::open(path).unwrap();
     child.join().unwrap();
+}
+
+#[test]
+fn rule_14_5_an_address_is_believed_from_the_holder_of_a_root_that_is_ours_alone() {
+    let yard = yard();
+    let (root, own) = (yard.root.path().to_owned(), yard.root.path().join("~symphony"));
+    assert_eq!(service_address(&root), None);
+    let announced = Announced::write(&yard.root, "http://127.0.0.1:1").unwrap();
+    assert_eq!(service_address(&root).as_deref(), Some("http://127.0.0.1:1"));
+    for folder in [&root, &own] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(service_address(&root), None, "others could have written it");
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    let left = fs::read(own.join("address")).unwrap();
+    drop(announced);
+    assert_eq!(service_address(&root), None, "it ended");
+    // As after a kill: another process wrote it.
+    let text = String::from_utf8(left).unwrap();
+    fs::write(own.join("address"), text.replace(&std::process::id().to_string(), "1")).unwrap();
+    assert_eq!(service_address(&root), None, "its writer does not hold the lock");
 }
 
 fn lock_file(yard: &Yard) -> PathBuf {
