@@ -3,6 +3,7 @@
 
 mod front_matter;
 pub mod prompt;
+mod repeats;
 mod settings;
 
 use std::collections::BTreeMap;
