@@ -19,6 +19,7 @@ use symphony_core::tracker::{TrackerFactory, TrackerProfile};
 
 use crate::prompt::Prompt;
 
+pub use front_matter::KeyPlaces;
 pub use settings::json_schema;
 
 /// A workflow file that can be used.
@@ -58,6 +59,8 @@ pub struct Workflow {
     pub body_line: u32,
     /// What is doubtful in settings and prompt, in the order of the file.
     pub warnings: Vec<Problem>,
+    /// Where the keys of the front matter stand.
+    pub places: KeyPlaces,
 }
 
 impl Workflow {
@@ -68,12 +71,13 @@ impl Workflow {
     /// the order of the file.
     pub fn parse(text: &str, cx: &WorkflowContext<'_>) -> Result<Self, Vec<Problem>> {
         let parts = front_matter::split(text);
+        let mut places = KeyPlaces::default();
         let (settings, mut problems) = match parts.yaml.map(front_matter::parse).transpose() {
             Ok(front_matter) => {
-                let (map, mut problems) = front_matter.unwrap_or_default();
-                let (settings, found) = settings::read(&map, cx);
-                problems.extend(found);
-                (Some(settings), problems)
+                let (map, duplicates) = front_matter.unwrap_or_default();
+                places = KeyPlaces::new(&map);
+                let (settings, found) = settings::read(&map, &duplicates, cx);
+                (Some(settings), found)
             }
             Err(unreadable) => (None, vec![unreadable]),
         };
@@ -91,6 +95,7 @@ impl Workflow {
                 body: parts.body.to_owned(),
                 body_line: parts.body_line,
                 warnings: problems,
+                places,
             }),
             _ => Err(problems),
         }

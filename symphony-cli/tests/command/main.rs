@@ -86,9 +86,9 @@ fn rule_2_2_check_shows_every_problem_with_its_place() {
         "error[template_parse_error]: `issue` has no field `titel`",
         "WORKFLOW.md:9:7",
         "did you mean `issue.title`?",
-        "warning[unknown_key]: agent.max_turn",
+        "error[misspelt_key]: agent.max_turn: ",
         "did you mean `agent.max_turns`?",
-        "cannot be used: 2 errors",
+        "cannot be used: 3 errors",
     ] {
         assert!(checked.stdout.contains(wanted), "no {wanted:?} in {checked:#?}");
     }
