@@ -115,10 +115,17 @@ fn rule_14_1_init_writes_a_file_for_linear_that_lacks_only_a_key() {
     let wanted = "tracker.provider.api_key: the environment variable LINEAR_API_KEY is not set";
     assert!(checked.stdout.contains(wanted), "{checked:#?}");
     assert_eq!(checked.stdout.matches("error[").count(), 1, "{checked:#?}");
-    let text = std::fs::read_to_string(harness.path("WORKFLOW.md")).unwrap();
-    let line = text.lines().position(|line| line.trim_start().starts_with("api_key:")).unwrap();
-    let place = format!("WORKFLOW.md:{}:", line + 1);
-    assert!(checked.stdout.contains(&place), "no {place} in {checked:#?}");
+}
+
+#[test]
+fn rule_2_2_what_is_wrong_with_a_key_of_the_adapter_has_its_place() {
+    let harness = Harness::new();
+    let file = "---\ntracker:\n  kind: linear\n  provider:\n    project_slug: abc123\n    \
+                api_key: $NOT_SET_ANYWHERE\n---\nGo.\n";
+    harness.write("WORKFLOW.md", file);
+    let checked = harness.run(&["check", "--offline"]);
+    assert_eq!(checked.code, Some(1), "{checked:#?}");
+    assert!(checked.stdout.contains("WORKFLOW.md:6:5"), "{checked:#?}");
 }
 
 #[test]

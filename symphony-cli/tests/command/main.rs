@@ -223,6 +223,8 @@ fn rule_2_2_check_shows_no_value_of_an_unknown_key_or_of_a_secret() {
     for (yaml, shown) in [
         (format!("apiKey: {key}"), "  apiKey: ***"),
         (format!("colour: {key}"), "  colour: ***"),
+        (format!("active_stats: {key}"), "  active_stats: ***"),
+        (format!("colour: x\nreview:\n  gate: {key}\n  gate: {key}"), "  gate: ***"),
         (format!("colour={key}: x"), "  colour=***"),
         (format!("api_key: {key}\n  api_key: {key}"), "  api_key: ***"),
         (format!("provider: {{api_key: {key}, apiKey: {key}}}"), "api_key: ***, apiKey: ***"),

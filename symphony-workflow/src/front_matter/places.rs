@@ -19,19 +19,14 @@ impl KeyPlaces {
         Self(places)
     }
 
-    /// Returns where a key stands, or else the nearest section around it. The keys of an adapter
-    /// may be at their older place (contract 2.5).
+    /// Returns where a key stands. The keys of an adapter may be at their older place (contract
+    /// 2.5). A key that is not there has no place: the line of its section may show other values.
     #[must_use]
     pub fn position(&self, path: &str) -> Option<Position> {
         // An item of a list is found by its list.
         let path = path.split('[').next().unwrap_or(path);
         let older = path.strip_prefix("tracker.provider.").map(|key| format!("tracker.{key}"));
-        let exact = self.0.get(path).or_else(|| self.0.get(older?.as_str()));
-        match (exact, path.rsplit_once('.')) {
-            (Some(at), _) => Some(*at),
-            (None, Some((section, _))) => self.position(section),
-            (None, None) => None,
-        }
+        self.0.get(path).or_else(|| self.0.get(older?.as_str())).copied()
     }
 
     /// Gives a problem that names a setting its place in the file.
@@ -64,15 +59,14 @@ mod tests {
     use crate::front_matter::parse;
 
     #[test]
-    fn a_key_is_found_at_its_place_its_older_place_or_its_section() {
+    fn a_key_is_found_at_its_place_or_its_older_place() {
         let yaml = "---\ntracker:\n  kind: x\n  team: A\n  provider:\n    api_key: k\nagent: {}\n";
         let places = KeyPlaces::new(&parse(yaml).unwrap().0);
         let line = |path| places.position(path).map(|at| (at.line, at.column));
         assert_eq!(line("tracker.provider.api_key"), Some((6, 5)));
         assert_eq!(line("tracker.provider.team"), Some((4, 3)));
-        assert_eq!(line("tracker.provider.other"), Some((5, 3)));
+        assert_eq!(line("tracker.provider.other"), None);
         assert_eq!(line("tracker.provider.api_key[2].x"), Some((6, 5)));
-        assert_eq!(line("agent.kind"), Some((7, 1)));
-        assert_eq!(line("server.port"), None);
+        assert_eq!(line("agent.kind"), None);
     }
 }

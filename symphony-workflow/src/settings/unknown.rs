@@ -48,7 +48,7 @@ pub(super) fn report_duplicates(r: &mut Reader<'_>, duplicates: &[Duplicate]) {
     let known = KnownKeys::new(r, None);
     for Duplicate { path, at, message } in duplicates {
         let kind = match known.is_within_unread(path) {
-            true => ProblemKind::IgnoredSetting,
+            true => ProblemKind::UnknownKey,
             false => ProblemKind::WorkflowParseError,
         };
         let problem = Problem::new(kind, message.as_str());

@@ -117,9 +117,9 @@ fn rule_2_2_a_duplicate_key_where_nothing_is_read_is_a_warning() {
         kinds,
         [
             (ProblemKind::UnknownKey, Some("review")),
-            (ProblemKind::IgnoredSetting, Some("review.gate")),
+            (ProblemKind::UnknownKey, Some("review.gate")),
             (ProblemKind::UnknownKey, Some("agent.colour")),
-            (ProblemKind::IgnoredSetting, Some("agent.colour.a")),
+            (ProblemKind::UnknownKey, Some("agent.colour.a")),
         ]
     );
     for read in [
