@@ -86,7 +86,7 @@ fn shown(text: &str, at: Position, kind: ProblemKind) -> Option<(usize, (String,
         match kind {
             // A prompt is not a setting: what it says of tokens is to be read.
             _ if is_template => (line.to_owned(), marked),
-            ProblemKind::UnknownKey | ProblemKind::AnotherAgent => {
+            ProblemKind::UnknownKey | ProblemKind::MisspeltKey | ProblemKind::AnotherAgent => {
                 masked(&text[..start], line, marked, Hide::AndTheMarked)
             }
             _ => masked(&text[..start], line, marked, Hide::Secrets),

@@ -52,6 +52,8 @@ pub enum ProblemKind {
     InvalidSetting,
     /// The file names an agent other than the one that would run.
     AnotherAgent,
+    /// A key that nothing reads, one or two letters off one that is read.
+    MisspeltKey,
     /// A key that nothing reads: kept and ignored.
     UnknownKey,
     /// A value that is ignored, with the default in its place.
@@ -74,6 +76,7 @@ impl ProblemKind {
             Self::UnsupportedTrackerKind => "unsupported_tracker_kind",
             Self::InvalidSetting => "invalid_setting",
             Self::AnotherAgent => "another_agent",
+            Self::MisspeltKey => "misspelt_key",
             Self::UnknownKey => "unknown_key",
             Self::IgnoredSetting => "ignored_setting",
             Self::NeedsRestart => "needs_restart",

@@ -101,7 +101,7 @@ fn inspect_with(path: &Path, registry: &Registry, env: &dyn Env) -> Inspection {
     };
     let warnings = workflow.warnings.clone();
     let settings = Some(Arc::clone(&workflow.settings));
-    match loader::build(&workflow.settings, Some(path), registry, env) {
+    match loader::build(&workflow, Some(path), registry, env) {
         Ok((built, agent)) => {
             let (tracker, hidden_env) = (built.tracker, built.secret_names.into());
             let usable = Some(Usable { workflow, tracker, agent, hidden_env });

@@ -16,7 +16,7 @@ use symphony_core::settings::env_reference;
 use symphony_core::tracker::{BuiltTracker, Tracker, TrackerContext, TrackerFactory};
 use symphony_core::{Scope, Settings};
 use symphony_workflow::prompt::Prompt;
-use symphony_workflow::{Workflow, WorkflowContext};
+use symphony_workflow::{KeyPlaces, Workflow, WorkflowContext};
 
 use crate::clock::wall_now;
 use crate::disk::{Disk, DiskError, Root};
@@ -42,8 +42,6 @@ pub(crate) struct Loaded {
     pub(crate) root: Arc<Root>,
     /// What is on disk under it, if it is another one than before.
     pub(crate) workspaces: Option<Workspaces>,
-    /// What is doubtful in the file.
-    pub(crate) warnings: Vec<Problem>,
 }
 
 impl Loaded {
@@ -122,7 +120,7 @@ impl Loader {
             .map_err(|error| problems.push(error))
             .ok();
         let (Some(reads), Some(backend), true) = (tracker, backend, problems.is_empty()) else {
-            return Err(LoadError::Problems(problems));
+            return Err(LoadError::Problems(located(problems, &parsed.places)));
         };
         let root = self.root(&settings.workspace.root).map_err(LoadError::Root)?;
         let server_token = settings.server.token.as_deref();
@@ -137,6 +135,7 @@ impl Loader {
                 generation: reads.generation,
                 scope: reads.scope,
                 min_read_gap: reads.min_read_gap,
+                warnings: parsed.warnings.into(),
             },
             prompt: Arc::new(parsed.prompt),
             tracker: reads.tracker,
@@ -145,7 +144,6 @@ impl Loader {
             secrets,
             root,
             workspaces,
-            warnings: parsed.warnings,
         })
     }
 
@@ -154,12 +152,13 @@ impl Loader {
             WorkflowSource::Code { settings, prompt } => {
                 let prompt = Prompt::compile(prompt, 1, settings.prompt.engine)?;
                 let settings = Arc::new(settings.as_ref().clone());
-                Ok(Parsed { settings, prompt, warnings: Vec::new() })
+                let warnings = prompt.warnings().to_vec();
+                Ok(Parsed { settings, prompt, warnings, places: KeyPlaces::default() })
             }
             WorkflowSource::File(path) => {
                 let workflow = parse(text, path, &self.registry, self.env.as_ref())?;
-                let Workflow { settings, prompt, warnings, .. } = workflow;
-                Ok(Parsed { settings, prompt, warnings })
+                let Workflow { settings, prompt, warnings, places, .. } = workflow;
+                Ok(Parsed { settings, prompt, warnings, places })
             }
         }
     }
@@ -207,6 +206,7 @@ struct Parsed {
     settings: Arc<Settings>,
     prompt: Prompt,
     warnings: Vec<Problem>,
+    places: KeyPlaces,
 }
 
 /// A tracker and what is known of it.
@@ -346,19 +346,25 @@ fn backend(
     built.map_err(|error| setting("agent", error.to_failure(wall_now()).message))
 }
 
-/// Builds the adapters that settings name, or says all that is wrong with them.
+/// Gives problems of settings their places in the file.
+fn located(problems: Vec<Problem>, places: &KeyPlaces) -> Vec<Problem> {
+    problems.into_iter().map(|problem| places.locate(problem)).collect()
+}
+
+/// Builds the adapters that a file names, or says all that is wrong with them.
 pub(crate) fn build(
-    settings: &Settings,
+    workflow: &Workflow,
     path: Option<&Path>,
     registry: &Registry,
     env: &dyn Env,
 ) -> Result<(BuiltTracker, Arc<dyn AgentBackend>), Vec<Problem>> {
+    let settings = &workflow.settings;
     let mut problems: Vec<Problem> = unknown_zone(settings).into_iter().collect();
     let tracker = tracker(settings, path, registry, env).map_err(|error| problems.push(error));
     let agent = backend(settings, registry, env).map_err(|error| problems.push(error));
     match (tracker, agent) {
         (Ok((_, built)), Ok(agent)) if problems.is_empty() => Ok((built, agent)),
-        _ => Err(problems),
+        _ => Err(located(problems, &workflow.places)),
     }
 }
 

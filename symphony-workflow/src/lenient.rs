@@ -22,7 +22,8 @@ const SECTIONS: [&str; 2] = ["server", "workspace"];
 pub fn read_leniently(text: &str, cx: &WorkflowContext<'_>) -> Settings {
     let yaml = front_matter::split(text).yaml.unwrap_or_default();
     let map = front_matter::parse(yaml).or_else(|_| front_matter::parse(&sections(yaml)));
-    settings::read(&map.unwrap_or_default().0, cx).0
+    let (map, duplicates) = map.unwrap_or_default();
+    settings::read(&map, &duplicates, cx).0
 }
 
 /// The lines of the sections that count. A section begins with a key that is not indented.

@@ -4,6 +4,7 @@
 mod front_matter;
 mod lenient;
 pub mod prompt;
+mod repeats;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use symphony_core::tracker::{TrackerFactory, TrackerProfile};
 
 use crate::prompt::Prompt;
 
+pub use front_matter::KeyPlaces;
 pub use lenient::read_leniently;
 pub use settings::json_schema;
 
@@ -57,8 +59,10 @@ pub struct Workflow {
     pub body: String,
     /// The line of the file at which the prompt's text begins.
     pub body_line: u32,
-    /// What is ignored, in the order of the file.
+    /// What is doubtful in settings and prompt, in the order of the file.
     pub warnings: Vec<Problem>,
+    /// Where the keys of the front matter stand.
+    pub places: KeyPlaces,
 }
 
 impl Workflow {
@@ -69,17 +73,19 @@ impl Workflow {
     /// the order of the file.
     pub fn parse(text: &str, cx: &WorkflowContext<'_>) -> Result<Self, Vec<Problem>> {
         let parts = front_matter::split(text);
+        let mut places = KeyPlaces::default();
         let (settings, mut problems) = match parts.yaml.map(front_matter::parse).transpose() {
             Ok(front_matter) => {
-                let (map, mut problems) = front_matter.unwrap_or_default();
-                let (settings, found) = settings::read(&map, cx);
-                problems.extend(found);
-                (Some(settings), problems)
+                let (map, duplicates) = front_matter.unwrap_or_default();
+                places = KeyPlaces::new(&map);
+                let (settings, found) = settings::read(&map, &duplicates, cx);
+                (Some(settings), found)
             }
             Err(unreadable) => (None, vec![unreadable]),
         };
         let engine = settings.as_ref().and_then(|settings| settings.prompt.engine);
         let prompt = Prompt::compile(parts.body, parts.body_line, engine)
+            .inspect(|prompt| problems.extend_from_slice(prompt.warnings()))
             .map_err(|found| problems.extend(found));
 
         problems.sort_by_key(|problem| (problem.kind.is_warning(), problem.at));
@@ -91,6 +97,7 @@ impl Workflow {
                 body: parts.body.to_owned(),
                 body_line: parts.body_line,
                 warnings: problems,
+                places,
             }),
             _ => Err(problems),
         }

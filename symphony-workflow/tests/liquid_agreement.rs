@@ -164,7 +164,7 @@ fn where_our_liquid_differs_it_is_on_purpose() {
         texts("02.01.2026 03:04", "2026-01-02T03:04:05Z")
     );
     // A mistyped name is not false.
-    assert_eq!(pair("{% if typo %}{% endif %}a"), (None, Some("a".to_owned())));
+    assert_eq!(pair("{% if atempt %}{% endif %}a"), (None, Some("a".to_owned())));
 }
 
 #[test]

@@ -195,8 +195,6 @@ fn rule_15_1_an_unknown_filter_is_a_problem_of_the_file() {
 fn rule_15_1_an_unknown_name_is_a_problem_of_the_file() {
     for body in [
         "{{ typo }}",
-        "{% if typo %}{% endif %}",
-        "{% if typo == 1 %}{% endif %}",
         "{% if issue.state == \"Nowhere\" %}{{ typo }}{% endif %}",
         "{% for x in typo %}{% endfor %}",
         "{% for x in issue.labels %}{% endfor %}{% for y in issue.labels %}{{ typo }}{% endfor %}",
@@ -223,13 +221,12 @@ fn rule_15_1_an_unknown_name_is_a_problem_of_the_file() {
 fn rule_15_1_an_unknown_field_is_a_problem_of_the_file() {
     for body in [
         "{{ issue.foo }}",
-        "{% if issue.foo %}{% endif %}",
         "{{ issue[\"foo\"] }}",
         "{% if issue.state == \"Nowhere\" %}{{ issue.foo }}{% endif %}",
     ] {
         assert_eq!(messages(body), ["`issue` has no field `foo`"; 2], "{body}");
     }
-    let body = "{% for b in issue.blocked_by %}{% if b.title %}{% endif %}{% endfor %}";
+    let body = "{% for b in issue.blocked_by %}{{ b.title }}{% endfor %}";
     assert_eq!(messages(body), ["`b` has no field `title`"; 2]);
     let body = "{% for l in issue.labels %}{% if l.name %}{% endif %}{% endfor %}";
     assert_eq!(messages(body), ["`l` is text and has no `name`"; 2]);
@@ -310,21 +307,90 @@ fn rule_15_1_a_problem_is_told_in_the_language_that_was_meant() {
     }
 }
 
+/// Renders a Liquid body for the full issue, with its warnings.
+fn with_warnings(body: &str) -> (String, Vec<String>) {
+    let prompt = pinned(body, PromptEngine::Liquid).expect(body);
+    let warnings = prompt.warnings().iter().map(show).collect();
+    (render(&prompt, &full()).expect(body), warnings)
+}
+
 #[test]
-fn rule_15_1_names_of_other_implementations_are_null_in_liquid_and_warned_of() {
+fn rule_15_1_a_liquid_condition_on_an_unknown_name_is_null_with_a_warning() {
     let body = "{% if reworkCount > 0 %}{{ reworkCount }}{% endif %}{{ issue.title }}";
-    let prompt = compile(body);
-    assert_eq!(render(&prompt, &full()).unwrap(), "Fix the door");
-    let warnings: Vec<String> = prompt.warnings().iter().map(show).collect();
     assert_eq!(
-        warnings,
-        ["1:7: `reworkCount` is a variable of other implementations: here it is null \
-          (what depends on it is never shown)"]
+        with_warnings(body),
+        (
+            "Fix the door".to_owned(),
+            vec![
+                "1:7: there is no variable `reworkCount`: it is null \
+                 (what depends on it is never shown)"
+                    .to_owned()
+            ]
+        )
     );
-    // They cannot be printed unseen.
-    for body in ["{{ reworkCount }}", "{% unless stageName %}{{ stageName }}{% endunless %}"] {
-        assert!(pinned(body, PromptEngine::Liquid).is_err(), "{body}");
+    assert_eq!(compile(body).engine(), PromptEngine::Liquid, "in Tera it is an error");
+    for (body, rendered) in [
+        ("{% if comments and comments.size > 0 %}{{ comments[0].body }}{% endif %}a", "a"),
+        (
+            "{% if issue.comments %}{% for c in issue.comments %}{{ c }}{% endfor %}{% endif %}a",
+            "a",
+        ),
+        ("{% unless stage %}a{% else %}{{ stage }}{% endunless %}", "a"),
+        ("{% if stage == 'x' %}{{ stage }}{% elsif stage != 'x' %}a{% endif %}", "a"),
+        ("{% case stage %}{% when 'x', 'y' %}{{ stage }}{% else %}a{% endcase %}", "a"),
+        ("{% if stage %}{{ playbook }}{% endif %}{{ mood | default: 'a' }}", "a"),
+        ("{% for b in issue.blocked_by %}{% if b.colour %}{% else %}a{% endif %}{% endfor %}", "a"),
+    ] {
+        let (text, warnings) = with_warnings(body);
+        assert_eq!(text, rendered, "{body}");
+        assert!(!warnings.is_empty(), "{body}");
     }
+}
+
+#[test]
+fn rule_15_1_a_liquid_condition_on_a_slip_is_a_problem_of_the_file() {
+    for (body, message) in [
+        ("{% if atempt %}{% endif %}", "there is no variable `atempt`"),
+        ("{% if labels %}{% endif %}", "there is no variable `labels`"),
+        ("{% if issue.titel == 'a' %}{% endif %}", "`issue` has no field `titel`"),
+        ("{% if stage %}{{ issue.titel }}{% endif %}", "`issue` has no field `titel`"),
+        ("{% if issue.title.colour %}{% endif %}", "`issue.title` is text and has no `colour`"),
+    ] {
+        assert_eq!(pinned(body, PromptEngine::Liquid).unwrap_err()[0].message, message, "{body}");
+    }
+}
+
+#[test]
+fn rule_15_1_an_unknown_name_cannot_be_printed_where_rendering_gets_there() {
+    for body in [
+        "{{ stage }}",
+        "{% unless stage %}{{ stage }}{% endunless %}",
+        "{% if stage != 'x' %}{{ stage }}{% endif %}",
+        "{% if stage == nil %}{{ stage }}{% endif %}",
+        "{% if stage or issue.title %}{{ stage }}{% endif %}",
+        "{% if stage %}{% else %}{{ stage }}{% endif %}",
+        "{% case stage %}{% when 'x' %}{% else %}{{ stage }}{% endcase %}",
+        "{% for s in stage %}{% endfor %}",
+        "{% if attempt %}{{ stage }}{% endif %}",
+    ] {
+        let found = pinned(body, PromptEngine::Liquid).unwrap_err();
+        assert_eq!(found[0].message, "there is no variable `stage`", "{body}");
+    }
+}
+
+#[test]
+fn rule_2_2_an_unknown_name_is_reported_once_with_all_its_lines() {
+    assert_eq!(
+        refused("{{ mood }}\n{{ mood }} {{ mood }}\n\n{{ issue.titel }}\n{{ mood }}", None),
+        [
+            "1:4: there is no variable `mood` (also on lines 2 and 5) (a prompt has `issue`, \
+             `attempt`, `turn` and `max_turns`)",
+            "4:4: `issue` has no field `titel` (did you mean `issue.title`?)",
+        ]
+    );
+    let (_, warnings) = with_warnings("{% if mood %}{% endif %}\n{% if mood %}{% endif %}a");
+    assert_eq!(warnings.len(), 1);
+    assert!(warnings[0].contains("it is null (also on line 2)"), "{warnings:?}");
 }
 
 #[test]

@@ -135,6 +135,9 @@ pub struct Summary {
     pub shutting_down: bool,
     /// What is wrong with the workflow file; empty when it is in force.
     pub problems: Vec<ProblemStatus>,
+    /// What is doubtful in the workflow file that is in force.
+    #[serde(default)]
+    pub warnings: Vec<ProblemStatus>,
 }
 
 impl From<&Snapshot> for Summary {
@@ -155,6 +158,7 @@ impl From<&Snapshot> for Summary {
             paused: snapshot.paused,
             shutting_down: snapshot.shutting_down,
             problems: snapshot.problems.iter().map(ProblemStatus::from).collect(),
+            warnings: snapshot.warnings.iter().map(ProblemStatus::from).collect(),
         }
     }
 }

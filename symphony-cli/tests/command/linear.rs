@@ -118,6 +118,17 @@ fn rule_14_1_init_writes_a_file_for_linear_that_lacks_only_a_key() {
 }
 
 #[test]
+fn rule_2_2_what_is_wrong_with_a_key_of_the_adapter_has_its_place() {
+    let harness = Harness::new();
+    let file = "---\ntracker:\n  kind: linear\n  provider:\n    project_slug: abc123\n    \
+                api_key: $NOT_SET_ANYWHERE\n---\nGo.\n";
+    harness.write("WORKFLOW.md", file);
+    let checked = harness.run(&["check", "--offline"]);
+    assert_eq!(checked.code, Some(1), "{checked:#?}");
+    assert!(checked.stdout.contains("WORKFLOW.md:6:5"), "{checked:#?}");
+}
+
+#[test]
 fn rule_11_3_a_system_without_certificates_is_told_what_is_missing() {
     let harness = Harness::new();
     harness.write("WORKFLOW.md", &file("https://127.0.0.1:9/graphql", "abc123"));

@@ -19,6 +19,7 @@ mod service;
 mod terminal;
 #[cfg(feature = "otel")]
 mod traces;
+mod warnings;
 mod words;
 // The same shapes as in the tests of the host.
 #[path = "../../../symphony-host/tests/processes/shapes.rs"]
@@ -88,9 +89,9 @@ fn rule_2_2_check_shows_every_problem_with_its_place() {
         "error[template_parse_error]: `issue` has no field `titel`",
         "WORKFLOW.md:9:7",
         "did you mean `issue.title`?",
-        "warning[unknown_key]: agent.max_turn",
+        "error[misspelt_key]: agent.max_turn: ",
         "did you mean `agent.max_turns`?",
-        "cannot be used: 2 errors",
+        "cannot be used: 3 errors",
     ] {
         assert!(checked.stdout.contains(wanted), "no {wanted:?} in {checked:#?}");
     }
@@ -225,6 +226,8 @@ fn rule_2_2_check_shows_no_value_of_an_unknown_key_or_of_a_secret() {
     for (yaml, shown) in [
         (format!("apiKey: {key}"), "  apiKey: ***"),
         (format!("colour: {key}"), "  colour: ***"),
+        (format!("active_stats: {key}"), "  active_stats: ***"),
+        (format!("colour: x\nreview:\n  gate: {key}\n  gate: {key}"), "  gate: ***"),
         (format!("colour={key}: x"), "  colour=***"),
         (format!("api_key: {key}\n  api_key: {key}"), "  api_key: ***"),
         (format!("provider: {{api_key: {key}, apiKey: {key}}}"), "api_key: ***, apiKey: ***"),

@@ -104,6 +104,59 @@ async fn rule_2_6_editors_that_replace_by_rename_and_links_are_followed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rule_2_3_the_warnings_of_the_file_show_until_it_is_edited() {
+    let harness = Harness::new(AgentScript::new().hang());
+    harness.write("  colour: blue");
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
+    let warnings = live.handle.snapshot().unwrap().warnings.clone();
+    assert_eq!(warnings[0].path.as_deref(), Some("agent.colour"), "{warnings:?}");
+    within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
+    harness.write("");
+    live.until("no warning", |s| s.warnings.is_empty()).await;
+    harness.write("  colour: red");
+    live.until("a warning", |s| s.warnings.len() == 1 && s.problems.is_empty()).await;
+    assert_eq!(live.shut_down().await, Ended::Drained);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_2_3_a_slip_on_a_reload_keeps_the_last_good_file_and_starts_wait() {
+    let harness = Harness::new(AgentScript::new().hang());
+    let live = harness.start().await;
+    let slipped = limit(3).replace("max_concurrent_agents", "max_concurent_agents");
+    fs::write(harness.file(), slipped).unwrap();
+    live.until("refused", |s| {
+        s.problems.first().is_some_and(|problem| problem.kind.as_str() == "misspelt_key")
+    })
+    .await;
+    harness.issue("1", "MT-1");
+    live.handle.poll_now().unwrap();
+    let explanation = live.handle.explain().await.unwrap();
+    assert!(format!("{:?}", explanation.verdict).starts_with("InvalidWorkflow"));
+    assert_eq!(live.handle.settings().agent.max_concurrent_agents, 50);
+    fs::write(harness.file(), limit(3)).unwrap();
+    within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
+    live.until("in force", |s| s.slots.limit == 3 && s.problems.is_empty()).await;
+    assert_eq!(live.shut_down().await, Ended::Drained);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_2_2_what_an_adapter_finds_in_its_keys_has_a_place() {
+    let harness = Harness::new(AgentScript::new());
+    let live = harness.start().await;
+    let text = workflow("").replace("kind: memory", "kind: memory\n  provider:\n    board: 7");
+    fs::write(harness.file(), text).unwrap();
+    live.until("refused", |s| {
+        s.problems.first().is_some_and(|problem| {
+            let at = problem.at.map(|at| (at.line, at.column));
+            problem.path.as_deref() == Some("tracker.provider.board") && at == Some((5, 5))
+        })
+    })
+    .await;
+    assert_eq!(live.shut_down().await, Ended::Drained);
+}
+
+#[tokio::test(start_paused = true)]
 async fn rule_2_6_a_handle_shows_the_settings_in_force() {
     let harness = Harness::new(AgentScript::new());
     let live = harness.start().await;

@@ -1,11 +1,13 @@
 //! The YAML at the top of a workflow file (contract 2.1, 2.2): where it ends, and its content as a
 //! tree in which every key knows its place in the file.
 
+mod places;
 mod tree;
 mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use places::KeyPlaces;
 pub(crate) use tree::{Entry, Map, Node};
 
 use symphony_core::problem::{Position, Problem, ProblemKind};
@@ -64,12 +66,12 @@ impl<'a> Parts<'a> {
 
 /// Parses front matter. Nothing at all is an empty map.
 ///
-/// Keys that are set twice are problems, but the tree is there all the same: what else is wrong
-/// with the file is found in the same pass.
+/// With keys that are set twice the tree is there all the same: what else is wrong with the file is
+/// found in the same pass.
 ///
 /// # Errors
 /// It is not YAML, or not a map.
-pub(crate) fn parse(yaml: &str) -> Result<(Map, Vec<Problem>), Problem> {
+pub(crate) fn parse(yaml: &str) -> Result<(Map, Vec<Duplicate>), Problem> {
     if yaml.len() > MAX_YAML_BYTES {
         let message = format!("the front matter is larger than {} KiB", MAX_YAML_BYTES / 1024);
         return Err(Problem::new(ProblemKind::WorkflowParseError, message));
@@ -78,7 +80,7 @@ pub(crate) fn parse(yaml: &str) -> Result<(Map, Vec<Problem>), Problem> {
         Node::Map(map) => {
             let mut duplicates = Duplicates::default();
             duplicates.find(&map, &mut Vec::new());
-            Ok((map.merged(), duplicates.problems))
+            Ok((map.merged(), duplicates.found))
         }
         node if node.is_null() => Ok((Map::default(), Vec::new())),
         node => Err(Problem::new(
@@ -88,10 +90,20 @@ pub(crate) fn parse(yaml: &str) -> Result<(Map, Vec<Problem>), Problem> {
     }
 }
 
-/// One problem for each key that a map has more than once, at its second place.
+/// A key that a map has more than once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Duplicate {
+    /// Its path.
+    pub(crate) path: Vec<String>,
+    /// Its second place.
+    pub(crate) at: Position,
+    /// How often it is set, and where.
+    pub(crate) message: String,
+}
+
 #[derive(Default)]
 struct Duplicates {
-    problems: Vec<Problem>,
+    found: Vec<Duplicate>,
     /// What is reached through an alias is seen more than once.
     seen: BTreeSet<Position>,
 }
@@ -106,10 +118,8 @@ impl Duplicates {
             if let [_, second, ..] = *places
                 && self.seen.insert(second)
             {
-                path.push(key);
-                let problem = Problem::new(ProblemKind::WorkflowParseError, repeated(&places));
-                self.problems.push(problem.with_path(dotted(path)).with_position(Some(second)));
-                path.pop();
+                let path = path.iter().copied().chain([key]).map(str::to_owned).collect();
+                self.found.push(Duplicate { path, at: second, message: repeated(&places) });
             }
         }
         for entry in map.entries() {
@@ -193,8 +203,12 @@ mod tests {
     }
 
     fn parsed(yaml: &str) -> (Value, Vec<String>) {
-        let (map, problems) = parse(&format!("---\n{yaml}")).unwrap();
-        let problems = problems.iter().map(ToString::to_string).collect();
+        let (map, duplicates) = parse(&format!("---\n{yaml}")).unwrap();
+        let problem = |found: &Duplicate| {
+            let problem = Problem::new(ProblemKind::WorkflowParseError, found.message.as_str());
+            problem.with_path(dotted(&found.path)).with_position(Some(found.at)).to_string()
+        };
+        let problems = duplicates.iter().map(problem).collect();
         (Value::Object(map.to_json()), problems)
     }
 

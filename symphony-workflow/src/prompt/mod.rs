@@ -19,6 +19,7 @@ use std::sync::Arc;
 use crate::prompt::meter::{MAX_BODY_BYTES, StepMeter};
 use crate::prompt::source::{RenderError, Source};
 use crate::prompt::variables::{text_bytes, variables};
+use crate::repeats;
 use symphony_core::failure::{Failure, FailureKind};
 use symphony_core::issue::Issue;
 use symphony_core::problem::{Position, Problem, ProblemKind};
@@ -126,11 +127,13 @@ impl Prompt {
         let (draft, choice) = match pinned {
             Some(engine) => {
                 let why = if empty { Why::EmptyBody } else { Why::Pinned };
-                (choice::pinned(&source, engine)?, Choice { engine, why })
+                let draft = choice::pinned(&source, engine);
+                (draft.map_err(repeats::folded)?, Choice { engine, why })
             }
-            None => choice::choose(&source)?,
+            None => choice::choose(&source).map_err(repeats::folded)?,
         };
-        Ok(Self { source, template: draft.template, choice, warnings: draft.warnings })
+        let warnings = repeats::folded(draft.warnings);
+        Ok(Self { source, template: draft.template, choice, warnings })
     }
 
     /// The language that renders it.

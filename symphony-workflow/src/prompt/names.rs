@@ -17,8 +17,6 @@ pub(super) enum Shape {
     List(&'static Shape),
     /// Liquid's `forloop`.
     Loop,
-    /// Null for good: a name that other implementations offer.
-    Foreign,
     /// Depends on the tracker or on the template.
     Any,
 }
@@ -68,13 +66,15 @@ const LOOP: &Fields = &[
     ("rindex0", Shape::Number),
 ];
 
-/// Names of other implementations that Liquid bodies in the wild test without printing them. The
-/// reference renders such a body, with null in their place; so do we, in Liquid only.
-const FOREIGN: [&str; 5] =
-    ["playbook", "previous_attempt", "previous_progress", "reworkCount", "stageName"];
-
-/// The same for fields of an issue.
-const FOREIGN_FIELDS: [&str; 1] = ["comments"];
+/// A name that no prompt has.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct UnknownName {
+    /// What is wrong, and what was probably meant.
+    pub(super) fault: PromptFault,
+    /// Whether it is likely a slip of a known name. What is not may be a name that other
+    /// implementations offer.
+    pub(super) is_slip: bool,
+}
 
 /// One step behind a name.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,7 +115,7 @@ impl Scope {
         root: &str,
         hops: &[Hop<'_>],
         at: usize,
-    ) -> Result<Shape, PromptFault> {
+    ) -> Result<Shape, UnknownName> {
         let mut shape = self.root(root).ok_or_else(|| self.unknown(root, at))?;
         let mut path = root.to_owned();
         for hop in hops {
@@ -138,21 +138,14 @@ impl Scope {
 
     fn root(&self, name: &str) -> Option<Shape> {
         let own = self.own.iter().rev().find(|(own, _)| own == name);
-        own.map(|(_, shape)| *shape).or_else(|| find(GLOBALS, name)).or_else(|| {
-            let foreign = self.engine == PromptEngine::Liquid && FOREIGN.contains(&name);
-            foreign.then_some(Shape::Foreign)
-        })
+        own.map(|(_, shape)| *shape).or_else(|| find(GLOBALS, name))
     }
 
     fn field(&self, shape: Shape, field: &str) -> Option<Shape> {
         let liquid = self.engine == PromptEngine::Liquid;
         match shape {
             Shape::Any => Some(Shape::Any),
-            Shape::Foreign => Some(Shape::Foreign),
-            Shape::Issue => find(ISSUE, field).or_else(|| {
-                let foreign = liquid && FOREIGN_FIELDS.contains(&field);
-                foreign.then_some(Shape::Foreign)
-            }),
+            Shape::Issue => find(ISSUE, field),
             Shape::Blocker => find(BLOCKER, field),
             Shape::Loop => find(LOOP, field),
             Shape::List(item) if liquid => match field {
@@ -165,7 +158,7 @@ impl Scope {
         }
     }
 
-    fn unknown(&self, name: &str, at: usize) -> PromptFault {
+    fn unknown(&self, name: &str, at: usize) -> UnknownName {
         let known: Vec<&str> = self
             .own
             .iter()
@@ -173,15 +166,15 @@ impl Scope {
             .chain(GLOBALS.iter().map(|(name, _)| *name))
             .collect();
         let fault = PromptFault::new(at, format!("there is no variable `{name}`"));
-        let field = find(ISSUE, name).is_some();
-        match nearest(name, known.iter().copied()) {
-            _ if field => fault.with_help(format!("did you mean `issue.{name}`?")),
-            Some(near) => fault.with_help(format!("did you mean `{near}`?")),
-            None => fault.with_help(format!("a prompt has {}", list(&known))),
-        }
+        let near = match nearest(name, known.iter().copied()) {
+            _ if find(ISSUE, name).is_some() => Some(format!("issue.{name}")),
+            near => near.map(str::to_owned),
+        };
+        let otherwise = || format!("a prompt has {}", list(&known));
+        UnknownName::new(fault, near, otherwise)
     }
 
-    fn unknown_field(&self, shape: Shape, path: &str, field: &str, at: usize) -> PromptFault {
+    fn unknown_field(&self, shape: Shape, path: &str, field: &str, at: usize) -> UnknownName {
         let known: &Fields = match shape {
             Shape::Issue => ISSUE,
             Shape::Blocker => BLOCKER,
@@ -195,20 +188,27 @@ impl Scope {
                 };
                 let fault =
                     PromptFault::new(at, format!("`{path}` is {what} and has no `{field}`"));
-                return match (self.engine, field) {
+                let fault = match (self.engine, field) {
                     (PromptEngine::Tera, "size") => {
                         fault.with_help(format!("Tera counts with a filter: `{path} | length`"))
                     }
                     _ => fault,
                 };
+                return UnknownName { fault, is_slip: true };
             }
         };
         let names = || known.iter().map(|(name, _)| *name);
         let fault = PromptFault::new(at, format!("`{path}` has no field `{field}`"));
-        match nearest(field, names()) {
-            Some(near) => fault.with_help(format!("did you mean `{path}.{near}`?")),
-            None => fault.with_help(format!("it has {}", list(&names().collect::<Vec<_>>()))),
-        }
+        let near = nearest(field, names()).map(|near| format!("{path}.{near}"));
+        UnknownName::new(fault, near, || format!("it has {}", list(&names().collect::<Vec<_>>())))
+    }
+}
+
+impl UnknownName {
+    fn new(fault: PromptFault, near: Option<String>, otherwise: impl FnOnce() -> String) -> Self {
+        let is_slip = near.is_some();
+        let help = near.map_or_else(otherwise, |near| format!("did you mean `{near}`?"));
+        Self { fault: fault.with_help(help), is_slip }
     }
 }
 
@@ -268,7 +268,8 @@ mod tests {
     #[test]
     fn a_near_miss_is_suggested() {
         let scope = Scope::new(PromptEngine::Tera);
-        let help = |root: &str, hops: &[Hop<'_>]| scope.shape(root, hops, 0).unwrap_err().help;
+        let help =
+            |root: &str, hops: &[Hop<'_>]| scope.shape(root, hops, 0).unwrap_err().fault.help;
         assert_eq!(help("atempt", &[]), Some("did you mean `attempt`?".to_owned()));
         assert_eq!(help("title", &[]), Some("did you mean `issue.title`?".to_owned()));
         assert_eq!(

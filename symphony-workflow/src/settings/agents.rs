@@ -12,7 +12,7 @@ use symphony_core::settings::{AgentCommon, AgentProfile, AgentSettings};
 use super::keys;
 use super::other_agent;
 use super::read::Reader;
-use super::sections::listed;
+use super::sections::Available;
 use super::shape::{self, shown};
 use crate::WorkflowContext;
 use crate::front_matter::{Map, dotted};
@@ -132,12 +132,13 @@ fn check(r: &mut Reader<'_>, profile: &AgentProfile, settings: &AgentSettings) {
 fn agent_kind(r: &mut Reader<'_>, default: String, cx: &WorkflowContext<'_>) -> String {
     let path = "agent.kind";
     let set: Option<String> = r.read(path);
+    let available = Available::new(cx.agents.keys(), "agent");
     let message = match (r.entry(path), &set) {
         (Some(entry), Some(kind)) if !cx.agents.contains_key(kind.trim()) => {
-            format!("{}, got {}", listed(cx.agents.keys(), "agent"), shown(&entry.value))
+            format!("{available}, not {}", shown(&entry.value))
         }
         (None, _) if !cx.agents.contains_key(&*default) => {
-            format!("{}; without it, it is {default}", listed(cx.agents.keys(), "agent"))
+            format!("is required, as {available}, not {default}")
         }
         (None, _) => {
             other_agent::refuse(r, &default);
@@ -145,7 +146,10 @@ fn agent_kind(r: &mut Reader<'_>, default: String, cx: &WorkflowContext<'_>) -> 
         }
         _ => return set.map_or(default, |kind| kind.trim().to_owned()),
     };
-    r.refuse(path, r.place(path), message);
+    let problem = Problem::new(ProblemKind::InvalidSetting, message).with_path(path);
+    let mut problem = problem.with_position(r.place(path));
+    problem.help = available.help();
+    r.note(problem);
     default
 }
 

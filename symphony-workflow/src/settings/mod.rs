@@ -2,6 +2,7 @@
 //! unknown keys and for the JSON Schema (contract section 3).
 
 mod agents;
+mod elsewhere;
 mod keys;
 mod other_agent;
 mod paths;

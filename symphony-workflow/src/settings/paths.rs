@@ -18,6 +18,8 @@ pub(super) struct Base<'a> {
 pub(super) enum Astray {
     /// The variable is unset or empty.
     Unset(String),
+    /// More follows a variable.
+    Embedded { name: String, rest: String },
     /// It needs a home folder, and none is known.
     NoHome,
     /// It begins with another user's `~name`.
@@ -29,6 +31,9 @@ pub(super) enum Astray {
 impl Base<'_> {
     /// The absolute path that a text stands for, with `.` and `..` taken out.
     pub(super) fn path(self, text: &str) -> Result<PathBuf, Astray> {
+        if let Some((name, rest)) = embedded(text) {
+            return Err(Astray::Embedded { name: name.to_owned(), rest: rest.to_owned() });
+        }
         let text = resolve(text, self.env)
             .ok_or_else(|| Astray::Unset(env_reference(text).unwrap_or_default().to_owned()))?;
         let text = text.trim();
@@ -49,6 +54,10 @@ impl Astray {
     pub(super) fn message(&self) -> String {
         match self {
             Self::Unset(name) => format!("the environment variable {name} is not set"),
+            Self::Embedded { .. } => {
+                "only a whole value $NAME or ${NAME} is looked up, and here a path follows it"
+                    .to_owned()
+            }
             Self::NoHome => "begins with ~, but the home folder is not known".to_owned(),
             Self::OtherHome => "begins with ~ and a name: write the folder out".to_owned(),
             Self::Relative => {
@@ -56,6 +65,25 @@ impl Astray {
             }
         }
     }
+}
+
+impl Astray {
+    /// Returns what to write instead.
+    pub(super) fn help(&self) -> Option<String> {
+        match self {
+            Self::Embedded { name, rest } if name == "HOME" => Some(format!("write `~{rest}`")),
+            Self::Embedded { name, .. } => Some(format!(
+                "write the folder out, or set a variable such as {name} to the whole path"
+            )),
+            Self::Unset(_) | Self::NoHome | Self::OtherHome | Self::Relative => None,
+        }
+    }
+}
+
+/// The variable at the start of a text and the path behind it, as in `$HOME/work`.
+fn embedded(text: &str) -> Option<(&str, &str)> {
+    let (reference, rest) = text.trim().split_at_checked(text.trim().find('/')?)?;
+    Some((env_reference(reference)?, rest))
 }
 
 /// Takes out `.` and `..` without looking at the disk.
@@ -105,6 +133,9 @@ mod tests {
         assert_eq!(path("$EMPTY"), Err(Astray::Unset("EMPTY".to_owned())));
         assert_eq!(path("$UNSET"), Err(Astray::Unset("UNSET".to_owned())));
         assert_eq!(path("~bob/w"), Err(Astray::OtherHome));
+        let (name, rest) = ("ROOT".to_owned(), "/a/b".to_owned());
+        assert_eq!(path(" ${ROOT}/a/b"), Err(Astray::Embedded { name, rest }));
+        assert_eq!(path("a/$ROOT/b"), Ok("/code/project/a/$ROOT/b".to_owned()));
         assert_eq!(Base { home: None, ..base }.path("~/w"), Err(Astray::NoHome));
         let relative = Base { folder: Path::new("here"), ..base };
         assert_eq!(relative.path("w"), Err(Astray::Relative));

@@ -1,5 +1,6 @@
 //! From front matter to [`Settings`]: one function for each section (contract section 3).
 
+use std::fmt;
 use std::path::PathBuf;
 
 use serde_json::{Map as Object, Value};
@@ -11,7 +12,7 @@ use super::read::Reader;
 use super::shape::shown;
 use super::unknown;
 use crate::WorkflowContext;
-use crate::front_matter::Map;
+use crate::front_matter::{Duplicate, Map};
 use symphony_core::issue::Label;
 use symphony_core::problem::{Problem, ProblemKind};
 use symphony_core::settings::{
@@ -28,8 +29,13 @@ const OLDER_PLACES: [&str; 4] =
     ["tracker.api_key", "tracker.project_slug", "tracker.endpoint", "tracker.assignee"];
 
 /// The settings of a file, with a default in the place of whatever is wrong, and every problem.
-pub(crate) fn read(root: &Map, cx: &WorkflowContext<'_>) -> (Settings, Vec<Problem>) {
+pub(crate) fn read(
+    root: &Map,
+    duplicates: &[Duplicate],
+    cx: &WorkflowContext<'_>,
+) -> (Settings, Vec<Problem>) {
     let mut reader = Reader::new(root, KeyTable::new(cx.agents.values().copied()));
+    unknown::report_duplicates(&mut reader, duplicates);
     let settings = settings(&mut reader, cx);
     (settings, reader.into_problems())
 }
@@ -37,7 +43,7 @@ pub(crate) fn read(root: &Map, cx: &WorkflowContext<'_>) -> (Settings, Vec<Probl
 fn settings(r: &mut Reader<'_>, cx: &WorkflowContext<'_>) -> Settings {
     let base = Base { env: cx.env, home: cx.home.as_deref(), folder: &cx.folder };
     let (tracker, profile) = tracker(r, cx);
-    unknown::warn(r, profile);
+    unknown::report(r, profile);
     let _: Option<Value> = r.read("worker");
     let root = workspace(r, base, cx);
     let mut settings = Settings::new("", StateSet::default(), StateSet::default(), root);
@@ -83,22 +89,48 @@ fn tracker<'c>(
 /// The kind is absent or not registered. One that is blank or no text has been refused before.
 fn unsupported_kind(r: &mut Reader<'_>, kind: Option<&str>, cx: &WorkflowContext<'_>) {
     let path = "tracker.kind";
-    let known = listed(cx.trackers.keys(), "tracker");
+    let available = Available::new(cx.trackers.keys(), "tracker");
     let message = match (r.entry(path), kind) {
-        (None, _) => format!("is required: {known}"),
+        (None, _) => format!("is required: {available}"),
         (Some(_), None) => return,
-        (Some(entry), Some(_)) => format!("{known}, got {}", shown(&entry.value)),
+        (Some(entry), Some(_)) => format!("{available}, not {}", shown(&entry.value)),
     };
     let problem = Problem::new(ProblemKind::UnsupportedTrackerKind, message);
-    r.note(problem.with_path(path).with_position(r.place(path)));
+    let mut problem = problem.with_path(path).with_position(r.place(path));
+    problem.help = available.help();
+    r.note(problem);
 }
 
-pub(super) fn listed<'k>(known: impl Iterator<Item = &'k &'k str>, what: &str) -> String {
-    let known: Vec<&str> = known.copied().collect();
-    if known.is_empty() {
-        format!("must be a registered {what}, and none is registered")
-    } else {
-        format!("must be a registered {what} ({})", known.join(", "))
+/// The adapters of one sort that there are, in words for people.
+pub(super) struct Available<'a> {
+    kinds: Vec<&'a str>,
+    noun: &'static str,
+}
+
+impl<'a> Available<'a> {
+    pub(super) fn new(kinds: impl Iterator<Item = &'a &'a str>, noun: &'static str) -> Self {
+        Self { kinds: kinds.copied().collect(), noun }
+    }
+
+    /// Returns what to write instead of a kind that there is not.
+    pub(super) fn help(&self) -> Option<String> {
+        let written: Vec<String> =
+            self.kinds.iter().map(|kind| format!("`kind: {kind}`")).collect();
+        (!written.is_empty()).then(|| format!("write {}", written.join(" or ")))
+    }
+}
+
+impl fmt::Display for Available<'_> {
+    /// `this version has the trackers linear and memory`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let noun = self.noun;
+        match self.kinds.as_slice() {
+            [] => write!(f, "this version has no {noun}"),
+            [only] => write!(f, "this version has the {noun} {only}"),
+            [first @ .., last] => {
+                write!(f, "this version has the {noun}s {} and {last}", first.join(", "))
+            }
+        }
     }
 }
 
@@ -184,7 +216,7 @@ fn activity_file(r: &mut Reader<'_>, base: Base<'_>) -> Option<PathBuf> {
             None
         }
         Err(astray) => {
-            r.refuse(path, r.place(path), astray.message());
+            refuse_path(r, path, &astray);
             None
         }
     }
@@ -196,14 +228,22 @@ fn workspace(r: &mut Reader<'_>, base: Base<'_>, cx: &WorkflowContext<'_>) -> Pa
     let Some(text) = r.read::<String>(path) else {
         return default;
     };
-    if text.contains('$') && env_reference(&text).is_none() {
+    let resolved = base.path(&text);
+    if resolved.is_ok() && text.contains('$') && env_reference(&text).is_none() {
         let message = "`$` is part of the name: only a whole value $NAME or ${NAME} is looked up";
         r.ignore(path, r.place(path), message);
     }
-    base.path(&text).unwrap_or_else(|astray| {
-        r.refuse(path, r.place(path), astray.message());
+    resolved.unwrap_or_else(|astray| {
+        refuse_path(r, path, &astray);
         default
     })
+}
+
+fn refuse_path(r: &mut Reader<'_>, path: &str, astray: &Astray) {
+    let problem = Problem::new(ProblemKind::InvalidSetting, astray.message());
+    let mut problem = problem.with_path(path).with_position(r.place(path));
+    problem.help = astray.help();
+    r.note(problem);
 }
 
 fn hooks(r: &mut Reader<'_>) -> HookSettings {

@@ -11,6 +11,9 @@ const MAX_SMALL_BOUND: i64 = u16::MAX as i64;
 /// How much of a wrong text a message shows.
 const MAX_SHOWN_BYTES: usize = 40;
 
+/// What keys that name other hosts have in their name.
+const HOST_WORDS: [&str; 4] = ["host", "ssh", "machine", "remote"];
+
 /// How a value is checked against what it may be.
 pub(super) trait CheckShape: Copy {
     /// Returns the value in one form, whatever form of it the file has; `None` where it counts as absent.
@@ -63,12 +66,8 @@ impl CheckShape for SettingShape {
                 _ => None,
             },
             Self::Older => Some(node.to_json()),
-            Self::NotYet => match node {
-                Node::Map(map) if map.entries().iter().all(|e| e.value.is_null()) => {
-                    return Ok(None);
-                }
-                _ => None,
-            },
+            Self::NotYet if !names_hosts(node) => return Ok(None),
+            Self::NotYet => None,
             // A shape that this version does not know.
             _ => None,
         };
@@ -84,6 +83,23 @@ impl CheckShape for SettingShape {
             ) => Some("put it in quotes"),
             _ => None,
         }
+    }
+}
+
+/// Whether a section says where agents run: a list, or a key that is called after hosts.
+pub(super) fn names_hosts(node: &Node) -> bool {
+    let is_about_hosts = |key: &str| {
+        let key = key.to_lowercase();
+        HOST_WORDS.iter().any(|word| key.contains(word))
+    };
+    match node {
+        Node::Scalar(_) => false,
+        Node::List(items) => !items.is_empty(),
+        Node::Map(map) => map.entries().iter().any(|entry| {
+            !entry.value.is_null()
+                && (is_about_hosts(&entry.key)
+                    || matches!(entry.value, Node::Map(_)) && names_hosts(&entry.value))
+        }),
     }
 }
 

@@ -3,6 +3,7 @@
 mod docs;
 mod files;
 mod settings;
+mod slips;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ fn rule_2_1_a_file_without_front_matter_has_empty_settings() {
     for text in ["Do it.", "", " ---\nkind: x\n---\n", "--- \n", "# Title\n---\na: 1\n---\n"] {
         assert_eq!(
             Files::new().refused(text),
-            ["tracker.kind: is required: must be a registered tracker (linear, memory)"],
+            ["tracker.kind: is required: this version has the trackers linear and memory"],
             "{text:?}"
         );
     }
@@ -51,7 +52,7 @@ fn rule_2_1_empty_front_matter_has_empty_settings() {
     for text in ["---\n---\nDo it.", "---", "---\n# nothing\n---\n", "---\n~\n---\n"] {
         assert_eq!(
             Files::new().refused(text),
-            ["tracker.kind: is required: must be a registered tracker (linear, memory)"],
+            ["tracker.kind: is required: this version has the trackers linear and memory"],
             "{text:?}"
         );
     }
@@ -99,29 +100,55 @@ fn rule_2_2_duplicate_keys_are_refused_with_their_lines() {
         Files::new().refused(text),
         [
             "line 6: agent.max_turns: the key is set twice, on lines 5 and 6",
-            "line 9: unknown.a: the key is set twice, on lines 8 and 9",
             "line 10: agent: the key is set twice, on lines 4 and 10",
             "line 7: unknown: is unknown and ignored",
+            "line 9: unknown.a: the key is set twice, on lines 8 and 9",
         ]
     );
 }
 
 #[test]
-fn rule_2_2_an_unsupported_tracker_kind_lists_the_registered_ones() {
+fn rule_2_2_a_duplicate_key_where_nothing_is_read_is_a_warning() {
+    let workflow = Files::new().parse(
+        "---\ntracker: {kind: memory}\nreview:\n  gate: 1\n  gate: 2\nagent: {colour: {a: 1, a: 2}}\n---\n",
+    );
+    let kinds: Vec<_> = workflow.warnings.iter().map(|w| (w.kind, w.path.as_deref())).collect();
+    assert_eq!(
+        kinds,
+        [
+            (ProblemKind::UnknownKey, Some("review")),
+            (ProblemKind::UnknownKey, Some("review.gate")),
+            (ProblemKind::UnknownKey, Some("agent.colour")),
+            (ProblemKind::UnknownKey, Some("agent.colour.a")),
+        ]
+    );
+    for read in [
+        "tracker:\n  kind: memory\n  provider: {a: 1, a: 2}",
+        "tracker:\n  kind: memory\n  github: {a: 1, a: 2}",
+    ] {
+        let found = problems(Files::new().read(&format!("---\n{read}\n---\n")));
+        assert_eq!(found[0].kind, ProblemKind::WorkflowParseError, "{read}");
+    }
+}
+
+#[test]
+fn rule_2_2_an_unsupported_tracker_kind_lists_those_that_there_are() {
     let found = problems(Files::new().read("---\ntracker:\n  kind: jira\n---\n"));
     let expected = Problem::new(
         ProblemKind::UnsupportedTrackerKind,
-        "must be a registered tracker (linear, memory), got \"jira\"",
+        "this version has the trackers linear and memory, not \"jira\"",
     );
-    let expected =
-        expected.with_path("tracker.kind").with_position(Some(Position { line: 3, column: 3 }));
+    let expected = expected
+        .with_path("tracker.kind")
+        .with_position(Some(Position { line: 3, column: 3 }))
+        .with_help("write `kind: linear` or `kind: memory`");
     assert_eq!(found, [expected]);
     let none = Files::bare().refused("---\ntracker: {kind: jira}\nagent: {kind: codex}\n---\n");
     assert_eq!(
         none,
         [
-            "line 2: tracker.kind: must be a registered tracker, and none is registered, got \"jira\"",
-            "line 3: agent.kind: must be a registered agent, and none is registered, got \"codex\"",
+            "line 2: tracker.kind: this version has no tracker, not \"jira\"",
+            "line 3: agent.kind: this version has no agent, not \"codex\"",
         ]
     );
 }
@@ -135,7 +162,7 @@ fn rule_2_2_all_problems_of_a_file_are_reported_together_in_its_order() {
             "line 2: polling: must be a map, got 5",
             "line 4: agent.max_turns: must be a positive integer, got 0",
             "line 5: agent.max_concurrent_agents: must be a positive integer, got \"many\"",
-            "line 8: tracker.kind: must be a registered tracker (linear, memory), got \"jira\"",
+            "line 8: tracker.kind: this version has the trackers linear and memory, not \"jira\"",
             "line 10: hooks.env: must be a list of texts, got \"PATH\"",
             "line 6: agent.colour: is unknown and ignored",
             "line 11: agents: is unknown and ignored",
@@ -169,7 +196,7 @@ fn rule_2_2_a_settings_error_names_its_path_line_and_column() {
 #[test]
 fn rule_2_3_unknown_keys_are_ignored_and_listed_with_what_was_meant() {
     let workflow = Files::new().parse(
-        "---\ntracker: {kind: memory, titel: x}\nagent:\n  maxTurns: 3\n  max_turn: 3\n  stall_timeout: 5\n  colour: red\nAgent: {}\n\"a\\eb\": 1\n? [x]\n: 1\n---\n",
+        "---\ntracker: {kind: memory, titel: x}\nagent:\n  maxTurns: 3\n  max_trees: 3\n  stall_timeout: 5\n  colour: red\nAgent: {}\n\"a\\eb\": 1\n? [x]\n: 1\n---\n",
     );
     let unknown = |path: &str, line, column, meant: &str| {
         let problem = Problem::new(ProblemKind::UnknownKey, "is unknown and ignored")
@@ -185,7 +212,7 @@ fn rule_2_3_unknown_keys_are_ignored_and_listed_with_what_was_meant() {
         [
             unknown("tracker.titel", 2, 25, ""),
             unknown("agent.maxTurns", 4, 3, "agent.max_turns"),
-            unknown("agent.max_turn", 5, 3, "agent.max_turns"),
+            unknown("agent.max_trees", 5, 3, ""),
             unknown("agent.stall_timeout", 6, 3, "agent.stall_timeout_ms"),
             unknown("agent.colour", 7, 3, ""),
             unknown("Agent", 8, 1, "agent"),
@@ -199,21 +226,18 @@ fn rule_2_3_unknown_keys_are_ignored_and_listed_with_what_was_meant() {
 #[test]
 fn rule_2_3_unknown_keys_of_the_provider_are_listed_where_the_adapter_names_its_own() {
     let workflow = Files::new().parse(
-        "---\ntracker:\n  kind: linear\n  team: ENG\n  provider:\n    projct_slug: x\n    api_key: $KEY\n---\n",
+        "---\ntracker:\n  kind: linear\n  team: ENG\n  provider:\n    project: x\n    api_key: $KEY\n---\n",
     );
     let warnings: Vec<_> =
         workflow.warnings.iter().map(|w| (w.to_string(), w.help.as_deref())).collect();
     assert_eq!(
         warnings,
-        [(
-            "line 6: tracker.provider.projct_slug: is unknown and ignored".to_owned(),
-            Some("did you mean `tracker.provider.project_slug`?")
-        )]
+        [("line 6: tracker.provider.project: is unknown and ignored".to_owned(), None)]
     );
     let raw = workflow.settings.tracker.provider.raw();
     assert_eq!(
         serde_json::json!(raw),
-        serde_json::json!({"projct_slug": "x", "api_key": "$KEY", "team": "ENG"})
+        serde_json::json!({"project": "x", "api_key": "$KEY", "team": "ENG"})
     );
 }
 
@@ -283,16 +307,34 @@ fn rule_2_4_an_unset_variable_in_the_root_is_an_error() {
 
 #[test]
 fn rule_2_4_only_a_whole_value_is_looked_up() {
-    let workflow = Files::new()
-        .env("HOME", "/home/ada")
-        .parse(&format!("{MEMORY}workspace: {{root: $HOME/work}}\n---\n"));
-    assert_eq!(workflow.settings.workspace.root.to_str(), Some("/code/project/$HOME/work"));
+    let workflow = Files::new().parse(&format!("{MEMORY}workspace: {{root: work/$NAME}}\n---\n"));
+    assert_eq!(workflow.settings.workspace.root.to_str(), Some("/code/project/work/$NAME"));
     assert_eq!(
         files::texts(&workflow.warnings),
         [
             "line 4: workspace.root: `$` is part of the name: only a whole value $NAME or ${NAME} is looked up"
         ]
     );
+}
+
+#[test]
+fn rule_2_4_a_path_behind_a_variable_is_an_error_that_says_what_to_write() {
+    let files = Files::new().env("HOME", "/home/ada").env("TMPDIR", "/tmp");
+    for (root, help) in [
+        ("$HOME/work", "write `~/work`"),
+        ("${HOME}/a/b", "write `~/a/b`"),
+        (
+            "${TMPDIR}/work",
+            "write the folder out, or set a variable such as TMPDIR to the whole path",
+        ),
+    ] {
+        let found = problems(files.read(&format!("{MEMORY}workspace:\n  root: {root}\n---\n")));
+        assert_eq!(
+            found[0].to_string(),
+            "line 5: workspace.root: only a whole value $NAME or ${NAME} is looked up, and here a path follows it"
+        );
+        assert_eq!(found[0].help.as_deref(), Some(help), "{root}");
+    }
 }
 
 #[test]
@@ -328,6 +370,7 @@ fn rule_2_8_settings_are_parsed_once_and_shared() {
         generation: Generation::default(),
         scope: Scope::from("board"),
         min_read_gap: Duration::ZERO,
+        warnings: Arc::default(),
     };
     let (orchestrator, _) = Orchestrator::new(configuration, Restored::default(), Now::default());
     assert_eq!(Arc::strong_count(&workflow.settings), 2, "one copy, held by the file and by it");

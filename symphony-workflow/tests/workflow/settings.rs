@@ -92,7 +92,7 @@ const ROWS: &[Row] = &[
     row("hooks.env", "[A]", |s| s.hooks.env = vec!["A".into()], "[~]", "must be a list of texts, got a list with null in it"),
 
     row("agent.kind", "other", |s| { s.agent.kind = "other".into(); s.agent.common.command = None; },
-        "claude", "must be a registered agent (codex, other), got \"claude\""),
+        "claude", "this version has the agents codex and other, not \"claude\""),
     row("agent.max_concurrent_agents", "7", |s| s.agent.max_concurrent_agents = 7, "0", "must be a positive integer, got 0"),
     row("agent.max_concurrent_agents_by_state", "{Todo: 1}",
         |s| s.agent.max_concurrent_agents_by_state = BTreeMap::from([(StateName::new("todo"), 1)]),
@@ -331,7 +331,7 @@ fn rule_3_activity_is_on_when_its_section_is_there() {
 fn rule_3_tracker_kind_is_required_and_not_blank() {
     assert_eq!(
         files().refused("---\ntracker:\n  timeout_ms: 5\n---\n"),
-        ["line 2: tracker.kind: is required: must be a registered tracker (linear, memory)"]
+        ["line 2: tracker.kind: is required: this version has the trackers linear and memory"]
     );
     assert_eq!(
         files().refused("---\ntracker: {kind: ''}\n---\n"),
@@ -351,7 +351,7 @@ fn rule_3_the_default_agent_must_be_registered_too() {
     files.register_memory();
     assert_eq!(
         files.refused("---\ntracker: {kind: memory}\n---\n"),
-        ["agent.kind: must be a registered agent (mine); without it, it is codex"]
+        ["agent.kind: is required, as this version has the agent mine, not codex"]
     );
     assert_eq!(
         files.parse("---\ntracker: {kind: memory}\nagent: {kind: mine}\n---\n").settings.agent.kind,
@@ -431,10 +431,14 @@ fn rule_3_an_activity_file_whose_variable_is_unset_is_ignored() {
 }
 
 #[test]
-fn rule_3_a_file_that_sets_worker_is_refused_with_the_reason() {
+fn rule_3_a_worker_that_names_hosts_is_refused_with_the_reason() {
     let said = "line 4: worker: cannot be set until agents can run on other hosts; they run on this machine";
-    for value in ["{ssh_hosts: [a]}", "{ssh_hosts: []}", "[]", "5"] {
+    for value in ["{ssh_hosts: [a]}", "{ssh_hosts: []}", "[a]", "{pool: {host: a}}"] {
         assert_eq!(files().refused(&file("worker", value)), [said]);
+    }
+    for value in ["{runtime: pi}", "{agent: codex-app-server, budget: 5}", "5"] {
+        let warnings = files().parse(&file("worker", value)).warnings;
+        assert_eq!(texts(&warnings), ["line 4: worker: is unknown and ignored"], "{value}");
     }
     for value in ["", "{}", "{ssh_hosts: ~}"] {
         assert_eq!(*files().parse(&file("worker", value)).settings, defaults());

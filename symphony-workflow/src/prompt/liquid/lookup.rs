@@ -1,15 +1,18 @@
 //! Looking up the names of a Liquid body.
 
-use crate::prompt::liquid::tree::{Chain, Condition, LiquidNode, Operand, Path, PathStep};
+use crate::prompt::liquid::tree::{
+    Chain, Comparison, Condition, LiquidNode, Operand, Path, PathStep,
+};
+use crate::prompt::liquid::value::Value;
 use crate::prompt::marks::PromptFault;
-use crate::prompt::names::{Hop, Scope, Shape};
+use crate::prompt::names::{Hop, Scope, Shape, UnknownName};
 use symphony_core::settings::PromptEngine;
 
 /// Looks up every name of a template.
 pub(super) fn lookup(nodes: &[LiquidNode]) -> Lookup {
     let mut reader = ValueReader {
         scope: Scope::new(PromptEngine::Liquid),
-        tested: Vec::new(),
+        is_dead: false,
         found: Lookup::default(),
     };
     reader.bind_assigned(nodes);
@@ -26,8 +29,8 @@ pub(super) struct Lookup {
 
 struct ValueReader {
     scope: Scope,
-    /// The foreign names that the conditions around have tested.
-    tested: Vec<String>,
+    /// Whether a condition around is false for every issue, because an unknown name is null.
+    is_dead: bool,
     found: Lookup,
 }
 
@@ -67,13 +70,13 @@ impl ValueReader {
             }
             LiquidNode::Capture { body, .. } => self.nodes(body),
             LiquidNode::If { arms, otherwise } => {
+                let mut is_settled = false;
                 for (condition, body) in arms {
-                    let before = self.tested.len();
-                    self.condition(condition, true);
-                    self.nodes(body);
-                    self.tested.truncate(before);
+                    self.condition(condition);
+                    self.body(body, is_settled || self.is_never(condition, true));
+                    is_settled |= self.is_never(condition, false);
                 }
-                self.nodes(otherwise);
+                self.body(otherwise, is_settled);
             }
             LiquidNode::Case { subject, arms, otherwise } => {
                 self.operand(subject, Use::Tested);
@@ -81,7 +84,8 @@ impl ValueReader {
                     for value in values {
                         self.operand(value, Use::Tested);
                     }
-                    self.nodes(body);
+                    let differs = |value: &Operand| self.is_unequal(subject, value);
+                    self.body(body, values.iter().all(differs));
                 }
                 self.nodes(otherwise);
             }
@@ -103,32 +107,72 @@ impl ValueReader {
         }
     }
 
-    /// `holds` says whether the body is shown when the condition is true.
-    fn condition(&mut self, condition: &Condition, holds: bool) {
+    /// Looks up the names of a body, which is never shown if `is_dead`.
+    fn body(&mut self, nodes: &[LiquidNode], is_dead: bool) {
+        let around = self.is_dead;
+        self.is_dead |= is_dead;
+        self.nodes(nodes);
+        self.is_dead = around;
+    }
+
+    fn condition(&mut self, condition: &Condition) {
         match condition {
             Condition::Truth(operand) => {
                 self.operand(operand, Use::Tested);
-                if let (true, Operand::Path(path)) = (holds, operand) {
-                    self.tested.push(foreign_name(path));
-                }
             }
             Condition::Compare(left, _, right) => {
                 self.operand(left, Use::Tested);
                 self.operand(right, Use::Tested);
-                if let (true, Operand::Path(path)) = (holds, left) {
-                    self.tested.push(foreign_name(path));
-                }
             }
-            Condition::Not(inner) => self.condition(inner, !holds),
-            Condition::And(left, right) => {
-                self.condition(left, holds);
-                self.condition(right, holds);
-            }
-            Condition::Or(left, right) => {
-                self.condition(left, false);
-                self.condition(right, false);
+            Condition::Not(inner) => self.condition(inner),
+            Condition::And(left, right) | Condition::Or(left, right) => {
+                self.condition(left);
+                self.condition(right);
             }
         }
+    }
+
+    /// Whether a condition is for no issue what `value` says, because an unknown name is null.
+    fn is_never(&self, condition: &Condition, value: bool) -> bool {
+        match (condition, value) {
+            (Condition::Truth(operand), true) => self.is_null(operand),
+            (Condition::Truth(_), false) => false,
+            (Condition::Compare(left, Comparison::Equal, right), true)
+            | (Condition::Compare(left, Comparison::NotEqual, right), false) => {
+                self.is_unequal(left, right)
+            }
+            (Condition::Compare(_, Comparison::Equal | Comparison::NotEqual, _), _) => false,
+            (Condition::Compare(left, Comparison::Contains, _), value) => {
+                value && self.is_null(left)
+            }
+            (Condition::Compare(left, _, right), value) => {
+                value && (self.is_null(left) || self.is_null(right))
+            }
+            (Condition::Not(inner), value) => self.is_never(inner, !value),
+            (Condition::And(left, right), true) | (Condition::Or(left, right), false) => {
+                self.is_never(left, value) || self.is_never(right, value)
+            }
+            (Condition::And(left, right), false) | (Condition::Or(left, right), true) => {
+                self.is_never(left, value) && self.is_never(right, value)
+            }
+        }
+    }
+
+    /// Whether one of two operands is null for good, and the other one a value.
+    fn is_unequal(&self, left: &Operand, right: &Operand) -> bool {
+        let is_value = |operand: &Operand| match operand {
+            Operand::Literal(Value::Null | Value::Empty | Value::Blank) => false,
+            Operand::Literal(_) => true,
+            Operand::Path(_) | Operand::Range { .. } => false,
+        };
+        self.is_null(left) && is_value(right) || self.is_null(right) && is_value(left)
+    }
+
+    /// Whether an operand is a name that no prompt has.
+    fn is_null(&self, operand: &Operand) -> bool {
+        let Operand::Path(path) = operand else { return false };
+        let known = self.scope.shape(&path.root, &hops(path), path.at);
+        known.is_err_and(|unknown| !unknown.is_slip)
     }
 
     fn chain(&mut self, chain: &Chain) {
@@ -157,47 +201,34 @@ impl ValueReader {
                 self.operand(operand, Use::Used);
             }
         }
-        let hops: Vec<Hop<'_>> = path
-            .steps
-            .iter()
-            .map(|step| match step {
-                PathStep::Field(name) => Hop::Field(name),
-                PathStep::Item(_) => Hop::Item,
-            })
-            .collect();
-        match self.scope.shape(&path.root, &hops, path.at) {
-            Ok(Shape::Foreign) => {
-                self.foreign(path, how);
-                Some(Shape::Foreign)
-            }
+        match self.scope.shape(&path.root, &hops(path), path.at) {
             Ok(shape) => Some(shape),
-            Err(fault) => {
-                self.found.faults.push(fault);
+            Err(unknown) => {
+                self.unknown(unknown, how);
                 None
             }
         }
     }
 
-    fn foreign(&mut self, path: &Path, how: Use) {
-        let name = foreign_name(path);
-        let message = format!("`{name}` is a variable of other implementations: here it is null");
-        let fault = PromptFault::new(path.at, message);
-        if how == Use::Used && !self.tested.contains(&name) {
-            self.found.faults.push(fault.with_help(format!(
-                "it may be tested, and used between `{{% if {name} %}}` and `{{% endif %}}`"
-            )));
-        } else if self.found.warnings.iter().all(|known| known.message != fault.message) {
-            self.found.warnings.push(fault.with_help("what depends on it is never shown"));
+    /// A name that is tested, or used where rendering never gets, is null as it is elsewhere. One
+    /// that is likely a slip is not: what depends on it would silently be left out.
+    fn unknown(&mut self, UnknownName { fault, is_slip }: UnknownName, how: Use) {
+        if is_slip || (how == Use::Used && !self.is_dead) {
+            self.found.faults.push(fault);
+        } else {
+            let message = format!("{}: it is null", fault.message);
+            let warning = PromptFault::new(fault.at, message);
+            self.found.warnings.push(warning.with_help("what depends on it is never shown"));
         }
     }
 }
 
-/// The part of a path that is null for good.
-fn foreign_name(path: &Path) -> String {
-    match path.steps.first() {
-        Some(PathStep::Field(field)) if path.root == "issue" => format!("issue.{field}"),
-        _ => path.root.clone(),
-    }
+fn hops(path: &Path) -> Vec<Hop<'_>> {
+    let steps = path.steps.iter().map(|step| match step {
+        PathStep::Field(name) => Hop::Field(name),
+        PathStep::Item(_) => Hop::Item,
+    });
+    steps.collect()
 }
 
 fn bodies(node: &LiquidNode) -> Vec<&[LiquidNode]> {

@@ -286,7 +286,7 @@ impl Inspector<'_> {
             match self.scope.shape(name, &hops, span.start) {
                 Ok(shape) if index == 0 && end == words.len() => only = Some(shape),
                 Ok(_) => {}
-                Err(fault) => self.fault(fault),
+                Err(unknown) => self.fault(unknown.fault),
             }
             self.found.paths.push((span, written));
             // Names inside brackets are looked at in their turn.
