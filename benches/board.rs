@@ -206,6 +206,7 @@ fn configuration(slots: u32, paced: bool) -> Configuration {
         generation: Default::default(),
         scope: Scope::from("board"),
         min_read_gap: long,
+        warnings: Arc::default(),
     }
 }
 

@@ -53,6 +53,8 @@ pub struct Snapshot {
     pub shutting_down: bool,
     /// What is wrong with the workflow file now; empty when it is in force.
     pub problems: Vec<Problem>,
+    /// What is doubtful in the workflow file that is in force.
+    pub warnings: Arc<[Problem]>,
     /// Tells this service from others.
     pub service: ServiceRow,
 }

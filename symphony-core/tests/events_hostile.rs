@@ -212,6 +212,7 @@ impl Dice {
             generation: Generation(self.below(3)),
             scope: Scope::from(*self.pick(&["a", "b"])),
             min_read_gap: Duration::from_millis(*self.pick(&[0, 2000])),
+            warnings: Arc::default(),
         }
     }
 

@@ -75,6 +75,8 @@ fn render(snapshot: &Snapshot) -> String {
     out.value(&[], snapshot.paused.into());
     out.gauge("symphony_workflow_problems", "What is wrong with the workflow file.");
     out.value(&[], n(snapshot.problems.len()));
+    out.gauge("symphony_workflow_warnings", "What is doubtful in the workflow file in force.");
+    out.value(&[], n(snapshot.warnings.len()));
     out.text
 }
 

@@ -218,6 +218,7 @@ mod tests {
             generation: Default::default(),
             scope: Scope::from("board"),
             min_read_gap: Duration::ZERO,
+            warnings: Arc::default(),
         };
         let (service, _) = Orchestrator::new(configuration, Restored::default(), Now::default());
         let mut snapshot = service.snapshot(Now::default());

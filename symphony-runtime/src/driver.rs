@@ -274,7 +274,7 @@ impl Driver {
 
     fn reload(&mut self, mut loaded: Loaded) {
         let workspaces = loaded.workspaces.take();
-        news::log_warnings(&loaded.warnings);
+        news::log_warnings(&loaded.configuration.warnings);
         self.publishers.settings.send_replace(Arc::clone(loaded.settings()));
         self.publishers.receiver.send_replace(Receiver::from_loaded(&loaded));
         let configuration = loaded.configuration.clone();

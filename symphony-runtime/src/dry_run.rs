@@ -44,6 +44,7 @@ impl Usable {
             generation: Generation::default(),
             scope: Scope::from("dry run"),
             min_read_gap: Duration::ZERO,
+            warnings: self.workflow.warnings.clone().into(),
         };
         let (orchestrator, step) = Orchestrator::new(configuration, Restored::default(), now);
         let mut rehearsal = Rehearsal {

@@ -42,8 +42,6 @@ pub(crate) struct Loaded {
     pub(crate) root: Arc<Root>,
     /// What is on disk under it, if it is another one than before.
     pub(crate) workspaces: Option<Workspaces>,
-    /// What is doubtful in the file.
-    pub(crate) warnings: Vec<Problem>,
 }
 
 impl Loaded {
@@ -140,6 +138,7 @@ impl Loader {
                 generation: reads.generation,
                 scope: reads.scope,
                 min_read_gap: reads.min_read_gap,
+                warnings: parsed.warnings.into(),
             },
             prompt: Arc::new(parsed.prompt),
             tracker: reads.tracker,
@@ -148,7 +147,6 @@ impl Loader {
             secrets,
             root,
             workspaces,
-            warnings: parsed.warnings,
         })
     }
 
@@ -157,7 +155,8 @@ impl Loader {
             WorkflowSource::Code { settings, prompt } => {
                 let prompt = Prompt::compile(prompt, 1, settings.prompt.engine)?;
                 let settings = Arc::new(settings.as_ref().clone());
-                Ok(Parsed { settings, prompt, warnings: Vec::new() })
+                let warnings = prompt.warnings().to_vec();
+                Ok(Parsed { settings, prompt, warnings })
             }
             WorkflowSource::File(path) => {
                 let workflow = parse(text, path, &self.registry, self.env.as_ref())?;

@@ -116,6 +116,7 @@ pub(crate) fn log_idle((issues, first): &(usize, String)) {
 /// Tells what is doubtful in a workflow file that is put in force.
 pub(crate) fn log_warnings(warnings: &[Problem]) {
     for warning in warnings {
-        warn!(warning = safe(warning), "the workflow file is doubtful");
+        let help = warning.help.as_ref().map(safe);
+        warn!(warning = safe(warning), help, "the workflow file is doubtful");
     }
 }

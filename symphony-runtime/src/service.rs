@@ -190,7 +190,7 @@ impl ServiceBuilder {
         let (loader, text, mut loaded) = load(Arc::new(loader)).await?;
         let root = Arc::clone(&loaded.root);
         disk.hold(&root);
-        news::log_warnings(&loaded.warnings);
+        news::log_warnings(&loaded.configuration.warnings);
         log_guarantees(host.as_ref());
         let home = Home::begin(host.as_ref(), &root).await?;
         let hooks = match self.hooks {

@@ -55,7 +55,7 @@ pub struct Workflow {
     pub body: String,
     /// The line of the file at which the prompt's text begins.
     pub body_line: u32,
-    /// What is ignored, in the order of the file.
+    /// What is doubtful in settings and prompt, in the order of the file.
     pub warnings: Vec<Problem>,
 }
 
@@ -78,6 +78,7 @@ impl Workflow {
         };
         let engine = settings.as_ref().and_then(|settings| settings.prompt.engine);
         let prompt = Prompt::compile(parts.body, parts.body_line, engine)
+            .inspect(|prompt| problems.extend_from_slice(prompt.warnings()))
             .map_err(|found| problems.extend(found));
 
         problems.sort_by_key(|problem| (problem.kind.is_warning(), problem.at));

@@ -137,6 +137,9 @@ pub struct Summary {
     pub shutting_down: bool,
     /// What is wrong with the workflow file; empty when it is in force.
     pub problems: Vec<ProblemStatus>,
+    /// What is doubtful in the workflow file that is in force.
+    #[serde(default)]
+    pub warnings: Vec<ProblemStatus>,
     /// Tells this service from others.
     #[serde(default)]
     pub service: ServiceStatus,
@@ -160,6 +163,7 @@ impl From<&Snapshot> for Summary {
             paused: snapshot.paused,
             shutting_down: snapshot.shutting_down,
             problems: snapshot.problems.iter().map(ProblemStatus::from).collect(),
+            warnings: snapshot.warnings.iter().map(ProblemStatus::from).collect(),
             service: ServiceStatus::from(&snapshot.service),
         }
     }

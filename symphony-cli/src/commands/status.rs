@@ -7,7 +7,7 @@ use anstream::stdout;
 use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 use symphony_api::client::ApiClient;
-use symphony_api::{Status, Summary};
+use symphony_api::{ProblemStatus, Status, Summary};
 use symphony_core::plain;
 use symphony_core::time::Wall;
 use symphony_tui::text::{count, since, until};
@@ -52,8 +52,22 @@ fn write_status(out: &mut impl Write, status: &Status, address: &str) -> io::Res
     for problem in problems(status, summary.generated_at) {
         writeln!(out, "{bad}! {}{bad:#}", plain(&problem, MAX_TEXT_BYTES))?;
     }
+    write_warnings(out, &summary.warnings)?;
     write_sums(out, summary)?;
     write_lists(out, status, summary.generated_at)
+}
+
+/// What is doubtful in the workflow file in force: it keeps no work back.
+fn write_warnings(out: &mut impl Write, warnings: &[ProblemStatus]) -> io::Result<()> {
+    let doubtful = AnsiColor::Yellow.on_default();
+    for warning in warnings {
+        let line = warning.line.map(|line| format!(" (line {line})")).unwrap_or_default();
+        let path = warning.path.as_ref().map(|path| format!("{path}: ")).unwrap_or_default();
+        let help = warning.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+        let text = format!("workflow file{line}: {path}{}{help}", warning.message);
+        writeln!(out, "{doubtful}? {}{doubtful:#}", plain(&text, MAX_TEXT_BYTES))?;
+    }
+    Ok(())
 }
 
 fn write_sums(out: &mut impl Write, summary: &Summary) -> io::Result<()> {

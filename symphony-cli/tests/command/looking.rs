@@ -18,7 +18,7 @@ const BOARD: &str = "---\ntracker:\n  kind: memory\n  provider:\n    issues:\n  
 const SCRIPTED: &str = "agent:\n  kind: scripted\n---\nWait.\n";
 
 /// A harness on which nothing from outside says which service is meant.
-fn harness(settings: &str) -> Harness {
+pub(crate) fn harness(settings: &str) -> Harness {
     let mut harness = Harness::new();
     harness.set("SYMPHONY_URL", "");
     harness.set("SYMPHONY_TOKEN", "");
@@ -27,7 +27,7 @@ fn harness(settings: &str) -> Harness {
 }
 
 /// A service that is served, and where.
-fn served(harness: &Harness) -> (Service, String) {
+pub(crate) fn served(harness: &Harness) -> (Service, String) {
     let mut service = harness.start(&["run", "--port", "0"]);
     let seen = service.log_until("dashboard and API are served");
     let line = seen.last().unwrap();
@@ -39,13 +39,16 @@ fn served(harness: &Harness) -> (Service, String) {
 
 /// What the API answers, by hand.
 fn get(url: &str, path: &str) -> Value {
+    serde_json::from_str(&get_text(url, path)).unwrap()
+}
+
+pub(crate) fn get_text(url: &str, path: &str) -> String {
     let host = url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
-    let body = answer.split_once("\r\n\r\n").unwrap().1;
-    serde_json::from_str(body).unwrap()
+    answer.split_once("\r\n\r\n").unwrap().1.to_owned()
 }
 
 fn wait_for_run(harness: &Harness, url: &str) {

@@ -17,6 +17,7 @@ mod service;
 mod terminal;
 #[cfg(feature = "otel")]
 mod traces;
+mod warnings;
 // The same shapes as in the tests of the host.
 #[path = "../../../symphony-host/tests/processes/shapes.rs"]
 mod shapes;

@@ -99,6 +99,9 @@ pub struct Configuration {
     pub scope: Scope,
     /// The least time between two reads that refill freed slots.
     pub min_read_gap: Duration,
+    /// What is doubtful in the workflow file that is in force (contract 2.3).
+    #[serde(default)]
+    pub warnings: Arc<[Problem]>,
 }
 
 /// What is on disk under a workspace root.

@@ -21,6 +21,7 @@
 //!     generation: Default::default(),
 //!     scope: Scope::from("board"),
 //!     min_read_gap: Default::default(),
+//!     warnings: Default::default(),
 //! };
 //! let (_, step) = Orchestrator::new(configuration, Restored::default(), Now::default());
 //! assert!(step.effects.iter().any(|effect| matches!(effect, Effect::Read { .. })));

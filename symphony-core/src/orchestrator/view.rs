@@ -51,6 +51,7 @@ impl Orchestrator {
             paused: self.lifecycle.is_paused(),
             shutting_down: self.lifecycle.is_shutting_down(),
             problems: self.lifecycle.problems().to_vec(),
+            warnings: Arc::clone(&self.configuration.warnings),
             service: ServiceRow {
                 workflow: None,
                 tracker: self.settings().tracker.kind.clone(),

@@ -328,3 +328,20 @@ fn rule_9_6_a_workspace_that_is_known_is_not_mistaken_for_one_under_another_root
     harness.ends_normally("MT-1");
     assert_eq!(harness.removal("MT-1"), Removal::Recorded(record("MT-1")));
 }
+
+#[test]
+fn rule_2_3_the_warnings_of_the_file_in_force_show_and_keep_nothing_back() {
+    let mut harness = Harness::new();
+    harness.board([issue("MT-1")]);
+    harness.answer();
+    assert!(harness.snapshot().warnings.is_empty());
+    harness.reloads_with_warning("agent.colour");
+    harness.live(30_000);
+    assert_eq!(harness.starts(), ["MT-1"]);
+    let shown = |harness: &Harness| harness.snapshot().warnings.to_vec();
+    assert_eq!(shown(&harness)[0].path.as_deref(), Some("agent.colour"));
+    harness.file_breaks("agent.max_turns");
+    assert_eq!(shown(&harness).len(), 1, "the last good file is in force, with its warnings");
+    harness.reloads_without_warnings();
+    assert_eq!(shown(&harness), []);
+}

@@ -44,6 +44,7 @@ impl Files {
             generation: Generation(1),
             scope: Scope::from(SCOPES[0]),
             min_read_gap: Duration::from_millis(gap),
+            warnings: Arc::default(),
         };
         Self { config, scope: 0, root: 0, edited: None, luck }
     }

@@ -104,6 +104,22 @@ async fn rule_2_6_editors_that_replace_by_rename_and_links_are_followed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn rule_2_3_the_warnings_of_the_file_show_until_it_is_edited() {
+    let harness = Harness::new(AgentScript::new().hang());
+    harness.write("  colour: blue");
+    harness.issue("1", "MT-1");
+    let live = harness.start().await;
+    let warnings = live.handle.snapshot().unwrap().warnings.clone();
+    assert_eq!(warnings[0].path.as_deref(), Some("agent.colour"), "{warnings:?}");
+    within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
+    harness.write("");
+    live.until("no warning", |s| s.warnings.is_empty()).await;
+    harness.write("  colour: red");
+    live.until("a warning", |s| s.warnings.len() == 1 && s.problems.is_empty()).await;
+    assert_eq!(live.shut_down().await, Ended::Drained);
+}
+
+#[tokio::test(start_paused = true)]
 async fn rule_2_6_a_handle_shows_the_settings_in_force() {
     let harness = Harness::new(AgentScript::new());
     let live = harness.start().await;

@@ -328,6 +328,7 @@ fn rule_2_8_settings_are_parsed_once_and_shared() {
         generation: Generation::default(),
         scope: Scope::from("board"),
         min_read_gap: Duration::ZERO,
+        warnings: Arc::default(),
     };
     let (orchestrator, _) = Orchestrator::new(configuration, Restored::default(), Now::default());
     assert_eq!(Arc::strong_count(&workflow.settings), 2, "one copy, held by the file and by it");

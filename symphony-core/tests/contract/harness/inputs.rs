@@ -50,6 +50,19 @@ impl Harness {
         self.reload(Some(workspaces));
     }
 
+    /// Another valid file, with a key that nothing reads.
+    pub(crate) fn reloads_with_warning(&mut self, path: &str) {
+        let warning = Problem::new(ProblemKind::UnknownKey, "is unknown and ignored");
+        self.configuration.warnings = vec![warning.with_path(path)].into();
+        self.reload(None);
+    }
+
+    /// The same file without that key.
+    pub(crate) fn reloads_without_warnings(&mut self) {
+        self.configuration.warnings = Default::default();
+        self.reload(None);
+    }
+
     fn reload(&mut self, workspaces: Option<Workspaces>) {
         self.broken = false;
         self.event(Event::Reloaded { configuration: self.configuration.clone(), workspaces });

@@ -65,6 +65,7 @@ impl Setup {
             generation: Generation(1),
             scope: Scope::from("board"),
             min_read_gap: Duration::from_millis(self.min_read_gap),
+            warnings: Default::default(),
         };
         (configuration, self.restored)
     }
