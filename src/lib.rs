@@ -23,7 +23,7 @@ pub use symphony_memory as memory;
 pub use symphony_runtime::{
     DiskError, DryRun, Ended, FixedAgent, FixedTracker, Handle, Inspection, LockHolder,
     NotReceived, NoticeItem, NoticeStream, Received, Registry, Service, ServiceBuilder,
-    ServiceStopped, ShellHooks, StartError, Usable, inspect, plain,
+    ServiceStopped, ShellHooks, StartError, TranscriptTail, Usable, inspect, plain,
 };
 #[cfg(feature = "tui")]
 pub use symphony_tui as tui;

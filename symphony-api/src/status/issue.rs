@@ -334,7 +334,7 @@ impl FromIterator<(RunId, String)> for Logs {
     fn from_iter<I: IntoIterator<Item = (RunId, String)>>(files: I) -> Self {
         let to_log = |(age, (run, path)): (usize, (RunId, String))| {
             let label = if age == 0 { "latest".to_owned() } else { run.to_string() };
-            SessionLog { label, path, url: None }
+            SessionLog { label, run: run.to_string(), path, url: None }
         };
         Self { codex_session_logs: files.into_iter().enumerate().map(to_log).collect() }
     }
@@ -346,9 +346,12 @@ impl FromIterator<(RunId, String)> for Logs {
 pub struct SessionLog {
     /// The run, or `latest`.
     pub label: String,
+    /// The run.
+    #[serde(default)]
+    pub run: String,
     /// Where it is, on the service's machine.
     pub path: String,
-    /// Where it can be read; nowhere yet.
+    /// Where it can be read, below the address of the service.
     pub url: Option<String>,
 }
 

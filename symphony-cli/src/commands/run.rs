@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use symphony_codex::{CODEX, login_shell};
 use symphony_core::finding::Severity;
 use symphony_host::{Host, LocalHost};
+use symphony_http::Server;
 use symphony_runtime::{Ended, Handle, Service, StartError, inspect, plain};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::{info, warn};
@@ -57,6 +58,7 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
     log.settings().apply(&service.settings().logging);
     tokio::spawn(log.settings().follow(handle.clone()));
     let server = super::listen(service.settings(), args.port).await?;
+    let address = server.as_ref().map(Server::address);
     let _serving = server.map(|server| super::serve(server, &handle));
     if service.settings().agent.kind == CODEX {
         tokio::spawn(log_login_time());
@@ -64,7 +66,8 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
     let (interrupt, interrupts) = unbounded_channel();
     let observability = service.settings().observability.clone();
     let wanted = observability.dashboard_enabled && !args.no_dashboard && dashboard::is_able();
-    let shown = wanted.then(|| dashboard::show(&handle, &observability, interrupt)).flatten();
+    let shown =
+        wanted.then(|| dashboard::show(&handle, &observability, address, interrupt)).flatten();
     tokio::select! {
         ended = service.run() => {
             if let Ended::Killed(runs) = ended {
