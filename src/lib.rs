@@ -23,7 +23,7 @@ pub use symphony_memory as memory;
 pub use symphony_runtime::{
     Announced, DiskError, DryRun, Ended, FixedAgent, FixedTracker, Handle, Inspection, LockHolder,
     NotReceived, NoticeItem, NoticeStream, Received, Registry, Service, ServiceBuilder,
-    ServiceStopped, ShellHooks, StartError, Usable, inspect, plain, read_leniently,
+    ServiceStopped, ShellHooks, StartError, TranscriptTail, Usable, inspect, plain, read_leniently,
     service_address,
 };
 #[cfg(feature = "tui")]

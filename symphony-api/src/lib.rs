@@ -25,8 +25,9 @@ pub use status::{
     Attempts, BlockedStatus, BudgetStatus, CandidatesStatus, CheckingStatus, CleaningStatus,
     ExplanationStatus, HoldStatus, IssueCounts, IssueExplanation, IssueHead, IssueHistory,
     IssueStage, IssueStatus, JobStatus, Logs, PollingStatus, ProblemStatus, RateLimitStatus,
-    RateLimitsStatus, RetryStatus, RunStatus, RunningStatus, SessionLog, SlotsStatus, Status,
-    StatusOf, Summary, TimelineEntry, TokensStatus, TotalsStatus, UnstartedStatus, VerdictStatus,
-    WebhookStatus, WorkspaceStatus, link, obstacle,
+    RateLimitsStatus, RetryStatus, RunStatus, RunningStatus, ServiceStatus, SessionLog,
+    SlotsStatus, Status, StatusOf, Summary, TimelineEntry, TokensStatus, TotalsStatus,
+    UnstartedStatus, VerdictStatus, WebhookStatus, WorkspaceStatus, link, obstacle,
+    reason_in_words,
 };
 pub use stream::{NoticeEvent, RowList, StateChange, StreamEventKind};

@@ -30,7 +30,7 @@ pub(crate) fn show(updates: &mut UpdateBatcher, method: &str, params: Payload<'_
             }
             let warning: Warning = params.read().unwrap_or_default();
             let text = warning.message.or(warning.summary).unwrap_or_default();
-            updates.event("notification", &format!("{method}: {text}"));
+            updates.warning(&format!("{method}: {text}"));
         }
         "thread/compacted" | "model/rerouted" | "turn/plan/updated" => {
             updates.event("notification", method);

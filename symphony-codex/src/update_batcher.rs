@@ -1,6 +1,6 @@
 //! Coalesces a session's updates: at most one batch every 500 ms, with a heartbeat.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -21,6 +21,8 @@ const MAX_BATCH_EVENTS: usize = 4;
 const MAX_THREADS: usize = 4096;
 /// At most so many of their counts in a batch. At the end of a turn all of them are told.
 const MAX_BATCH_COUNTS: usize = 64;
+/// At most so many different warnings of a session are shown.
+const MAX_WARNINGS: usize = 32;
 /// The length of a summary.
 const MAX_SUMMARY_BYTES: usize = 300;
 
@@ -40,6 +42,8 @@ pub(crate) struct UpdateBatcher {
     /// Whether the agent waits for us, and whether that was told.
     owes: bool,
     told_owes: bool,
+    /// Warnings that were shown: one that comes with each turn would hide what the agent does.
+    warnings: BTreeSet<String>,
     /// Whether a tool changed the tracker, and whether this turn has told that.
     changed: bool,
     told_change: bool,
@@ -58,6 +62,7 @@ impl UpdateBatcher {
             is_alive: false,
             owes: false,
             told_owes: false,
+            warnings: BTreeSet::new(),
             changed: false,
             told_change: false,
             next: Instant::now(),
@@ -76,6 +81,15 @@ impl UpdateBatcher {
             self.events.pop();
         }
         self.events.push(event(name, summary));
+    }
+
+    /// Shows a warning, once in a session.
+    pub(crate) fn warning(&mut self, summary: &str) {
+        self.is_alive = true;
+        let summary = one_line(summary, MAX_SUMMARY_BYTES);
+        if self.warnings.len() < MAX_WARNINGS && self.warnings.insert(summary.clone()) {
+            self.event("notification", &summary);
+        }
     }
 
     /// Records what a conversation has used; ours is always counted.
@@ -117,8 +131,11 @@ impl UpdateBatcher {
         self.told_change = false;
     }
 
-    /// Sends one update now.
-    pub(crate) fn send(&self, update: AgentUpdate) {
+    /// Sends one update now, after the events that wait: none is overtaken.
+    pub(crate) fn send(&mut self, update: AgentUpdate) {
+        for event in self.events.drain(..) {
+            self.updates.send(event);
+        }
         self.updates.send(update);
     }
 
@@ -201,4 +218,30 @@ pub(crate) fn event(name: &str, summary: &str) -> AgentUpdate {
 /// The wall clock.
 pub(crate) fn now() -> Wall {
     SystemTime::now().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn rule_10_4_events_keep_their_order_and_a_warning_is_shown_once() {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&told);
+        let mut news = UpdateBatcher::new(Updates::new(move |update| {
+            if let AgentUpdate::Event(event) = update {
+                kept.lock().unwrap().push(event.summary.clone());
+            }
+        }));
+        for _ in 0..2 {
+            news.warning("warning: model metadata is missing");
+            news.event("notification", "reads");
+            news.send(event("notification", "writes"));
+        }
+        news.flush();
+        let told = told.lock().unwrap().join(", ");
+        assert_eq!(told, "warning: model metadata is missing, reads, writes, reads, writes");
+    }
 }

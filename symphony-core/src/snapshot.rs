@@ -16,7 +16,7 @@ use crate::orchestrator::{BlockReason, Job, Phase, StopReason};
 use crate::problem::Problem;
 use crate::run::RunId;
 use crate::time::{Mono, Now, Wall};
-use crate::workspace::{HostId, WorkspaceKey};
+use crate::workspace::{HostId, Scope, WorkspaceKey};
 
 /// The state of everything at one moment. Rows are in the order of their issue ids.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +56,8 @@ pub struct Snapshot {
     pub problems: Vec<Problem>,
     /// What is doubtful in the workflow file that is in force.
     pub warnings: Arc<[Problem]>,
+    /// Tells this service from others.
+    pub service: ServiceRow,
 }
 
 impl Snapshot {
@@ -68,6 +70,17 @@ impl Snapshot {
         let cleaning = self.cleaning.iter().map(|row| &row.issue);
         running.chain(waiting).chain(blocked).chain(checking).chain(cleaning)
     }
+}
+
+/// Names a service: what tells one dashboard from another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceRow {
+    /// The workflow file. The core does not know it: a driver fills it in.
+    pub workflow: Option<Arc<str>>,
+    /// The kind of the tracker.
+    pub tracker: String,
+    /// The part of the tracker that is read.
+    pub scope: Scope,
 }
 
 /// A live run and how far it is.
@@ -316,6 +329,8 @@ pub struct CandidatesView {
     pub more: bool,
     /// How many are not started, by reason.
     pub reasons: BTreeMap<String, usize>,
+    /// How many of those are not claimed, so that no other list shows them.
+    pub unclaimed: BTreeMap<String, usize>,
     /// The first 200 of those, in dispatch order.
     pub first: Vec<Unstarted>,
 }
@@ -328,6 +343,12 @@ pub struct Unstarted {
     pub id: IssueId,
     /// The human key.
     pub identifier: Identifier,
+    /// What the issue is about.
+    pub title: String,
+    /// The state of the issue.
+    pub state: StateName,
+    /// Whether it is claimed, so that another list shows it.
+    pub is_claimed: bool,
     /// Why it is not running.
     pub reason: Reason,
 }
@@ -386,6 +407,13 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Whether the issue has ceased to be a candidate: the list is older than what was learned of
+    /// it.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        matches!(self, Self::Terminal(_) | Self::NotActive(_) | Self::Gone)
+    }
+
     /// The name by which reasons are counted.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
@@ -517,7 +545,7 @@ impl fmt::Display for Verdict {
             Self::PollFailed(failure) => write!(f, "the tracker cannot be read: {failure}"),
             Self::Full => f.write_str("every slot is taken"),
             Self::Starting => f.write_str("something is about to start"),
-            Self::NothingEligible => f.write_str("no candidate may start; each has its reason"),
+            Self::NothingEligible => f.write_str("no candidate may start"),
             Self::NoCandidates => f.write_str("there is nothing to do"),
         }
     }

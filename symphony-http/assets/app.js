@@ -15,8 +15,18 @@ function span(seconds) {
   return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
 }
 
+// The time of day here, and the day where it is another one; the exact time stays in the tooltip.
+function local(at, now) {
+  const time = at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+  const isToday = at.toDateString() === now.toDateString();
+  return isToday ? time : `${at.toLocaleDateString()} ${time}`;
+}
+
 function tick() {
   const now = Date.now();
+  for (const time of document.querySelectorAll("time[datetime]")) {
+    time.textContent = local(new Date(time.dateTime), new Date(now));
+  }
   for (const time of document.querySelectorAll("time[data-since]")) {
     time.textContent = span(Math.max(0, Math.floor((now - Date.parse(time.dataset.since)) / 1000)));
   }
@@ -218,4 +228,4 @@ if (main.dataset.live) {
     if (document.hidden) heard?.close();
     else listen(main.dataset.live);
   });
-} else setTimeout(refresh, 2000);
+} else if (!main.hasAttribute("data-still")) setTimeout(refresh, 2000);

@@ -20,6 +20,7 @@ use symphony_core::webhook::{Delivery, DeliveryRefused};
 use symphony_core::{Identifier, IssueId, plain};
 use symphony_runtime::{Handle, NotReceived};
 
+use crate::dashboard;
 use crate::error::Error;
 use crate::peers::Peer;
 use crate::routes::HttpState;
@@ -146,7 +147,12 @@ pub(crate) async fn look_up(
 ) -> Result<IssueStatus, Error> {
     handle.snapshot()?;
     match handle.issue(identifier) {
-        Some(status) => Ok(status),
+        Some(mut status) => {
+            for log in &mut status.logs.codex_session_logs {
+                log.url = Some(dashboard::transcript_path(identifier.as_str(), &log.run));
+            }
+            Ok(status)
+        }
         None => {
             let explanation = handle.explain().await?;
             let mut unstarted = explanation.unstarted.iter();

@@ -108,6 +108,8 @@ pub(crate) struct Tools {
     pub(crate) recent: Arc<Recent>,
     pub(crate) transcripts: Transcripts,
     pub(crate) saver: Saver,
+    /// The workflow file, if there is one.
+    pub(crate) workflow: Option<Arc<str>>,
 }
 
 /// Where it tells what happens.
@@ -298,7 +300,8 @@ impl Driver {
     fn publish(&mut self) {
         self.changed = false;
         self.published = Instant::now();
-        let snapshot = self.orchestrator.snapshot(self.tools.clock.now());
+        let mut snapshot = self.orchestrator.snapshot(self.tools.clock.now());
+        snapshot.service.workflow.clone_from(&self.tools.workflow);
         let idle = news::idle(&snapshot);
         if idle != self.idle {
             idle.iter().for_each(news::log_idle);

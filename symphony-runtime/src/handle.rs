@@ -15,7 +15,7 @@ use crate::deliveries::{Deliveries, NotReceived, Received};
 use crate::driver::{DriverMessage, Inbox};
 use crate::notices::NoticeStream;
 use crate::recent::Recent;
-use crate::transcript::Transcripts;
+use crate::transcript::{TranscriptTail, Transcripts};
 
 /// A running service, from outside: cheap to clone, never waits for the scheduler to read.
 #[derive(Clone, Debug)]
@@ -214,6 +214,13 @@ impl Handle {
     pub fn candidate(&self, row: &Unstarted) -> IssueStatus {
         let name = IssueName { id: row.id.clone(), identifier: row.identifier.clone() };
         self.issue_status(&name).or_candidate(row, self.last_snapshot().now)
+    }
+
+    /// The end of what was said with the agent in a run of an issue, where it is kept.
+    pub async fn transcript(&self, identifier: &Identifier, run: RunId) -> Option<TranscriptTail> {
+        let (transcripts, identifier) = (self.transcripts.clone(), identifier.clone());
+        let read = tokio::task::spawn_blocking(move || transcripts.tail(&identifier, run));
+        read.await.ok().flatten()
     }
 
     fn issue_status(&self, name: &IssueName) -> IssueStatus {

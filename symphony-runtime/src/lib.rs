@@ -81,3 +81,4 @@ pub use plain::plain;
 pub use registry::Registry;
 pub use service::{Ended, Service, ServiceBuilder, StartError};
 pub use shell::ShellHooks;
+pub use transcript::TranscriptTail;

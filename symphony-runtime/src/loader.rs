@@ -87,6 +87,13 @@ pub(crate) struct Loader {
 }
 
 impl Loader {
+    /// The whole path of the workflow file, if there is one.
+    pub(crate) fn workflow(&self) -> Option<Arc<str>> {
+        let WorkflowSource::File(path) = &self.source else { return None };
+        let whole = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        Some(whole.display().to_string().into())
+    }
+
     /// What the source says now; for one made in code, nothing that could change.
     pub(crate) fn text(&self) -> Result<String, Problem> {
         match &self.source {

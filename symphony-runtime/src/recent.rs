@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use symphony_api::{IssueHistory, NoticeText, RunStatus, TimelineEntry};
+use symphony_api::{IssueHead, IssueHistory, NoticeText, RunStatus, TimelineEntry};
 use symphony_core::agent::AgentEvent;
 use symphony_core::orchestrator::{IssueName, Notice, NoticeKind};
 use symphony_core::run::RunId;
@@ -39,9 +39,11 @@ struct Issues {
 #[derive(Debug)]
 struct History {
     name: IssueName,
+    /// The issue as it was last read: its page keeps its title when all else is over.
+    last: Option<IssueHead>,
     events: VecDeque<Happening>,
     runs: VecDeque<(RunId, RunStatus)>,
-    last: u64,
+    last_tick: u64,
 }
 
 impl History {
@@ -87,11 +89,15 @@ impl Recent {
         let mut recent = self.lock();
         let history = recent.issues.entry(name.id.clone()).or_insert_with(|| History {
             name: name.clone(),
+            last: None,
             events: VecDeque::new(),
             runs: VecDeque::new(),
-            last: 0,
+            last_tick: 0,
         });
         history.name.clone_from(name);
+        if let Some(issue) = &notice.last_read {
+            history.last = Some(IssueHead::from(&**issue));
+        }
         match (&notice.what, notice.run) {
             (NoticeKind::Started { attempt, .. }, Some(run)) => {
                 history.runs.push_back((run, RunStatus::started(run, *attempt, now)));
@@ -139,7 +145,7 @@ impl Recent {
         let Some(history) = recent.issues.get(issue) else { return IssueHistory::default() };
         let events = history.events.iter().map(Happening::to_entry).collect();
         let runs = history.runs.iter().map(|(_, run)| run.clone()).collect();
-        IssueHistory { events, runs }
+        IssueHistory { events, runs, last: history.last.clone() }
     }
 }
 
@@ -147,7 +153,7 @@ impl Issues {
     fn push(&mut self, issue: &IssueId, happening: Happening) {
         let Some(history) = self.issues.get_mut(issue) else { return };
         self.ticks += 1;
-        history.last = self.ticks;
+        history.last_tick = self.ticks;
         history.events.push_back(happening);
         if history.events.len() > MAX_EVENTS_PER_ISSUE {
             history.events.pop_front();
@@ -161,7 +167,8 @@ impl Issues {
 
     fn forget_one(&mut self) {
         // One that is worked on goes last: what follows would be lost too.
-        let oldest = self.issues.iter().min_by_key(|(_, history)| (history.lives(), history.last));
+        let oldest =
+            self.issues.iter().min_by_key(|(_, history)| (history.lives(), history.last_tick));
         let Some(id) = oldest.map(|(id, _)| id.clone()) else { return };
         if let Some(history) = self.issues.remove(&id) {
             self.events -= history.events.len();
@@ -175,7 +182,7 @@ mod tests {
     use std::time::Duration;
 
     use symphony_core::orchestrator::{Outcome, RunEnd};
-    use symphony_core::{Failure, FailureKind, StateName};
+    use symphony_core::{Failure, FailureKind, Issue, StateName};
 
     use super::*;
 
@@ -186,7 +193,10 @@ mod tests {
     fn notice(issue: &str, number: u64, what: NoticeKind) -> Notice {
         let name =
             IssueName { id: issue.into(), identifier: format!("MT-{issue}").as_str().into() };
-        Notice { issue: Some(name), run: Some(RunId { boot: 1, number }), what }
+        let title = format!("Title {number}");
+        let read = Issue::new(issue, name.identifier.as_str(), &title, "Todo").unwrap();
+        let run = Some(RunId { boot: 1, number });
+        Notice { issue: Some(name), last_read: Some(Arc::new(read)), run, what }
     }
 
     fn started(issue: &str, number: u64) -> Notice {
@@ -223,7 +233,8 @@ mod tests {
         let took = Duration::from_secs(2);
         add(&recent, at(2), &notice("1", 1, NoticeKind::Ended { outcome, end, took }));
         add(&recent, at(3), &started("1", 2));
-        let IssueHistory { events, runs } = recent.history(&"1".into());
+        let IssueHistory { events, runs, last } = recent.history(&"1".into());
+        assert_eq!(last.unwrap().title, "Title 2", "as it was last read");
         let names: Vec<&str> = events.iter().map(|entry| entry.event.as_str()).collect();
         assert_eq!(names, ["run_started", "run_failed", "run_started"]);
         assert_eq!(runs.len(), 2);

@@ -322,6 +322,7 @@ impl Service {
     pub async fn run(self) -> Ended {
         let live = self.settings.subscribe();
         let recheck = Arc::new(Notify::new());
+        let workflow = self.loader.workflow();
         let watch = Watch {
             loader: self.loader,
             host: self.host,
@@ -352,6 +353,7 @@ impl Service {
             recent: self.recent,
             transcripts: self.transcripts,
             saver: Saver::start(self.state, Arc::clone(&self.loaded.root)),
+            workflow,
         };
         let publishers = Publishers {
             snapshots: self.snapshots,

@@ -25,6 +25,8 @@ const RESTORE_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct Options {
     /// What leaving means.
     pub owner: Owner,
+    /// Where the service is reached, if it is.
+    pub address: Option<String>,
     /// Colours.
     pub look: Palette,
     /// How often news is read.

@@ -42,6 +42,7 @@ fn in_a_terminal() {
         return; // with all that is ignored, say
     }
     let options = Options {
+        address: None,
         owner: Owner::Service,
         look: Palette { colours: true },
         refresh: Duration::from_millis(300),

@@ -26,7 +26,7 @@ async fn rule_13_3_the_demo_can_be_watched_in_a_browser() {
     let browser = Browser::open().await;
     browser.visit(&url).await;
     browser.until("document.querySelector('#run-DEMO-1')").await;
-    browser.until("document.querySelector('#run-DEMO-1 .event')").await;
+    browser.until("document.querySelector('#run-DEMO-1 .last bdi')").await;
     browser.until("document.querySelector('#why-DEMO-2')?.innerText.includes('DEMO-1')").await;
     browser.until("document.querySelector('#run-DEMO-3') === null").await;
     browser.until("document.querySelector('#run-DEMO-5')").await;

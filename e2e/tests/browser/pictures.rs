@@ -63,10 +63,18 @@ async fn rule_13_3_the_dashboard_fits_every_window_and_its_pictures_are_taken() 
     take(&harness, "dashboard-dark.png", Appearance { dark: true, ..wide }).await;
     take(&harness, "dashboard-phone.png", Appearance { width: 390, height: 844, dark: false })
         .await;
+    let named = "return getComputedStyle(document.querySelector('#run-MT-101 [data-label=Age]'), '::before').content";
+    let named = harness.browser.run(named).await;
+    assert!(
+        named.as_str().is_some_and(|text| text.contains("Age")),
+        "a number has its name: {named}"
+    );
     take(&harness, "dashboard-narrow.png", Appearance { width: 800, height: 900, dark: false })
         .await;
     harness.visit("/issues/MT-110").await;
     harness.browser.until("document.querySelector('#timeline')").await;
+    let local = "/^\\d/.test(document.querySelector('#timeline time').textContent) && !document.querySelector('#timeline time').textContent.includes('T') && document.querySelector('#timeline time').title.endsWith('Z')";
+    harness.browser.until(local).await;
     take(&harness, "issue-light.png", wide).await;
     take(&harness, "issue-phone.png", Appearance { width: 390, height: 844, dark: true }).await;
     harness.close().await;

@@ -1,14 +1,15 @@
 //! Candidates that were not started, and why.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use symphony_core::plain_start;
-use symphony_core::snapshot::{CandidatesView, Explanation, Reason, Unstarted, Verdict};
+use symphony_core::snapshot::{CandidatesView, Explanation, Reason, Snapshot, Unstarted, Verdict};
 use symphony_core::time::{Now, Wall};
 
-use super::{IssueStage, IssueStatus, MAX_TEXT_BYTES, at};
+use super::{IssueStage, IssueStatus, MAX_TEXT_BYTES, MAX_TITLE_BYTES, at};
 use crate::when;
 
 /// The last list of candidates, judged as of now.
@@ -25,6 +26,9 @@ pub struct CandidatesStatus {
     pub more: bool,
     /// How many are not started, by reason.
     pub reasons: BTreeMap<String, usize>,
+    /// How many of those are in no other list, by reason.
+    #[serde(default)]
+    pub unclaimed: BTreeMap<String, usize>,
     /// The first of those, in the order in which they would start.
     pub first: Vec<UnstartedStatus>,
 }
@@ -36,6 +40,7 @@ impl CandidatesStatus {
             total: view.total,
             more: view.more,
             reasons: view.reasons.clone(),
+            unclaimed: view.unclaimed.clone(),
             first: view.first.iter().map(|row| UnstartedStatus::new(row, now)).collect(),
         }
     }
@@ -49,6 +54,15 @@ pub struct UnstartedStatus {
     pub issue_id: String,
     /// The human key.
     pub issue_identifier: String,
+    /// What the issue is about.
+    #[serde(default)]
+    pub title: String,
+    /// The state of the issue.
+    #[serde(default)]
+    pub state: String,
+    /// Whether another list has the issue, or its work is over: then it is not waiting to start.
+    #[serde(default)]
+    pub is_listed_elsewhere: bool,
     /// The reason in one word.
     pub reason: String,
     /// The same for people.
@@ -70,6 +84,9 @@ impl UnstartedStatus {
         Self {
             issue_id: row.id.as_str().to_owned(),
             issue_identifier: row.identifier.as_str().to_owned(),
+            title: plain_start(&row.title, MAX_TITLE_BYTES),
+            state: plain_start(row.state.as_str(), MAX_TITLE_BYTES),
+            is_listed_elsewhere: row.is_claimed || row.reason.is_over(),
             reason: row.reason.as_str().to_owned(),
             message: plain_start(&row.reason.to_string(), MAX_TEXT_BYTES),
             until,
@@ -88,8 +105,9 @@ pub struct VerdictStatus {
 }
 
 impl VerdictStatus {
-    pub(super) fn new(verdict: &Verdict, now: Now) -> Self {
+    pub(super) fn new(verdict: &Verdict, issues: &Standing, now: Now) -> Self {
         let message = match verdict {
+            Verdict::NothingEligible => issues.to_string(),
             Verdict::Held(hold) => {
                 let until = at(now, hold.until);
                 format!("the agent {} refuses until {until}: {}", hold.agent, hold.failure)
@@ -97,6 +115,77 @@ impl VerdictStatus {
             other => other.to_string(),
         };
         Self { code: verdict.as_str().to_owned(), message: plain_start(&message, MAX_TEXT_BYTES) }
+    }
+}
+
+/// Where the issues of a service stand, as the headline of a service at which nothing is wrong.
+#[derive(Debug)]
+pub(super) struct Standing {
+    running: usize,
+    waiting: usize,
+    needs_person: usize,
+    unclaimed: BTreeMap<String, usize>,
+}
+
+impl From<&Snapshot> for Standing {
+    fn from(snapshot: &Snapshot) -> Self {
+        Self {
+            running: snapshot.running.len(),
+            waiting: snapshot.waiting.len(),
+            needs_person: snapshot.blocked.len(),
+            unclaimed: snapshot.candidates.unclaimed.clone(),
+        }
+    }
+}
+
+impl From<&Explanation> for Standing {
+    /// Counts the candidates; one that runs has no reason, and is not among them.
+    fn from(explanation: &Explanation) -> Self {
+        let mut standing =
+            Self { running: 0, waiting: 0, needs_person: 0, unclaimed: BTreeMap::new() };
+        for row in explanation.unstarted.iter().filter(|row| !row.reason.is_over()) {
+            match (&row.reason, row.is_claimed) {
+                (Reason::NeedsPerson(_), _) => standing.needs_person += 1,
+                (Reason::Claimed, _) => {}
+                (_, true) => standing.waiting += 1,
+                (reason, false) => {
+                    *standing.unclaimed.entry(reason.as_str().to_owned()).or_default() += 1;
+                }
+            }
+        }
+        standing
+    }
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let claimed = [
+            (self.running, ["runs", "run"]),
+            (self.waiting, ["waits", "wait"]),
+            (self.needs_person, ["needs a person", "need a person"]),
+        ];
+        let claimed = claimed.into_iter().filter(|(number, _)| *number > 0);
+        let claimed =
+            claimed.map(|(n, [one, many])| format!("{n} {}", if n == 1 { one } else { many }));
+        let unclaimed =
+            self.unclaimed.iter().map(|(reason, n)| format!("{n} {}", reason_in_words(reason)));
+        let parts: Vec<String> = claimed.chain(unclaimed).collect();
+        if parts.is_empty() {
+            return Verdict::NothingEligible.fmt(f);
+        }
+        f.write_str(&parts.join(", "))
+    }
+}
+
+/// Returns the name of a [`Reason`] in words that follow a number.
+#[must_use]
+pub fn reason_in_words(reason: &str) -> String {
+    match reason {
+        "blocked_by" => "blocked by others".to_owned(),
+        "missing_label" => "without a required label".to_owned(),
+        "no_slot" | "state_slot" | "host_slot" => "without a free slot".to_owned(),
+        "next_read" => "about to start".to_owned(),
+        other => other.replace('_', " "),
     }
 }
 
@@ -120,7 +209,7 @@ impl ExplanationStatus {
     pub fn new(explanation: &Explanation, now: Now) -> Self {
         let unstarted = explanation.unstarted.iter();
         Self {
-            verdict: VerdictStatus::new(&explanation.verdict, now),
+            verdict: VerdictStatus::new(&explanation.verdict, &Standing::from(explanation), now),
             read_at: explanation.read_at.map(|read| at(now, read)),
             unstarted: unstarted.map(|row| UnstartedStatus::new(row, now)).collect(),
         }
@@ -164,5 +253,22 @@ fn standing(issue: &IssueStatus) -> String {
         IssueStage::Cleaning => "its workspace is being removed".to_owned(),
         IssueStage::Candidate => "has not been started".to_owned(),
         IssueStage::Released => "is not a candidate any more".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rule_5_5_the_headline_counts_where_the_issues_stand() {
+        let unclaimed = [("blocked_by", 3), ("not_dispatchable", 1)];
+        let unclaimed = unclaimed.map(|(reason, number)| (reason.to_owned(), number));
+        let standing =
+            Standing { running: 2, waiting: 1, needs_person: 1, unclaimed: unclaimed.into() };
+        let text = "2 run, 1 waits, 1 needs a person, 3 blocked by others, 1 not dispatchable";
+        assert_eq!(standing.to_string(), text);
+        let none = Standing { running: 0, waiting: 0, needs_person: 0, unclaimed: BTreeMap::new() };
+        assert_eq!(none.to_string(), "no candidate may start");
     }
 }

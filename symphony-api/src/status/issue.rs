@@ -10,14 +10,14 @@ use symphony_core::agent::AgentEvent;
 use symphony_core::orchestrator::{IssueName, Outcome, RunEnd};
 use symphony_core::run::RunId;
 use symphony_core::snapshot::{
-    BlockedRow, CheckingRow, CleaningRow, Reason, RunningRow, Snapshot, Unstarted, WaitingRow,
+    BlockedRow, CheckingRow, CleaningRow, RunningRow, Snapshot, Unstarted, WaitingRow,
 };
 use symphony_core::time::{Now, Wall};
 use symphony_core::{Issue, WorkspaceKey, plain, plain_start};
 
 use super::{
-    BlockedStatus, CheckingStatus, CleaningStatus, MAX_TEXT_BYTES, RetryStatus, RunningStatus,
-    UnstartedStatus, link, obstacle,
+    BlockedStatus, CheckingStatus, CleaningStatus, IssueHead, MAX_TEXT_BYTES, RetryStatus,
+    RunningStatus, UnstartedStatus, link, obstacle,
 };
 use crate::when;
 
@@ -73,6 +73,7 @@ impl IssueStatus {
         let status = rows.stage(&past.runs);
         let issue = rows.issue();
         let last_error = rows.error().or_else(|| past.last_error());
+        let last = past.last;
         // A live run is where it began, whatever the issue is called now.
         let begun = rows.running.map(|row| row.key.clone());
         let key = begun.or_else(|| WorkspaceKey::derive(name.identifier.as_str()).ok());
@@ -81,8 +82,13 @@ impl IssueStatus {
             issue_identifier: name.identifier.as_str().to_owned(),
             issue_id: name.id.as_str().to_owned(),
             status,
-            title: issue.map(|issue| plain_start(&issue.title, MAX_LONG_TEXT_BYTES)),
-            issue_url: issue.and_then(|issue| link(issue.url.as_deref())),
+            title: issue
+                .map(|issue| plain_start(&issue.title, MAX_LONG_TEXT_BYTES))
+                .or_else(|| last.as_ref().map(|last| last.title.clone())),
+            issue_url: match issue {
+                Some(issue) => link(issue.url.as_deref()),
+                None => last.as_ref().and_then(|last| last.url.clone()),
+            },
             workspace: key
                 .map(|key| WorkspaceStatus { path: root.join(key.as_str()).display().to_string() }),
             attempts: Attempts {
@@ -99,7 +105,11 @@ impl IssueStatus {
             logs: Logs::default(),
             recent_events: past.events,
             last_error,
-            tracked: issue.map(|issue| tracked(issue)).unwrap_or_default(),
+            tracked: match (issue, last) {
+                (Some(issue), _) => tracked(issue),
+                (None, Some(last)) => Map::from_iter([("state".to_owned(), json!(last.state))]),
+                (None, None) => Map::new(),
+            },
         }
     }
 
@@ -107,7 +117,7 @@ impl IssueStatus {
     #[must_use]
     pub fn or_candidate(mut self, row: &Unstarted, now: Now) -> Self {
         if self.status == IssueStage::Released {
-            if may_start(row) {
+            if !row.reason.is_over() {
                 self.status = IssueStage::Candidate;
             }
             self.unstarted = Some(UnstartedStatus::new(row, now));
@@ -148,7 +158,7 @@ impl<'a> IssueRows<'a> {
             () if self.cleaning.is_some() => IssueStage::Cleaning,
             // A run that a snapshot does not show yet.
             () if runs.last().is_some_and(|run| run.ended_at.is_none()) => IssueStage::Running,
-            () if self.unstarted.is_some_and(may_start) => IssueStage::Candidate,
+            () if self.unstarted.is_some_and(|row| !row.reason.is_over()) => IssueStage::Candidate,
             () => IssueStage::Released,
         }
     }
@@ -174,11 +184,6 @@ impl<'a> IssueRows<'a> {
     }
 }
 
-/// Whether a candidate is still one: the list may be older than what was learned of it.
-const fn may_start(row: &Unstarted) -> bool {
-    !matches!(row.reason, Reason::Terminal(_) | Reason::NotActive(_) | Reason::Gone)
-}
-
 /// What else the tracker tells, as far as people care; not the description, which may be long.
 fn tracked(issue: &Issue) -> Map<String, Value> {
     let text = |text: &str| plain_start(text, MAX_LONG_TEXT_BYTES);
@@ -202,11 +207,14 @@ pub struct IssueHistory {
     pub events: Vec<TimelineEntry>,
     /// The last runs.
     pub runs: Vec<RunStatus>,
+    /// The issue as it was last read.
+    pub last: Option<IssueHead>,
 }
 
 impl IssueHistory {
+    /// Returns what went wrong in the last run that has ended: a success takes it back.
     fn last_error(&self) -> Option<String> {
-        self.runs.iter().rev().find_map(|run| run.error.clone())
+        self.runs.iter().rfind(|run| run.ended_at.is_some())?.error.clone()
     }
 }
 
@@ -326,7 +334,7 @@ impl FromIterator<(RunId, String)> for Logs {
     fn from_iter<I: IntoIterator<Item = (RunId, String)>>(files: I) -> Self {
         let to_log = |(age, (run, path)): (usize, (RunId, String))| {
             let label = if age == 0 { "latest".to_owned() } else { run.to_string() };
-            SessionLog { label, path, url: None }
+            SessionLog { label, run: run.to_string(), path, url: None }
         };
         Self { codex_session_logs: files.into_iter().enumerate().map(to_log).collect() }
     }
@@ -338,9 +346,12 @@ impl FromIterator<(RunId, String)> for Logs {
 pub struct SessionLog {
     /// The run, or `latest`.
     pub label: String,
+    /// The run.
+    #[serde(default)]
+    pub run: String,
     /// Where it is, on the service's machine.
     pub path: String,
-    /// Where it can be read; nowhere yet.
+    /// Where it can be read, below the address of the service.
     pub url: Option<String>,
 }
 

@@ -13,13 +13,15 @@ use serde::{Deserialize, Serialize};
 use symphony_core::agent::{Tokens, UsdMicros};
 use symphony_core::plain;
 use symphony_core::problem::Problem;
-use symphony_core::snapshot::{HoldRow, Slots, Snapshot, Totals};
+use symphony_core::snapshot::{HoldRow, ServiceRow, Slots, Snapshot, Totals};
 use symphony_core::time::{Mono, Now, Wall};
 
 use crate::when;
 
+use candidates::Standing;
 pub use candidates::{
     CandidatesStatus, ExplanationStatus, IssueExplanation, UnstartedStatus, VerdictStatus,
+    reason_in_words,
 };
 pub use issue::{
     Attempts, IssueHistory, IssueStage, IssueStatus, Logs, RunStatus, SessionLog, TimelineEntry,
@@ -138,6 +140,9 @@ pub struct Summary {
     /// What is doubtful in the workflow file that is in force.
     #[serde(default)]
     pub warnings: Vec<ProblemStatus>,
+    /// Tells this service from others.
+    #[serde(default)]
+    pub service: ServiceStatus,
 }
 
 impl From<&Snapshot> for Summary {
@@ -148,7 +153,7 @@ impl From<&Snapshot> for Summary {
             counts: IssueCounts::from(snapshot),
             codex_totals: TotalsStatus::from(&snapshot.totals),
             rate_limits: snapshot.rate_limits.as_deref().map(RateLimitsStatus::from),
-            verdict: VerdictStatus::new(&snapshot.verdict, now),
+            verdict: VerdictStatus::new(&snapshot.verdict, &Standing::from(snapshot), now),
             slots: SlotsStatus::from(&snapshot.slots),
             holds: snapshot.holds.iter().map(|hold| HoldStatus::new(hold, now)).collect(),
             polling: PollingStatus::new(&snapshot.polling, now),
@@ -159,7 +164,41 @@ impl From<&Snapshot> for Summary {
             shutting_down: snapshot.shutting_down,
             problems: snapshot.problems.iter().map(ProblemStatus::from).collect(),
             warnings: snapshot.warnings.iter().map(ProblemStatus::from).collect(),
+            service: ServiceStatus::from(&snapshot.service),
         }
+    }
+}
+
+/// Names a service: what tells one dashboard from another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
+pub struct ServiceStatus {
+    /// The workflow file; absent for settings made in code.
+    pub workflow: Option<String>,
+    /// The kind of the tracker.
+    pub tracker: String,
+    /// The part of the tracker that is read.
+    pub scope: String,
+}
+
+impl From<&ServiceRow> for ServiceStatus {
+    fn from(row: &ServiceRow) -> Self {
+        Self {
+            workflow: row.workflow.as_deref().map(|path| plain(path, MAX_TEXT_BYTES)),
+            tracker: plain(&row.tracker, MAX_TITLE_BYTES),
+            scope: plain(row.scope.as_str(), MAX_TEXT_BYTES),
+        }
+    }
+}
+
+impl ServiceStatus {
+    /// Returns the parts that name it for people, the most telling first: the tracker's scope, then
+    /// the workflow file.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        let scope = if self.scope.is_empty() { &self.tracker } else { &self.scope };
+        let names = [Some(scope.as_str()), self.workflow.as_deref()];
+        names.into_iter().flatten().filter(|name| !name.is_empty()).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::io::IsTerminal as _;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use symphony_core::settings::ObservabilitySettings;
@@ -29,6 +30,8 @@ pub(super) struct Shown {
     // Dropped in this order: first the terminal is given back, then the log goes there again.
     dashboard: Dashboard,
     _log: Option<Diverted>,
+    /// Whether another dashboard can reach the service.
+    is_served: bool,
 }
 
 /// Shows the service on the terminal and passes Ctrl-C on. A service runs on where no dashboard
@@ -36,6 +39,7 @@ pub(super) struct Shown {
 pub(super) fn show(
     handle: &Handle,
     settings: &ObservabilitySettings,
+    address: Option<SocketAddr>,
     interrupts: UnboundedSender<()>,
 ) -> Option<Shown> {
     let lines = LogTail::default();
@@ -43,6 +47,7 @@ pub(super) fn show(
     let log = std::io::stderr().is_terminal().then(|| divert(&lines));
     let options = Options {
         owner: Owner::Service,
+        address: address.map(|address| format!("http://{address}/")),
         look: palette(),
         refresh: settings.refresh,
         render_interval: settings.render_interval,
@@ -50,7 +55,7 @@ pub(super) fn show(
         interrupts: Some(interrupts),
     };
     match Dashboard::show(Arc::new(Local::new(handle.clone())), options) {
-        Ok(dashboard) => Some(Shown { dashboard, _log: log }),
+        Ok(dashboard) => Some(Shown { dashboard, _log: log, is_served: address.is_some() }),
         Err(error) => {
             drop(log);
             warn!(%error, "the terminal cannot show the dashboard; the log goes on here");
@@ -63,10 +68,12 @@ pub(super) fn show(
 pub(super) async fn until_left(shown: Option<Shown>) -> Infallible {
     if let Some(mut shown) = shown {
         let left = shown.dashboard.ended().await;
+        let is_served = shown.is_served;
         drop(shown);
         match left {
             DashboardEnd::Quit | DashboardEnd::Stopped => {
-                info!("the dashboard was left; the service goes on, Ctrl-C ends it");
+                let back = if is_served { "; `symphony top` shows it again" } else { "" };
+                info!("the dashboard was left; the service goes on, Ctrl-C ends it{back}");
             }
             DashboardEnd::TerminalGone => {
                 warn!("the terminal of the dashboard is gone; the service goes on")

@@ -8,6 +8,7 @@ use symphony_codex::{CODEX, login_shell};
 use symphony_core::finding::Severity;
 use symphony_core::problem::Problem;
 use symphony_host::{Host, LocalHost};
+use symphony_http::Server;
 use symphony_runtime::{Ended, Handle, Service, StartError, plain};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::{info, warn};
@@ -65,6 +66,7 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
     tokio::spawn(log.settings().follow(handle.clone()));
     let server = super::listen(service.settings(), args.port).await?;
     let _announced = server.as_ref().and_then(|server| super::announce(&service, server));
+    let address = server.as_ref().map(Server::address);
     let _serving = server.map(|server| super::serve(server, &handle));
     if service.settings().agent.kind == CODEX {
         tokio::spawn(log_login_time());
@@ -72,7 +74,8 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
     let (interrupt, interrupts) = unbounded_channel();
     let observability = service.settings().observability.clone();
     let wanted = observability.dashboard_enabled && !args.no_dashboard && dashboard::is_able();
-    let shown = wanted.then(|| dashboard::show(&handle, &observability, interrupt)).flatten();
+    let shown =
+        wanted.then(|| dashboard::show(&handle, &observability, address, interrupt)).flatten();
     tokio::select! {
         ended = service.run() => {
             if let Ended::Killed(runs) = ended {

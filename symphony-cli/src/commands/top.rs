@@ -31,9 +31,11 @@ async fn watch(client: ApiClient) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
     let pace = ObservabilitySettings::default();
     let lines = LogTail::default();
+    let address = client.address().to_string();
     let source = Arc::new(Remote::new(client, lines.clone()));
     let options = Options {
         owner: Owner::Visitor,
+        address: Some(address),
         look: dashboard::palette(),
         refresh: pace.refresh,
         render_interval: pace.render_interval,

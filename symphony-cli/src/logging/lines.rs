@@ -46,6 +46,8 @@ impl LineFormat {
 #[derive(Debug)]
 pub(super) struct Lines {
     pub(super) screen: NonBlockingWriter,
+    /// Whether the screen is one that people watch: there the time of day is enough.
+    pub(super) is_terminal: bool,
     /// Whether the screen shows colours.
     pub(super) colours: bool,
     pub(super) file: Option<NonBlockingWriter>,
@@ -133,22 +135,15 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
         let message = fields.take("message");
         let message = message.as_ref().and_then(Value::as_str).unwrap_or_default();
         let told = LogLine { at: now(), event, message, fields: &fields };
-        let line = |place, colours| {
-            if self.look.is_json() { told.json() } else { told.text(place, colours) }
-        };
+        let is_json = self.look.is_json();
+        let line = if is_json { told.json() } else { told.screen(self.is_terminal, self.colours) };
         // A writer that cannot take a line loses it, and counts.
-        let _ = (&self.screen).write(line(FieldPlace::Screen, self.colours).as_bytes());
+        let _ = (&self.screen).write(line.as_bytes());
         if let Some(mut file) = self.file.as_ref() {
-            let _ = file.write(line(FieldPlace::File, false).as_bytes());
+            let line = if is_json { line } else { told.text() };
+            let _ = file.write(line.as_bytes());
         }
     }
-}
-
-/// Where a line for people is read.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FieldPlace {
-    Screen,
-    File,
 }
 
 /// One event, about to be written.
@@ -160,29 +155,66 @@ struct LogLine<'a> {
 }
 
 impl LogLine<'_> {
-    /// For people: when, how bad, what, and the fields.
-    fn text(&self, place: FieldPlace, colours: bool) -> String {
+    /// For people who watch: the time of day, which issue, what, and why. A level that is not usual
+    /// is named; what only programs need is left to the file.
+    fn screen(&self, is_terminal: bool, colours: bool) -> String {
         let style = |style: Style| if colours { style } else { Style::new() };
         let (dim, level) = (style(Style::new().dimmed()), *self.event.metadata().level());
         let loud = style(AnsiColor::on_default(colour(level)));
-        let mut line = format!("{dim}{}{dim:#} {loud}{level:>5}{loud:#} ", self.at);
-        if place == FieldPlace::File {
-            let _ = write!(line, "{}: ", self.event.metadata().target());
+        let time_of_day = self.at.get(11..19).filter(|_| is_terminal);
+        let mut line = format!("{dim}{}{dim:#} ", time_of_day.unwrap_or(&self.at));
+        if level != Level::INFO {
+            let _ = write!(line, "{loud}{level}{loud:#} ");
+        }
+        if let Some(name) = self.text_of("issue_identifier") {
+            let _ = write!(line, "{} ", plain(name, MAX_TEXT_BYTES));
         }
         line.push_str(&plain(self.message, MAX_TEXT_BYTES));
-        for (name, value) in &self.fields.0 {
+        if let Some(took) = self.value("took_ms").and_then(Value::as_f64) {
+            let _ = write!(line, " after {:.1} s", took / 1_000.0);
+        }
+        let why = WHY_FIELDS.into_iter().find(|name| self.text_of(name).is_some());
+        if let Some(text) = why.and_then(|name| self.text_of(name)) {
+            let _ = write!(line, ": {}", plain(text, MAX_TEXT_BYTES));
+        }
+        let shown = ["issue_identifier", "took_ms"].into_iter().chain(why);
+        let shown: Vec<&str> = shown.chain(self.repeated_id()).collect();
+        for (name, value) in self.fields.0.iter().filter(|(name, _)| !shown.contains(name)) {
             let _ = write!(line, " {dim}{name}={dim:#}");
             match value {
-                Value::String(text) if is_simple(text) => line.push_str(text),
-                Value::String(text) => {
-                    let text = plain(text, MAX_TEXT_BYTES).replace('"', "\\\"");
-                    let _ = write!(line, "\"{text}\"");
-                }
-                value => drop(write!(line, "{value}")),
+                Value::String(id) if *name == "session_id" => push_value(&mut line, &short(id)),
+                value => push_value(&mut line, value),
             }
         }
         line.push('\n');
         line
+    }
+
+    /// For people who search a file: when, how bad, from where, what, and every field.
+    fn text(&self) -> String {
+        let metadata = self.event.metadata();
+        let mut line = format!("{} {:>5} {}: ", self.at, metadata.level(), metadata.target());
+        line.push_str(&plain(self.message, MAX_TEXT_BYTES));
+        for (name, value) in &self.fields.0 {
+            let _ = write!(line, " {name}=");
+            push_value(&mut line, value);
+        }
+        line.push('\n');
+        line
+    }
+
+    fn value(&self, name: &str) -> Option<&Value> {
+        self.fields.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    fn text_of(&self, name: &str) -> Option<&str> {
+        self.value(name).and_then(Value::as_str)
+    }
+
+    /// The name of the field with the issue's id, where that says the same as its identifier.
+    fn repeated_id(&self) -> Option<&'static str> {
+        let is_repeated = self.text_of("issue_id") == self.text_of("issue_identifier");
+        is_repeated.then_some("issue_id")
     }
 
     /// For programs: one object.
@@ -200,6 +232,32 @@ impl LogLine<'_> {
         line
     }
 }
+
+/// What says why something happened; the first that there is stands behind the message.
+const WHY_FIELDS: [&str; 4] = ["error", "question", "why", "warning"];
+
+/// Writes the value of a field, in quotes where it is not one word.
+fn push_value(line: &mut String, value: &Value) {
+    match value {
+        Value::String(text) if is_simple(text) => line.push_str(text),
+        Value::String(text) => {
+            let text = plain(text, MAX_TEXT_BYTES).replace('"', "\\\"");
+            let _ = write!(line, "\"{text}\"");
+        }
+        value => drop(write!(line, "{value}")),
+    }
+}
+
+/// Shortens the id of a session: its thread's beginning tells it from others.
+fn short(id: &str) -> Value {
+    match id.char_indices().nth(SHORT_ID_CHARS) {
+        Some((end, _)) => format!("{}..", &id[..end]).into(),
+        None => id.into(),
+    }
+}
+
+/// How much of a session's id people see.
+const SHORT_ID_CHARS: usize = 13;
 
 /// Whether a text is one word that needs no quotes.
 fn is_simple(text: &str) -> bool {
@@ -253,6 +311,7 @@ mod tests {
         let look = LineFormat::new(format);
         let lines = Lines {
             screen: screen.clone(),
+            is_terminal: true,
             colours: true,
             file: Some(file.clone()),
             look: look.clone(),
@@ -291,9 +350,39 @@ mod tests {
         let end = r#" a hook failed run="of its own" error="it \"broke\"\u{1b}[2J\u{202e}" turn=3 session_id=t-3 issue_identifier=MT-1"#;
         let target = concat!(" WARN ", module_path!(), ":");
         assert!(file[0].ends_with(&format!("{target}{end}")), "{file:?}");
-        assert!(screen[0].contains("\u{1b}[33m WARN\u{1b}[0m"), "{screen:?}");
+        assert!(
+            screen[0].contains("\u{1b}[33mWARN\u{1b}[0m MT-1 a hook failed: it "),
+            "{screen:?}"
+        );
         assert_eq!(screen[0].matches("MT-1").count(), 1, "{screen:?}");
         assert!(!file[0].contains('\u{1b}'), "no colours in a file: {file:?}");
+    }
+
+    #[test]
+    fn rule_13_1_a_line_on_a_screen_says_which_issue_what_and_why() {
+        let session = "0199a1b2-c3d4-7000-8000-00000000000a-0199a1b2-c3d4-7000-8000-00000000000b";
+        let [screen, file] = written(LogFormat::Text, |_| {
+            let (id, took_ms) = ("MT-6", 312_u64);
+            tracing::warn!(
+                issue_id = id,
+                issue_identifier = id,
+                run = "1.3",
+                session_id = session,
+                took_ms,
+                error = "process_exit: Codex ended",
+                "run failed"
+            );
+            tracing::info!(issue_id = "7", issue_identifier = "MT-7", "run \u{1b}started");
+        });
+        let plain = |line: &str| anstream::adapter::strip_str(line).to_string();
+        let shown = plain(&screen[0]);
+        let (time, line) = shown.split_at(9);
+        assert!(time.as_bytes()[2] == b':' && time.ends_with(' '), "{time}");
+        let wanted = "WARN MT-6 run failed after 0.3 s: process_exit: Codex ended \
+                      run=1.3 session_id=0199a1b2-c3d4..";
+        assert_eq!(line, wanted);
+        assert!(plain(&screen[1]).ends_with(" MT-7 run \\u{1b}started issue_id=7"), "{screen:?}");
+        assert!(file[0].contains("issue_id=MT-6") && file[0].contains(session), "{file:?}");
     }
 
     #[test]

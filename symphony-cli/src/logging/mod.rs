@@ -78,8 +78,9 @@ pub(crate) fn start(args: &LoggingArgs, filter: Option<&str>) -> anyhow::Result<
             Some(writers.add(file)?)
         }
     };
-    let colours = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    let lines = Lines { screen, colours, file, look: look.clone() };
+    let is_terminal = std::io::stderr().is_terminal();
+    let colours = is_terminal && std::env::var_os("NO_COLOR").is_none();
+    let lines = Lines { screen, is_terminal, colours, file, look: look.clone() };
     let (traces, tracing) = otel::start()?;
     let layers = tracing_subscriber::registry().with(lines.with_filter(filter)).with(traces);
     layers.try_init().context("logging cannot be started twice")?;
@@ -200,7 +201,8 @@ mod tests {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let screen = NonBlockingWriter::new(writer).unwrap();
         let look = LineFormat::new(LogFormat::Text);
-        let lines = Lines { screen: screen.clone(), colours: false, file: None, look };
+        let lines =
+            Lines { screen: screen.clone(), is_terminal: false, colours: false, file: None, look };
         let before = std::panic::take_hook();
         log_panics();
         let ended =

@@ -34,7 +34,7 @@ fn rule_13_1_the_file_says_how_lines_look_and_an_edit_counts_at_once() {
     };
     let told = poll_until("json", r#""message":"asked to poll now""#);
     assert!(told.lines().all(|line| line.starts_with('{')), "it said nothing before: {told}");
-    poll_until("text", " INFO asked to poll now");
+    poll_until("text", "Z asked to poll now");
     harness.replace("WORKFLOW.md", &workflow("logging: {level: \"warn,symphony_runtime=info\"}\n"));
     service.log_until("the workflow file is in force");
     let rest = service.stop();
@@ -47,7 +47,7 @@ fn rule_13_1_the_command_line_outweighs_the_file() {
     harness.write("WORKFLOW.md", &workflow("logging: {format: json, level: error}\n"));
     let mut service = harness.start(&["--log", "info", "--log-format", "text"]);
     let started = service.log_until("run started").pop().unwrap();
-    assert!(started.contains(" INFO run started issue_id="), "{started}");
+    assert!(started.contains("Z MT-1 run started "), "{started}");
     assert!(service.stop().contains("service ended"));
     harness.set("SYMPHONY_LOG", "error,symphony_runtime=info");
     let mut service = harness.start(&[]);

@@ -130,7 +130,7 @@ fn rule_13_4_the_dashboard_is_driven_by_keys_and_gives_the_terminal_back() {
     assert!(shown.contains("Wait \\u{1b}[2J"), "the title stays text: {shown}");
     let title = terminal.tmux(&["display-message", "-p", "#{pane_title}"]).stdout;
     assert!(!String::from_utf8_lossy(&title).contains("owned"), "the title steered the terminal");
-    terminal.wait_for("Not started 1: blocked_by 1");
+    terminal.wait_for("Not started 1: 1 blocked by others");
 
     terminal.press(&["Down", "Enter"]);
     let shown = terminal.wait_for("Timeline, newest first");
@@ -152,7 +152,7 @@ fn rule_13_4_the_dashboard_is_driven_by_keys_and_gives_the_terminal_back() {
     terminal.press(&["s"]);
     terminal.wait_for("stop MT-2? y: yes, any other key: no");
     terminal.press(&["y"]);
-    terminal.wait_for("stopped by an operator; t tries again");
+    terminal.wait_for("stopped; t tries again");
     terminal.press(&["Tab", "Tab", "t"]);
     terminal.wait_for("Blocked 0");
 

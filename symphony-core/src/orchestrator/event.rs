@@ -497,6 +497,8 @@ pub enum StopReason {
 pub struct Notice {
     /// The issue it is about, if any.
     pub issue: Option<IssueName>,
+    /// The same issue as it was last read.
+    pub last_read: Option<Arc<Issue>>,
     /// The run it is about, if any.
     pub run: Option<RunId>,
     /// What it was.
@@ -687,7 +689,7 @@ pub struct Step {
 impl Step {
     /// Tells something that is not about a single issue.
     pub(super) fn notice(&mut self, what: NoticeKind) {
-        self.notices.push(Notice { issue: None, run: None, what });
+        self.notices.push(Notice { issue: None, last_read: None, run: None, what });
     }
 
     /// Wants the workflow file looked at, once per step: a missed edit is found before the next

@@ -19,7 +19,7 @@ impl Eligibility<'_> {
     pub(super) fn explain(&self) -> Explanation {
         let judged = self.judged();
         let verdict = self.verdict(judged.iter().any(|(_, reason)| *reason == Reason::NextRead));
-        let unstarted = judged.into_iter().map(|(issue, reason)| unstarted(issue, reason));
+        let unstarted = judged.into_iter().map(|(issue, reason)| self.unstarted(issue, reason));
         Explanation { verdict, unstarted: unstarted.collect(), read_at: self.backlog.read_at() }
     }
 
@@ -27,7 +27,7 @@ impl Eligibility<'_> {
     ///
     /// One pass without a copy or a sort: lists may be long, and changes frequent.
     pub(super) fn overview(&self) -> CandidatesView {
-        let mut counts: BTreeMap<&'static str, usize> = BTreeMap::new();
+        let (mut counts, mut unclaimed) = (BTreeMap::new(), BTreeMap::new());
         // The worst is on top.
         let mut first: BinaryHeap<(Rank<'_>, usize)> = BinaryHeap::new();
         for (place, issue) in self.backlog.distinct() {
@@ -35,6 +35,9 @@ impl Eligibility<'_> {
                 continue;
             };
             *counts.entry(reason.as_str()).or_default() += 1;
+            if !self.claims.contains(&issue.id) && !reason.is_over() {
+                *unclaimed.entry(reason.as_str()).or_default() += 1;
+            }
             let ranked = (Rank::fresh(issue), place);
             if first.len() < MAX_SHOWN_CANDIDATES {
                 first.push(ranked);
@@ -46,13 +49,17 @@ impl Eligibility<'_> {
         }
         let first = first.into_sorted_vec().into_iter().filter_map(|(_, place)| {
             let issue = self.backlog.issues().get(place)?;
-            Some(unstarted(issue, self.reason(issue)?))
+            Some(self.unstarted(issue, self.reason(issue)?))
         });
+        let named = |counts: BTreeMap<&'static str, usize>| {
+            counts.into_iter().map(|(reason, count)| (reason.to_owned(), count)).collect()
+        };
         CandidatesView {
             read_at: self.backlog.read_at(),
             total: self.backlog.total(),
             more: self.backlog.has_more(),
-            reasons: counts.into_iter().map(|(reason, count)| (reason.to_owned(), count)).collect(),
+            reasons: named(counts),
+            unclaimed: named(unclaimed),
             first: first.collect(),
         }
     }
@@ -141,8 +148,15 @@ impl Eligibility<'_> {
             Verdict::NothingEligible
         }
     }
-}
 
-fn unstarted(issue: &Issue, reason: Reason) -> Unstarted {
-    Unstarted { id: issue.id.clone(), identifier: issue.identifier.clone(), reason }
+    fn unstarted(&self, issue: &Issue, reason: Reason) -> Unstarted {
+        Unstarted {
+            id: issue.id.clone(),
+            identifier: issue.identifier.clone(),
+            title: issue.title.clone(),
+            state: issue.state.clone(),
+            is_claimed: self.claims.contains(&issue.id),
+            reason,
+        }
+    }
 }

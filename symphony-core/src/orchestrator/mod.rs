@@ -206,12 +206,11 @@ impl Orchestrator {
 
     /// Tells something about a claimed issue.
     fn notice_of(&mut self, id: &IssueId, run: Option<RunId>, what: NoticeKind) {
-        let claim = self.claims.get(id);
-        let issue = claim.map(|claim| IssueName {
-            id: id.clone(),
-            identifier: claim.issue().identifier.clone(),
-        });
-        self.out.notices.push(Notice { issue, run, what });
+        let last_read = self.claims.get(id).map(|claim| Arc::clone(claim.issue()));
+        let issue = last_read
+            .as_ref()
+            .map(|issue| IssueName { id: id.clone(), identifier: issue.identifier.clone() });
+        self.out.notices.push(Notice { issue, last_read, run, what });
     }
 }
 

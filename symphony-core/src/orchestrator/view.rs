@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::snapshot::{Polling, Reason, Slots, Snapshot};
+use crate::snapshot::{Polling, Reason, ServiceRow, Slots, Snapshot};
 use crate::time::Now;
 
 use super::Orchestrator;
@@ -52,6 +52,11 @@ impl Orchestrator {
             shutting_down: self.lifecycle.is_shutting_down(),
             problems: self.lifecycle.problems().to_vec(),
             warnings: Arc::clone(&self.configuration.warnings),
+            service: ServiceRow {
+                workflow: None,
+                tracker: self.settings().tracker.kind.clone(),
+                scope: self.configuration.scope.clone(),
+            },
         };
         self.claims.add_rows(&mut snapshot);
         snapshot

@@ -3,6 +3,7 @@
 
 mod chart;
 mod pieces;
+mod transcript;
 
 use std::sync::Arc;
 
@@ -11,11 +12,12 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
+use axum::http::header::HOST;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use serde::Deserialize;
-use symphony_api::IssueStatus;
+use symphony_api::{IssueStage, IssueStatus, ServiceStatus};
 use symphony_core::orchestrator::Notice;
 use symphony_core::snapshot::Snapshot;
 
@@ -27,13 +29,15 @@ use crate::routes::HttpState;
 use crate::serialized::to_string;
 
 pub(crate) use chart::RunsChart;
-use pieces::{PageClock, Pieces, grouped, name_of, path_of, phase_label};
+use pieces::{PageClock, Pieces, grouped, name_of, path_of, phase_label, took};
+pub(crate) use transcript::transcript_path;
 
 /// The dashboard's routes.
 pub(crate) fn routes() -> Router<Arc<HttpState>> {
     Router::new()
         .route("/", get(overview))
         .route("/issues/{identifier}", get(issue))
+        .route("/issues/{identifier}/runs/{run}", get(transcript::transcript))
         .route("/live", get(live))
         .route("/assets/style.css", get(async || asset("text/css", STYLE)))
         .route("/assets/app.js", get(async || asset("text/javascript", SCRIPT)))
@@ -60,6 +64,7 @@ struct Search {
 struct Overview<'a> {
     pieces: &'a Pieces,
     q: &'a str,
+    service: Vec<String>,
     version: &'static str,
 }
 
@@ -70,6 +75,11 @@ struct IssuePageTemplate<'a> {
     name: String,
     path: String,
     clock: PageClock,
+    /// How the last run ended, of an issue that is over.
+    outcome: Option<&'a str>,
+    /// The state of the issue, where it is known.
+    state: Option<&'a str>,
+    service: Vec<String>,
     version: &'static str,
 }
 
@@ -77,7 +87,18 @@ struct IssuePageTemplate<'a> {
 #[template(path = "error.html")]
 struct Trouble<'a> {
     message: &'a str,
+    service: Vec<String>,
     version: &'static str,
+}
+
+/// What tells this service from others: its scope, its address, its workflow file.
+fn service(snapshot: &Snapshot, headers: &HeaderMap) -> Vec<String> {
+    let service = ServiceStatus::from(&snapshot.service);
+    let mut names: Vec<String> = service.names().into_iter().map(str::to_owned).collect();
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    names.insert(1.min(names.len()), host.unwrap_or_default().to_owned());
+    names.retain(|name| !name.is_empty());
+    names
 }
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -85,6 +106,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// `GET /`
 async fn overview(
     State(app): State<Arc<HttpState>>,
+    headers: HeaderMap,
     search: Result<Query<Search>, QueryRejection>,
 ) -> Response {
     let q = search.map(|Query(search)| search.q).unwrap_or_default();
@@ -94,11 +116,16 @@ async fn overview(
     };
     let clock = PageClock { now: wall_now(), live: false };
     let pieces = Pieces::render(&snapshot, &app.chart, clock, q.trim());
-    page(StatusCode::OK, &Overview { pieces: &pieces, q: &q, version: VERSION })
+    let service = service(&snapshot, &headers);
+    page(StatusCode::OK, &Overview { pieces: &pieces, q: &q, service, version: VERSION })
 }
 
 /// `GET /issues/<identifier>`
-async fn issue(State(app): State<Arc<HttpState>>, named: Result<PathName, Error>) -> Response {
+async fn issue(
+    State(app): State<Arc<HttpState>>,
+    headers: HeaderMap,
+    named: Result<PathName, Error>,
+) -> Response {
     let found = match named {
         Ok(PathName(identifier)) => api::look_up(&app.handle, &identifier).await,
         Err(error) => Err(error),
@@ -108,10 +135,21 @@ async fn issue(State(app): State<Arc<HttpState>>, named: Result<PathName, Error>
             let clock = PageClock { now: wall_now(), live: false };
             let name = name_of(&issue.issue_identifier);
             let path = path_of(&issue.issue_identifier);
-            page(
-                StatusCode::OK,
-                &IssuePageTemplate { issue: &issue, name, path, clock, version: VERSION },
-            )
+            let is_over = issue.status == IssueStage::Released;
+            let last = issue.attempts.runs.last().filter(|_| is_over);
+            let outcome = last.and_then(|run| run.outcome.as_deref());
+            let service = service(&app.handle.last_snapshot(), &headers);
+            let shown = IssuePageTemplate {
+                issue: &issue,
+                name,
+                path,
+                clock,
+                outcome,
+                state: issue.tracked.get("state").and_then(|state| state.as_str()),
+                service,
+                version: VERSION,
+            };
+            page(StatusCode::OK, &shown)
         }
         Err(error) => error_page(&error),
     }
@@ -138,7 +176,7 @@ fn page(status: StatusCode, page: &impl Template) -> Response {
 }
 
 fn error_page(error: &Error) -> Response {
-    page(error.status, &Trouble { message: &error.message, version: VERSION })
+    page(error.status, &Trouble { message: &error.message, service: Vec::new(), version: VERSION })
 }
 
 /// The event stream of the overview: each piece of it, whenever it is another one.

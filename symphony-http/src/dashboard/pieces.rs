@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use askama::Template;
-use symphony_api::{BlockedStatus, RetryStatus, RunningStatus, Summary, UnstartedStatus, obstacle};
+use symphony_api::{
+    BlockedStatus, RetryStatus, RunningStatus, Summary, UnstartedStatus, obstacle, reason_in_words,
+};
 use symphony_core::orchestrator::Phase;
 use symphony_core::plain;
 use symphony_core::snapshot::Snapshot;
@@ -52,6 +54,11 @@ fn span(seconds: u64) -> String {
         3_600..86_400 => format!("{} h {:02} min", seconds / 3_600, seconds % 3_600 / 60),
         _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3_600),
     }
+}
+
+/// How long something took, for people.
+pub(super) fn took(from: &Wall, to: &Wall) -> String {
+    span(from.until(*to).unwrap_or_default().as_secs())
 }
 
 /// A number with its thousands apart.
@@ -186,7 +193,7 @@ impl Pieces {
     ) -> Self {
         let summary = Summary::from(snapshot);
         let overdue = snapshot.running.iter().filter(|row| row.stop_overdue);
-        let (bars, per_minute) = chart.bars();
+        let (bars, per_minute) = chart.bars(snapshot.totals.tokens.total);
         let running = snapshot.running.iter().filter(|row| {
             let issue = &row.issue;
             matches(q, &[issue.identifier.as_str(), &issue.title, issue.state.as_str()])
@@ -210,8 +217,9 @@ impl Pieces {
         });
         let (blocked, blocked_more) = first_rows(blocked.map(BlockedStatus::from));
         let candidates = summary.candidates.first.iter();
-        let candidates =
-            candidates.filter(|row| matches(q, &[&row.issue_identifier, &row.message]));
+        let candidates = candidates.filter(|row| !row.is_listed_elsewhere).filter(|row| {
+            matches(q, &[&row.issue_identifier, &row.message, &row.title, &row.state])
+        });
         Self {
             alerts: html(&Alerts {
                 summary: &summary,

@@ -17,6 +17,9 @@ use tokio::task::JoinHandle;
 /// A title that would like to be more than text.
 pub(crate) const HOSTILE: &str = "<script>alert(1)</script> \u{1b}[2J\u{202e}'\" & more";
 
+/// What an earlier life of the service has kept of a run of MT-3.
+const TRANSCRIPT: &str = "{\"at\":\"2026-01-01T08:00:00Z\",\"dir\":\"in\",\"line\":{\"text\":\"<script>alert(3)</script>\"}}\n{\"note\":\"2 lines were lost here\"}\n";
+
 /// How long a test waits for anything.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -93,7 +96,11 @@ impl Harness {
         settings.agent.kind = "scripted".to_owned();
         settings.agent.max_concurrent_agents = agents;
         settings.agent.max_retry_backoff = Duration::from_secs(3_600);
+        let kept = root.path().join("runs/MT-3");
+        std::fs::create_dir_all(&kept).unwrap();
+        std::fs::write(kept.join("0.7.jsonl"), TRANSCRIPT).unwrap();
         let service = Service::builder()
+            .transcripts(root.path().join("runs"))
             .settings(settings, "Please do this: {{ issue.title }}")
             .tracker(FixedTracker::new("board", tracker(board.clone())))
             .agent(FixedAgent::new("scripted", Arc::new(agent)))

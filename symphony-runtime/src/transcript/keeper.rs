@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -65,6 +65,11 @@ impl Index {
         runs.map(|(run, entry)| (*run, entry.path.clone())).collect()
     }
 
+    /// The file of this run, if it is one of this issue.
+    pub(super) fn file_of(&self, key: &WorkspaceKey, run: RunId) -> Option<PathBuf> {
+        self.0.get(&run).filter(|entry| entry.key == *key).map(|entry| entry.path.clone())
+    }
+
     /// What an earlier life has left.
     fn read(folder: &Path) -> io::Result<Self> {
         let mut index = Self::default();
@@ -96,8 +101,7 @@ impl Index {
 }
 
 fn run_of(file: &str) -> Option<RunId> {
-    let (boot, number) = file.strip_suffix(EXTENSION)?.split_once('.')?;
-    Some(RunId { boot: boot.parse().ok()?, number: number.parse().ok()? })
+    RunId::parse(file.strip_suffix(EXTENSION)?)
 }
 
 fn earlier(path: &Path) -> PathBuf {
@@ -325,6 +329,17 @@ impl Run {
         }
         self.has_failed = true;
     }
+}
+
+/// Reads the end of a file, no more than this of it, and says whether there is more before.
+pub(super) fn tail(path: &Path, most: u64) -> io::Result<(Vec<u8>, bool)> {
+    let no_link = i32::try_from(OFlags::NOFOLLOW.bits()).unwrap_or_default();
+    let mut file = OpenOptions::new().read(true).custom_flags(no_link).open(path)?;
+    let start = file.metadata()?.len().saturating_sub(most);
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok((bytes, start > 0))
 }
 
 fn bytes(length: usize) -> u64 {

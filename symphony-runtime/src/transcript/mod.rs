@@ -39,6 +39,21 @@ const LINE_OVERHEAD_BYTES: usize = 128;
 /// How long the last lines may take when the service ends.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How much of a transcript is read for people.
+const MAX_TAIL_BYTES: u64 = 256 * 1024;
+
+/// The end of what was said in a run: lines of JSON, oldest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TranscriptTail {
+    /// The lines.
+    pub lines: Vec<String>,
+    /// Whether there are more before them.
+    pub is_cut: bool,
+    /// The whole file.
+    pub path: PathBuf,
+}
+
 /// Keeps what is said, or nothing: cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Transcripts(Option<Arc<KeeperHandle>>);
@@ -95,6 +110,18 @@ impl Transcripts {
         let index = lock(&kept.index);
         let files = index.runs_of(&key).into_iter().rev();
         files.map(|(run, path)| (run, path.display().to_string())).collect()
+    }
+
+    /// The end of what was said in a run of an issue, by lines; `None` where nothing is kept. It
+    /// reads a file, and may block.
+    pub(crate) fn tail(&self, identifier: &Identifier, run: RunId) -> Option<TranscriptTail> {
+        let key = WorkspaceKey::derive(identifier.as_str()).ok()?;
+        let path = lock(&self.0.as_ref()?.index).file_of(&key, run)?;
+        let (bytes, is_cut) = keeper::tail(&path, MAX_TAIL_BYTES).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
+        // The first line of a part has no beginning.
+        let lines = text.lines().skip(usize::from(is_cut)).map(str::to_owned).collect();
+        Some(TranscriptTail { lines, is_cut, path })
     }
 
     /// Waits until all is written, but not for ever.

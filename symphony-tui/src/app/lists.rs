@@ -46,15 +46,28 @@ impl IssueList {
         }
     }
 
+    /// What would be in an empty list.
+    pub(crate) const fn when_empty(self) -> &'static str {
+        match self {
+            Self::Running => "agents at work appear here",
+            Self::Waiting => "issues between two attempts appear here",
+            Self::Blocked => "questions of agents appear here",
+            Self::Unstarted => "candidates that cannot start yet appear here",
+        }
+    }
+
     /// How many there are, whether they are listed or not.
     pub(crate) fn count(self, status: &Status) -> usize {
         match self {
             Self::Running => status.running.len(),
             Self::Waiting => status.retrying.len(),
             Self::Blocked => status.blocked.len(),
-            Self::Unstarted => {
-                status.summary.candidates.reasons.values().fold(0, |sum, n| sum.saturating_add(*n))
-            }
+            Self::Unstarted => status
+                .summary
+                .candidates
+                .unclaimed
+                .values()
+                .fold(0, |sum, n| sum.saturating_add(*n)),
         }
     }
 
@@ -87,19 +100,19 @@ impl IssueList {
 
     /// The places of the rows that pass the filter.
     pub(crate) fn rows(self, status: &Status, filter: &str) -> Vec<usize> {
-        let all = 0..self.length(status);
         let wanted = filter.trim().to_lowercase();
-        if wanted.is_empty() {
-            return all.collect();
-        }
-        let has = |text: &str| text.to_lowercase().contains(&wanted);
+        let has = |text: &str| wanted.is_empty() || text.to_lowercase().contains(&wanted);
         let passes = |at: &usize| match (self, self.head(status, *at)) {
             (_, Some(head)) => has(&head.identifier) || has(&head.title) || has(&head.state),
-            (Self::Unstarted, None) => (status.summary.candidates.first.get(*at))
-                .is_some_and(|row| has(&row.issue_identifier) || has(&row.message)),
+            (Self::Unstarted, None) => {
+                status.summary.candidates.first.get(*at).is_some_and(|row| {
+                    let texts = [&row.issue_identifier, &row.message, &row.title, &row.state];
+                    !row.is_listed_elsewhere && texts.into_iter().any(|text| has(text))
+                })
+            }
             _ => false,
         };
-        all.filter(passes).collect()
+        (0..self.length(status)).filter(passes).collect()
     }
 }
 

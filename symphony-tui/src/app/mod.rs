@@ -33,6 +33,8 @@ pub struct App {
     pub(crate) view: AppView,
     pub(crate) asking: Asking,
     pub(crate) owner: Owner,
+    /// Where the service is reached.
+    pub(crate) address: Option<String>,
     cursors: [Cursor; 4],
     told: Option<(String, Wall)>,
     clock: Wall,
@@ -106,11 +108,19 @@ impl App {
             view: AppView::Lists,
             asking: Asking::Nothing,
             owner,
+            address: None,
             cursors: Default::default(),
             told: None,
             clock: Wall::default(),
             page: 10,
         }
+    }
+
+    /// Shows where the service is reached, if it is.
+    #[must_use]
+    pub fn at(mut self, address: Option<String>) -> Self {
+        self.address = address;
+        self
     }
 
     /// Takes in what is known now.

@@ -61,8 +61,10 @@ fn lines(issue: &IssueStatus, now: Wall, cells: usize, look: Palette) -> Vec<Lin
         let output = count(tokens.output_tokens);
         say("Tokens", &format!("{total} (in {input}, out {output})"), plainly);
         if let Some(event) = &row.last_event {
-            let at = row.last_event_at.map(|at| format!(" {} ago", since(now, at)));
-            let text = format!("{event}{}: {}", at.unwrap_or_default(), row.last_message);
+            let at = row.last_event_at.map(|at| format!(", {} ago", since(now, at)));
+            let what = [agent_event(event), &row.last_message].into_iter();
+            let what: Vec<&str> = what.filter(|text| !text.is_empty()).collect();
+            let text = format!("{}{}", what.join(": "), at.unwrap_or_default());
             say("Last event", &text, plainly);
         }
     }
@@ -95,12 +97,20 @@ fn lines(issue: &IssueStatus, now: Wall, cells: usize, look: Palette) -> Vec<Lin
     out
 }
 
+/// Returns the name of an event; what an agent says needs none.
+fn agent_event(name: &str) -> &str {
+    if name == "notification" { "" } else { name }
+}
+
 fn standing(issue: &IssueStatus) -> String {
     let state = issue.tracked.get("state").and_then(|state| state.as_str());
     let state = state.map(|state| format!(", state {}", plain(state, 200)));
     let attempt = issue.attempts.current_retry_attempt;
     let attempt = attempt.map(|number| format!(", attempt {number}")).unwrap_or_default();
-    format!("{}{}{attempt}", issue.status.as_str(), state.unwrap_or_default())
+    let last = issue.attempts.runs.last().and_then(|run| run.outcome.as_deref());
+    let last = last.map(|outcome| format!(", last run {}", outcome.replace('_', " ")));
+    let (stage, state) = (issue.status.as_str(), state.unwrap_or_default());
+    format!("{stage}{state}{attempt}{}", last.unwrap_or_default())
 }
 
 fn run(row: &RunningStatus, now: Wall) -> String {
@@ -136,7 +146,7 @@ fn runs(runs: &[RunStatus], now: Wall) -> Vec<Line<'static>> {
 fn timeline(events: &[TimelineEntry]) -> Vec<Line<'static>> {
     let mut lines = vec![Line::raw(""), Line::styled("Timeline, newest first", Palette::dim())];
     lines.extend(events.iter().rev().map(|entry| {
-        let event = fit(&plain(&entry.event, 60), 20);
+        let event = fit(&plain(agent_event(&entry.event), 60), 20);
         let spans = vec![
             Span::styled(format!("{}  ", time_of_day(entry.at)), Palette::dim()),
             Span::raw(format!("{event} {}", plain(&entry.message, 500))),

@@ -4,7 +4,9 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use symphony_api::{BlockedStatus, RetryStatus, RunningStatus, Status, UnstartedStatus};
+use symphony_api::{
+    BlockedStatus, RetryStatus, RunningStatus, Status, UnstartedStatus, reason_in_words,
+};
 use symphony_core::orchestrator::Phase;
 use symphony_core::plain;
 use symphony_core::time::Wall;
@@ -33,43 +35,30 @@ const fn column(name: &'static str, width: Width) -> Column {
     Column { name, width, from: 0 }
 }
 
-/// One that only wide terminals show.
+/// A column that only wide terminals show: the title of an issue says more than its state.
 const fn wide(name: &'static str, width: Width) -> Column {
     Column { name, width, from: 100 }
 }
 
 fn columns(list: IssueList) -> Vec<Column> {
     use Width::{Left, Rest, Right};
-    match list {
+    let mut columns = vec![column("ISSUE", Left(10)), wide("STATE", Left(11))];
+    columns.extend(match list {
         IssueList::Running => vec![
-            column("ISSUE", Left(10)),
-            column("STATE", Left(11)),
             column("PHASE", Left(9)),
             column("TURN", Right(5)),
             column("AGE", Right(6)),
-            column("TOKENS", Right(6)),
-            column("LAST EVENT", Rest(3)),
-            wide("TITLE", Rest(2)),
+            wide("TOKENS", Right(6)),
+            column("LAST EVENT", Rest(1)),
         ],
-        IssueList::Waiting => vec![
-            column("ISSUE", Left(10)),
-            column("STATE", Left(11)),
-            column("ATTEMPT", Right(7)),
-            column("DUE IN", Right(7)),
-            column("WHY", Rest(3)),
-            wide("TITLE", Rest(2)),
-        ],
-        IssueList::Blocked => vec![
-            column("ISSUE", Left(10)),
-            column("STATE", Left(11)),
-            column("SINCE", Right(7)),
-            column("NEEDS", Rest(3)),
-            wide("TITLE", Rest(2)),
-        ],
-        IssueList::Unstarted => {
-            vec![column("ISSUE", Left(10)), column("UNTIL", Right(7)), column("WHY NOT", Rest(1))]
+        IssueList::Waiting => {
+            vec![column("ATTEMPT", Right(7)), column("DUE IN", Right(7)), column("WHY", Rest(1))]
         }
-    }
+        IssueList::Blocked => vec![column("SINCE", Right(7)), column("NEEDS", Rest(1))],
+        IssueList::Unstarted => vec![column("UNTIL", Right(7)), column("WHY NOT", Rest(1))],
+    });
+    columns.push(column("TITLE", Rest(1)));
+    columns
 }
 
 /// The rows of every list that pass the filter, and the place of the chosen one among them.
@@ -115,8 +104,9 @@ pub(super) fn draw(
     if rows.is_empty() || body.is_empty() {
         return;
     }
-    let columns: Vec<Column> =
-        columns(list).into_iter().filter(|column| column.from <= area.width).collect();
+    let all = columns(list);
+    let is_shown: Vec<bool> = all.iter().map(|column| column.from <= area.width).collect();
+    let columns = only(all, &is_shown);
     let widths = widths(&columns, area.width);
     let names = columns.iter().map(|column| column.name.to_owned()).collect::<Vec<_>>();
     let names = line(" ", &names, &columns, &widths);
@@ -128,10 +118,15 @@ pub(super) fn draw(
         let is_chosen = is_focus && at == chosen;
         let mark = if is_chosen { "▶" } else { " " };
         let style = if is_chosen { style.patch(Palette::chosen()) } else { style };
-        let text = line(mark, &cells, &columns, &widths);
+        let text = line(mark, &only(cells, &is_shown), &columns, &widths);
         let y = u16::try_from(at - first + 1).unwrap_or(u16::MAX);
         write(frame, Line::from(Span::styled(text, style)), body, y);
     }
+}
+
+/// Returns those that are shown.
+fn only<T>(all: Vec<T>, is_shown: &[bool]) -> Vec<T> {
+    all.into_iter().zip(is_shown).filter(|(_, is_shown)| **is_shown).map(|(one, _)| one).collect()
 }
 
 /// The chosen row is always seen, as far down as it can be only when the list is scrolled.
@@ -144,12 +139,16 @@ const fn first_shown(chosen: usize, rows: usize, space: usize) -> usize {
 fn heading(app: &App, status: &Status, list: IssueList, shown: usize) -> String {
     let all = list.count(status);
     let mut text = format!("{} {all}", list.name());
+    if all == 0 {
+        text.push_str(&format!(": {}", list.when_empty()));
+    }
     if shown < all {
         text.push_str(&format!(", {shown} shown"));
     }
     if list == IssueList::Unstarted {
-        let reasons = status.summary.candidates.reasons.iter();
-        let reasons: Vec<String> = reasons.map(|(why, n)| format!("{why} {n}")).collect();
+        let reasons = status.summary.candidates.unclaimed.iter();
+        let reasons: Vec<String> =
+            reasons.map(|(why, n)| format!("{n} {}", reason_in_words(why))).collect();
         if !reasons.is_empty() {
             text.push_str(&format!(": {}", reasons.join(", ")));
         }
@@ -274,7 +273,7 @@ fn waiting(row: &RetryStatus, now: Wall) -> (Vec<String>, Style) {
 fn blocked(row: &BlockedStatus, now: Wall, look: Palette) -> (Vec<String>, Style) {
     let needs = match &row.question {
         Some(question) => format!("asks: {question}"),
-        None => "stopped by an operator; t tries again".to_owned(),
+        None => "stopped; t tries again".to_owned(),
     };
     let since = since(now, row.since);
     let cells = vec![
@@ -289,7 +288,8 @@ fn blocked(row: &BlockedStatus, now: Wall, look: Palette) -> (Vec<String>, Style
 
 fn unstarted(row: &UnstartedStatus, now: Wall) -> (Vec<String>, Style) {
     let due = row.until.map(|due| until(now, due)).unwrap_or_default();
-    (vec![name(&row.issue_identifier), due, row.message.clone()], Style::new())
+    let (state, title) = (row.state.clone(), row.title.clone());
+    (vec![name(&row.issue_identifier), state, due, row.message.clone(), title], Style::new())
 }
 
 /// What is left of an area below so many lines.

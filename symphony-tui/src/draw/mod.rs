@@ -172,14 +172,21 @@ fn title(frame: &mut Frame<'_>, app: &App, area: Rect, look: Palette) {
     if is_paused {
         spans.push(Span::styled(" PAUSED", look.bad()));
     }
+    let service = app.status.as_ref().map(|status| status.summary.service.names());
+    // The file comes last: its path is long, and may be cut.
+    let mut names = service.unwrap_or_default();
+    names.extend(app.address.as_deref());
+    if let [_, _, _] = names[..] {
+        names.swap(1, 2);
+    }
     if !app.filter.is_empty() && app.asking != Asking::Filter {
         spans.push(Span::raw(format!("  only: {}", app.filter)));
     }
-    let clock = format!("{} UTC", time_of_day(app.clock()));
+    let clock = format!("  {} UTC", time_of_day(app.clock()));
     let used: usize = spans.iter().map(Span::width).sum();
     let space = usize::from(area.width).saturating_sub(used + width(&clock));
     if space > 0 && app.status.is_some() {
-        spans.push(Span::raw(" ".repeat(space)));
+        spans.push(Span::raw(fit(&format!("  {}", names.join("  ")), space)));
         spans.push(Span::styled(clock, Palette::dim()));
     }
     write(frame, Line::from(spans), area, 0);

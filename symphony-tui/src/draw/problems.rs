@@ -1,6 +1,6 @@
 //! What is wrong, in one line each: it stands above everything else.
 
-use symphony_api::Status;
+use symphony_api::{ProblemStatus, Status};
 use symphony_core::plain;
 use symphony_core::time::Wall;
 
@@ -34,12 +34,7 @@ pub fn problems(status: &Status, now: Wall) -> Vec<String> {
     if summary.shutting_down {
         out.push(format!("the service ends: {} runs are being stopped", status.running.len()));
     }
-    for problem in &summary.problems {
-        let line = problem.line.map(|line| format!(" (line {line})")).unwrap_or_default();
-        let path = problem.path.as_ref().map(|path| format!("{path}: ")).unwrap_or_default();
-        let help = problem.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
-        out.push(format!("workflow file{line}: {path}{}{help}", problem.message));
-    }
+    out.extend(summary.problems.iter().map(|problem| file_line("workflow file", problem)));
     for job in &summary.polling.jobs {
         if let Some(error) = &job.error {
             out.push(format!("tracker, {}: {error}", job.job));
@@ -59,5 +54,15 @@ pub fn problems(status: &Status, now: Wall) -> Vec<String> {
     if summary.paused {
         out.push("paused: nothing starts until it is resumed".to_owned());
     }
+    let doubtful = summary.warnings.iter();
+    out.extend(doubtful.map(|warning| file_line("doubtful in the workflow file", warning)));
     out
+}
+
+/// Tells in one line what is wrong or doubtful in the workflow file, and where.
+fn file_line(what: &str, problem: &ProblemStatus) -> String {
+    let line = problem.line.map(|line| format!(" (line {line})")).unwrap_or_default();
+    let path = problem.path.as_ref().map(|path| format!("{path}: ")).unwrap_or_default();
+    let help = problem.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
+    format!("{what}{line}: {path}{}{help}", problem.message)
 }

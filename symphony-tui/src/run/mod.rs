@@ -43,7 +43,7 @@ pub(crate) async fn run(
     let mut requester =
         SourceRequester { source: Arc::clone(&source), answers, is_fetching: false };
     let mut resized = signal(SignalKind::window_change()).ok();
-    let mut app = App::new(options.owner);
+    let mut app = App::new(options.owner).at(options.address.clone());
     let mut seen = refresh(&mut app, source.as_ref());
     // There is news that was not read; something is other than it was drawn.
     let (mut stale, mut dirty) = (false, true);

@@ -78,6 +78,7 @@ impl TerminalScreen for Counted {
 
 fn options() -> Options {
     Options {
+        address: None,
         owner: Owner::Service,
         look: Palette { colours: false },
         refresh: Duration::from_millis(1_000),

@@ -56,8 +56,16 @@ fn blocked(number: u32, question: Option<&str>) -> Value {
 fn unstarted(number: u32, reason: &str, message: &str) -> Value {
     json!({
         "issue_id": format!("id-{number}"), "issue_identifier": format!("MT-{number}"),
+        "title": "Oil the hinges", "state": "Todo", "is_listed_elsewhere": false,
         "reason": reason, "message": message, "until": null,
     })
+}
+
+/// A candidate that another list shows.
+fn listed_elsewhere(number: u32, reason: &str, message: &str) -> Value {
+    let mut row = unstarted(number, reason, message);
+    row["is_listed_elsewhere"] = json!(true);
+    row
 }
 
 /// Nothing to do, and nothing wrong.
@@ -90,6 +98,8 @@ fn empty() -> Value {
         "candidates": {"read_at": "2026-03-02T09:29:42Z", "total": 0, "more": false,
                        "reasons": {}, "first": []},
         "checking": [], "cleaning": [], "paused": false, "shutting_down": false, "problems": [],
+        "warnings": [],
+        "service": {"workflow": "/srv/door/WORKFLOW.md", "tracker": "linear", "scope": "linear project door"},
         "running": [], "retrying": [], "blocked": [],
     })
 }
@@ -113,11 +123,13 @@ fn busy() -> Value {
     state["blocked"] = json!([blocked(8, Some("Which green: the old one, or that of the door?"))]);
     state["candidates"] = json!({
         "read_at": "2026-03-02T09:29:42Z", "total": 9, "more": false,
-        "reasons": {"blocked_by": 1, "missing_label": 1, "no_slot": 1},
+        "reasons": {"blocked_by": 1, "missing_label": 1, "no_slot": 1, "waiting_until": 2},
+        "unclaimed": {"blocked_by": 1, "missing_label": 1, "no_slot": 1},
         "first": [
             unstarted(11, "blocked_by", "blocked by MT-1"),
             unstarted(12, "missing_label", "lacks the label agent"),
             unstarted(13, "no_slot", "every slot is taken"),
+            listed_elsewhere(5, "waiting_until", "waits for its next attempt"),
         ],
     });
     state["counts"] = json!({"running": 4, "retrying": 3, "blocked": 1, "checking": 1,
@@ -157,6 +169,10 @@ fn problems() -> Value {
     state["problems"] = json!([{
         "code": "invalid_setting", "path": "agent.max_turns", "line": 6, "column": 3,
         "message": "must be a positive integer, got 0", "help": "set it to 1 or more",
+    }]);
+    state["warnings"] = json!([{
+        "code": "unknown_key", "path": "agent.max_concurent_agents", "line": 9, "column": 3,
+        "message": "is not a known key", "help": "did you mean max_concurrent_agents?",
     }]);
     state["polling"]["jobs"][0]["error"] =
         json!("tracker_request: the tracker did not answer within 30000 ms");
@@ -225,7 +241,7 @@ pub(crate) fn seen(status: Status) -> SourceView {
 
 /// A dashboard that has seen this, and what was used in the minutes before.
 pub(crate) fn app(name: &str) -> App {
-    let mut app = App::new(Owner::Service);
+    let mut app = App::new(Owner::Service).at(Some("http://127.0.0.1:4000/".to_owned()));
     let status = status(name);
     let total = status.summary.codex_totals.tokens.total_tokens;
     for (ago, left) in [(90, 9), (70, 8), (50, 5), (30, 4), (20, 1)] {
@@ -272,9 +288,9 @@ pub(crate) fn issue() -> IssueStatus {
 /// What a log says.
 pub(crate) fn log() -> Vec<String> {
     let lines = [
-        "09:29:42  INFO polled candidates=9",
-        "09:29:43  INFO run started issue_identifier=MT-3 run=3.3",
-        "09:29:55  WARN run failed issue_identifier=MT-5 run=3.5 error=process_exit",
+        "09:29:42 polled candidates=9",
+        "09:29:43 MT-3 run started run=3.3",
+        "09:29:55 WARN MT-5 run failed after 8.2 s: process_exit: Codex ended with code 1 run=3.5",
     ];
     lines.map(str::to_owned).to_vec()
 }
