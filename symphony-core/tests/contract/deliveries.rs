@@ -222,6 +222,27 @@ fn rule_12_8_what_a_poll_is_about_to_tell_is_not_read_besides() {
     assert_eq!(harness.asked(), NONE);
 }
 
+/// The list that was to tell of a delivery ends before its issue.
+#[test]
+fn rule_12_8_what_a_list_does_not_reach_is_read_by_id() {
+    let mut harness = settled();
+    harness.board([issue("MT-1"), issue("MT-2")]);
+    harness.delivered(["MT-3"]);
+    harness.answer();
+    harness.asked();
+    harness.delivered(["MT-1", "MT-2"]);
+    harness.command(Command::PollNow);
+    harness.advance(2_000);
+    assert_eq!(harness.asked(), ["poll"]);
+    harness.answer_but(|answer| {
+        if let Some(Ok(list)) = &mut answer.candidates {
+            list.issues.truncate(1);
+            list.more = true;
+        }
+    });
+    assert_eq!(harness.asked(), ["read MT-1", "read MT-2"], "the first one before its start");
+}
+
 // When it is read.
 
 #[test]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use symphony_core::orchestrator::{Configuration, ReadId};
 use symphony_core::snapshot::WebhookView;
 use symphony_core::time::{Mono, Now};
-use symphony_core::tracker::IssuesById;
+use symphony_core::tracker::{Candidates, IssuesById};
 use symphony_core::{Failure, Issue, IssueId};
 
 use crate::claims::Entry;
@@ -28,6 +28,8 @@ const MAX_ATTEMPTS: u32 = 3;
 pub(crate) struct DeliveryModel {
     /// What is to be read.
     pub(crate) wanted: BTreeSet<IssueId>,
+    /// What the next list is to tell of, unless it is cut off.
+    left_to_list: BTreeSet<IssueId>,
     asked: Option<Mono>,
     failures: u32,
     last: Option<Now>,
@@ -69,6 +71,31 @@ impl Oracle {
             model.wanted.clear();
             self.pace.excuse(self.now.mono);
         }
+    }
+
+    /// A read of these issues goes out.
+    pub(crate) fn read_by_id(&mut self, ids: &[&IssueId]) {
+        self.deliveries.wanted.retain(|id| !ids.contains(&id));
+        self.deliveries.left_to_list.retain(|id| !ids.contains(&id));
+    }
+
+    /// A list of all candidates goes out: it will tell of every unclaimed issue.
+    pub(crate) fn leave_to_list(&mut self, claimed: impl Fn(&IssueId) -> bool) {
+        let wanted = std::mem::take(&mut self.deliveries.wanted);
+        let (wanted, left): (BTreeSet<_>, BTreeSet<_>) = wanted.into_iter().partition(claimed);
+        self.deliveries.wanted = wanted;
+        self.deliveries.left_to_list.extend(left);
+        if self.deliveries.left_to_list.len() > MAX_BATCH {
+            self.deliveries.left_to_list.clear();
+        }
+    }
+
+    /// A list comes: what may stand beyond its end is still to be read.
+    pub(crate) fn list_delivered(&mut self, list: &Candidates) {
+        let left = std::mem::take(&mut self.deliveries.left_to_list);
+        let is_listed = |id: &IssueId| list.issues.iter().any(|issue| issue.id == *id);
+        let beyond = |id: &IssueId| list.more && !is_listed(id) && !self.claims.contains_key(id);
+        self.deliveries.wanted.extend(left.into_iter().filter(beyond));
     }
 
     /// A read because of deliveries goes out: only for what they are about, or what waits for that.
@@ -213,6 +240,7 @@ impl Oracle {
         }
         if another {
             let mut wanted = std::mem::take(&mut self.deliveries.wanted);
+            wanted.append(&mut self.deliveries.left_to_list);
             let open = self.reads.values().filter(|open| open.generation == self.config.generation);
             for open in open {
                 if let Purpose::Delivery { claimed, others } = &open.purpose {
@@ -224,6 +252,7 @@ impl Oracle {
         }
         if config.scope != self.config.scope {
             self.deliveries.wanted.clear();
+            self.deliveries.left_to_list.clear();
         }
     }
 

@@ -1,7 +1,7 @@
 //! The expected reads: what each was for, how many there may be, and what an answer must come to
 //! (contract 4.5, 4.8, 8.2).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ impl Oracle {
             self.check_alone(read, &purpose)?;
         }
         let mut ids: Vec<_> = purpose.ids().collect();
-        self.deliveries.wanted.retain(|id| !ids.contains(&id));
+        self.read_by_id(&ids);
         ids.sort_unstable();
         ensure!(
             ids.windows(2).all(|pair| pair[0] != pair[1]),
@@ -161,8 +161,10 @@ impl Oracle {
                 );
             }
             let listed = *candidates && (!self.kept.more || self.kept.forgotten);
-            let claimed = |id: &IssueId| self.claims.contains_key(id) && before.contains_key(id);
-            self.deliveries.wanted.retain(|id| !listed || claimed(id));
+            if listed {
+                let claims: BTreeSet<IssueId> = self.claims.keys().cloned().collect();
+                self.leave_to_list(|id| claims.contains(id) && before.contains_key(id));
+            }
             if !refresh.is_empty() {
                 self.step.refreshed = Some(refresh.clone());
             }
@@ -251,6 +253,7 @@ impl Oracle {
     fn list_answered(&mut self, read: ReadId, answer: &Answer) {
         match &answer.candidates {
             Some(Ok(candidates)) => {
+                self.list_delivered(candidates);
                 let mut list: Vec<Arc<Issue>> = Vec::with_capacity(candidates.issues.len());
                 for issue in &candidates.issues {
                     if !list.iter().any(|known| known.id == issue.id) {

@@ -35,6 +35,8 @@ pub(in crate::orchestrator) struct Deliveries {
     /// Issues that another open read is about to tell of: they are not read because of a delivery,
     /// and a change that it finds was announced.
     left: BTreeSet<IssueId>,
+    /// Issues of which the next list will tell, unless it is cut off.
+    left_to_list: BTreeSet<IssueId>,
     /// Candidates whose blocker is over since they were listed: no delivery says so.
     unblocked: BTreeSet<IssueId>,
     is_open: bool,
@@ -99,7 +101,8 @@ impl Deliveries {
     /// in another scope are other issues.
     pub(in crate::orchestrator) fn reload(&mut self, is_new_tracker: bool, is_new_scope: bool) {
         if is_new_tracker {
-            let wanted = std::mem::take(&mut self.wanted);
+            let mut wanted = std::mem::take(&mut self.wanted);
+            wanted.append(&mut self.left_to_list); // the list that was asked for counts no more
             let unblocked = std::mem::take(&mut self.unblocked);
             *self = Self { wanted, unblocked, ..Self::default() };
         }
@@ -107,6 +110,7 @@ impl Deliveries {
             self.wanted.clear();
             self.unblocked.clear();
             self.left.clear();
+            self.left_to_list.clear();
         }
     }
 
@@ -136,7 +140,8 @@ impl Deliveries {
         is_being_read: impl Fn(&IssueId) -> bool,
     ) {
         for id in news.take(MAX_DELIVERED_ISSUES) {
-            if !self.wanted.contains(id) && !self.left.contains(id) && !is_being_read(id) {
+            let queues = [&self.wanted, &self.left, &self.left_to_list];
+            if !queues.iter().any(|queue| queue.contains(id)) && !is_being_read(id) {
                 self.doubts.entry(id.clone()).or_insert(now + ANNOUNCEMENT_GRACE);
             }
         }
@@ -251,11 +256,11 @@ impl Deliveries {
         if !self.unblocked.is_empty() {
             self.unblocked.retain(|id| !ids.contains(id));
         }
-        if self.wanted.is_empty() {
+        if self.wanted.is_empty() && self.left_to_list.is_empty() {
             return;
         }
-        let left = ids.iter().filter_map(|id| self.wanted.take(id));
-        self.left.extend(left);
+        let queued = |id| self.wanted.take(id).or_else(|| self.left_to_list.take(id));
+        self.left.extend(ids.iter().filter_map(queued));
         self.bound_left();
     }
 
@@ -265,20 +270,40 @@ impl Deliveries {
         let wanted = std::mem::take(&mut self.wanted);
         let (left, wanted): (BTreeSet<_>, _) = wanted.into_iter().partition(is_told);
         self.wanted = wanted;
-        self.left.extend(left);
+        self.left_to_list.extend(left);
         self.bound_left();
     }
 
     fn bound_left(&mut self) {
-        if self.left.len() > MAX_DELIVERED_ISSUES {
-            // Reads keep failing. The next one that does not will find what was announced.
-            self.left.clear();
-            self.expect_news();
+        for left in [&mut self.left, &mut self.left_to_list] {
+            if left.len() > MAX_DELIVERED_ISSUES {
+                // Reads keep failing. The next one that does not will find what was announced.
+                left.clear();
+                self.list_seen = false;
+                self.claims_seen = false;
+            }
         }
     }
 
-    /// Notes that a read told of all issues of this kind.
-    pub(super) fn told(&mut self, is_told: impl Fn(&IssueId) -> bool) {
-        self.left.retain(|id| !is_told(id));
+    /// Notes that a refresh told of all claimed issues.
+    pub(super) fn told_by_refresh(&mut self, is_claimed: impl Fn(&IssueId) -> bool) {
+        self.left.retain(|id| !is_claimed(id));
+    }
+
+    /// Notes a list. It told of all unclaimed issues, but for those that stand beyond its end: they
+    /// are read by id after all.
+    pub(super) fn told_by_list(
+        &mut self,
+        is_claimed: impl Fn(&IssueId) -> bool,
+        may_be_beyond: impl Fn(&IssueId) -> bool,
+    ) {
+        self.left.retain(&is_claimed);
+        for id in std::mem::take(&mut self.left_to_list) {
+            if is_claimed(&id) {
+                self.left.insert(id);
+            } else if may_be_beyond(&id) {
+                self.wanted.insert(id);
+            }
+        }
     }
 }

@@ -267,7 +267,7 @@ impl Backlog {
                 self.deliveries.doubt(news, now, is_being_read);
             }
             if found.failure().is_none() {
-                self.deliveries.told(|id| claims.contains(id));
+                self.deliveries.told_by_refresh(|id| claims.contains(id));
             }
         }
         if let Some(list) = list {
@@ -282,7 +282,9 @@ impl Backlog {
                 let news = list.issues.iter().filter(is_news).map(|issue| &issue.id);
                 self.deliveries.doubt(news, now, is_being_read);
             }
-            self.deliveries.told(|id| !claims.contains(id));
+            let is_listed = |id: &IssueId| list.issues.iter().any(|issue| issue.id == *id);
+            let may_be_beyond = |id: &IssueId| list.more && !is_listed(id);
+            self.deliveries.told_by_list(|id| claims.contains(id), may_be_beyond);
         }
     }
 }
