@@ -36,6 +36,8 @@ pub(crate) struct DeliveryModel {
     received: u64,
     /// Issues that were claimed and seen to be over: what waited for them may be read.
     pub(crate) over: BTreeSet<IssueId>,
+    /// Issues that an earlier list showed as waiting for one that was over.
+    let_go: BTreeSet<IssueId>,
     /// A read of this step, until it is known which issues were claimed.
     unsettled: Option<ReadId>,
 }
@@ -59,6 +61,11 @@ impl Kept {
         self.list.retain(|issue| !self.delivered.contains_key(&issue.id));
         self.list.extend(self.delivered.values().filter_map(|told| told.listed.clone()));
     }
+}
+
+/// Whether an issue is listed as blocked by one of these.
+fn waits_for_any(issue: &Issue, over: &BTreeSet<IssueId>) -> bool {
+    issue.blocked_by.iter().filter_map(|blocker| blocker.id.as_ref()).any(|id| over.contains(id))
 }
 
 impl Oracle {
@@ -90,8 +97,12 @@ impl Oracle {
         }
     }
 
-    /// A list comes: what may stand beyond its end is still to be read.
+    /// A list comes: what may stand beyond its end is still to be read, and what the list before it
+    /// showed as waiting may be.
     pub(crate) fn list_delivered(&mut self, list: &Candidates) {
+        let over = &self.deliveries.over;
+        let let_go = self.kept.list.iter().filter(|issue| waits_for_any(issue, over));
+        self.deliveries.let_go.extend(let_go.map(|issue| issue.id.clone()));
         let left = std::mem::take(&mut self.deliveries.left_to_list);
         let is_listed = |id: &IssueId| list.issues.iter().any(|issue| issue.id == *id);
         let beyond = |id: &IssueId| list.more && !is_listed(id) && !self.claims.contains_key(id);
@@ -102,8 +113,8 @@ impl Oracle {
     pub(crate) fn delivery_asked(&mut self, read: ReadId, ids: &[IssueId]) -> Check {
         let gap = self.config.min_read_gap;
         let now = self.now.mono;
-        let wanted = |id: &IssueId| self.deliveries.wanted.contains(id);
         for id in ids {
+            let wanted = |id: &IssueId| self.deliveries.wanted.contains(id);
             // As listed, or as a read before a start has shown it since.
             let newer = self.kept.newer.get(id).into_iter().flatten();
             let newer = newer.filter_map(|(_, view)| view.as_ref());
@@ -114,13 +125,13 @@ impl Oracle {
             });
             let newer = self.kept.newer.get(id).into_iter().flatten();
             let newer = newer.filter_map(|(_, view)| view.as_ref());
-            let is_let_go = self.kept.list.iter().chain(newer).any(|issue| {
-                let mut blockers =
-                    issue.blocked_by.iter().filter_map(|blocker| blocker.id.as_ref());
-                issue.id == *id && blockers.any(|other| self.deliveries.over.contains(other))
-            });
+            let is_let_go =
+                self.deliveries.let_go.remove(id)
+                    || self.kept.list.iter().chain(newer).any(|issue| {
+                        issue.id == *id && waits_for_any(issue, &self.deliveries.over)
+                    });
             ensure!(
-                wanted(id) || waits_for_one || is_let_go,
+                self.deliveries.wanted.contains(id) || waits_for_one || is_let_go,
                 "a delivery is read once (12.8)",
                 "{id} of {ids:?}, wanted {:?}",
                 self.deliveries.wanted

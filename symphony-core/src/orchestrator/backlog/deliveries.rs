@@ -259,8 +259,11 @@ impl Deliveries {
         if self.wanted.is_empty() && self.left_to_list.is_empty() {
             return;
         }
-        let queued = |id| self.wanted.take(id).or_else(|| self.left_to_list.take(id));
-        self.left.extend(ids.iter().filter_map(queued));
+        for id in ids {
+            // An issue may be in both: announced again after the list was asked for.
+            let (wanted, left) = (self.wanted.take(id), self.left_to_list.take(id));
+            self.left.extend(wanted.or(left));
+        }
         self.bound_left();
     }
 
