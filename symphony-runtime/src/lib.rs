@@ -48,6 +48,7 @@ mod disk;
 mod driver;
 mod dry_run;
 mod fixed;
+mod folder_watch;
 mod handle;
 mod home;
 mod inspect;
