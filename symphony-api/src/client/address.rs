@@ -26,15 +26,25 @@ pub enum AddressError {
     )]
     NotWeb,
     /// The URL holds a user or a password.
-    #[error("leave out the user and the password; the token is given apart")]
+    #[error(
+        "leave out the user and the password; a token is given separately, to commands in \
+         SYMPHONY_TOKEN"
+    )]
     Credentials,
+    /// The URL holds a query or a fragment.
+    #[error(
+        "leave out everything from the first ? or #; a token is given separately, to commands in \
+         SYMPHONY_TOKEN"
+    )]
+    Query,
 }
 
 impl ServiceAddress {
     /// Reads `http://HOST:PORT`, with or without a path below which the API is found.
     ///
     /// # Errors
-    /// When it is not such a URL, or holds a user or a password.
+    /// When it is not such a URL, or holds a user, a password, a query or a fragment: they would be
+    /// printed with the address, and a query would be sent with every request.
     pub fn parse(url: &str) -> Result<Self, AddressError> {
         let url = Url::parse(url).map_err(|_| AddressError::NotUrl)?;
         let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
@@ -43,6 +53,9 @@ impl ServiceAddress {
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(AddressError::Credentials);
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(AddressError::Query);
         }
         Ok(Self { url, token: None })
     }
@@ -74,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rule_14_1_an_address_is_one_of_the_web_without_a_password() {
+    fn rule_14_1_an_address_is_http_without_a_password_and_a_query() {
         let here = ServiceAddress::parse("http://127.0.0.1:4000").unwrap();
         assert_eq!(here.to_string(), "http://127.0.0.1:4000");
         for (bad, why) in [
@@ -83,6 +96,8 @@ mod tests {
             ("file:///etc/passwd", AddressError::NotWeb),
             ("ftp://x", AddressError::NotWeb),
             ("http://a:b@x/", AddressError::Credentials),
+            ("http://x/?token=a", AddressError::Query),
+            ("http://x/#a", AddressError::Query),
         ] {
             assert_eq!(ServiceAddress::parse(bad).err(), Some(why), "{bad}");
         }
