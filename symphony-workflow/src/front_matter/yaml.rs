@@ -234,10 +234,11 @@ fn integer(text: &str) -> Option<Value> {
         Some("0b") => (2, &magnitude[2..]),
         _ => (10, magnitude),
     };
-    if is_padded(text) || digits.starts_with(['-', '+']) {
+    let is_number = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
+    if is_padded(text) || !is_number {
         return None;
     }
-    let number = i128::from_str_radix(digits, radix).ok()?;
+    let Ok(number) = i128::from_str_radix(digits, radix) else { return Some(Value::from(text)) };
     let number = if text.starts_with('-') { -number } else { number };
     let small = u64::try_from(number).map(Value::from);
     let small = small.or_else(|_| i64::try_from(number).map(Value::from));
