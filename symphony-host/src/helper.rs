@@ -7,7 +7,7 @@
 use std::env;
 use std::ffi::{CStr, OsString};
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -123,7 +123,8 @@ fn serve(args: impl Iterator<Item = OsString>) -> io::Result<()> {
     let served = match start(&launch) {
         Ok(leader) => {
             tell(Report::Started(process::row(leader).map(|row| row.id())));
-            let mut helper = Helper { service, wakeup, leader, running: true };
+            let socket = rustix::stdio::stdin();
+            let mut helper = Helper { socket, service, wakeup, leader, running: true };
             // After an error, too, nothing may be left behind.
             helper.follow_orders().or_else(|_| helper.kill())
         }
@@ -213,7 +214,9 @@ fn tell(report: Report) {
     let _ = rustix::io::write(rustix::stdio::stdin(), report.to_string().as_bytes());
 }
 
-struct Helper {
+struct Helper<'a> {
+    /// Where the service sends its orders.
+    socket: BorrowedFd<'a>,
     /// Ready when the service is gone.
     service: Option<OwnedFd>,
     /// Ready when a signal has come.
@@ -224,7 +227,7 @@ struct Helper {
     running: bool,
 }
 
-impl Helper {
+impl Helper<'_> {
     /// Follows orders until the tree is gone.
     fn follow_orders(&mut self) -> io::Result<()> {
         let mut orders = OrderBuffer::default();
@@ -250,14 +253,18 @@ impl Helper {
             return Ok(Next::StopOrder(order));
         }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let socket = rustix::stdio::stdin();
-        let mut sources =
-            vec![PollFd::new(&socket, PollFlags::IN), PollFd::new(&self.wakeup, PollFlags::IN)];
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(Next::StopOrder(StopOrder::Kill));
+        }
+        let mut sources = vec![
+            PollFd::new(&self.socket, PollFlags::IN),
+            PollFd::new(&self.wakeup, PollFlags::IN),
+        ];
         sources.extend(self.service.as_ref().map(|service| PollFd::new(service, PollFlags::IN)));
-        let ready = wait(&mut sources, left)?;
+        wait(&mut sources, left)?;
         let is_ready = |source: usize| sources.get(source).is_some_and(|s| !s.revents().is_empty());
         drain(&self.wakeup);
-        if !ready || is_ready(2) || (is_ready(0) && !orders.receive()?) {
+        if is_ready(2) || (is_ready(0) && !orders.receive(self.socket)?) {
             return Ok(Next::StopOrder(StopOrder::Kill));
         }
         Ok(Next::Look)
@@ -309,7 +316,9 @@ impl Helper {
         let mut pause = MIN_KILL_PAUSE;
         while !self.collect()? {
             self.kill_children();
-            wait(&mut [PollFd::new(&self.wakeup, PollFlags::IN)], Some(pause))?;
+            if wait(&mut [PollFd::new(&self.wakeup, PollFlags::IN)], Some(pause)).is_err() {
+                std::thread::sleep(pause);
+            }
             // Only what cannot be killed (another user's, or stuck in the kernel) makes this long.
             pause =
                 if drain(&self.wakeup) { MIN_KILL_PAUSE } else { (pause * 2).min(MAX_KILL_PAUSE) };
@@ -343,13 +352,12 @@ enum Next {
     StopOrder(StopOrder),
 }
 
-/// Waits; false when the time is up.
-fn wait(sources: &mut [PollFd<'_>], limit: Option<Duration>) -> io::Result<bool> {
+/// Waits until a source is ready, a signal comes, or the limit has passed.
+fn wait(sources: &mut [PollFd<'_>], limit: Option<Duration>) -> io::Result<()> {
     // What does not fit is far away: then there is no limit.
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
     match poll(sources, limit.as_ref()) {
-        Ok(ready) => Ok(ready > 0),
-        Err(Errno::INTR) => Ok(true),
+        Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
@@ -369,9 +377,9 @@ struct OrderBuffer(Vec<u8>);
 
 impl OrderBuffer {
     /// Reads what there is; false when the service is gone.
-    fn receive(&mut self) -> io::Result<bool> {
+    fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<bool> {
         let mut bytes = [0; 64];
-        match rustix::io::read(rustix::stdio::stdin(), &mut bytes) {
+        match rustix::io::read(socket, &mut bytes) {
             Ok(0) => Ok(false),
             Ok(read) => {
                 self.0.extend_from_slice(&bytes[..read]);
@@ -393,5 +401,25 @@ impl OrderBuffer {
                 return Some(order);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    #[test]
+    fn rule_10_9_a_stop_kills_in_time_while_signals_keep_arriving() {
+        let (socket, _service) = UnixStream::pair().unwrap();
+        let (wakeup, mut signals) = UnixStream::pair().unwrap();
+        wakeup.set_nonblocking(true).unwrap();
+        signals.write_all(&[0; 8]).unwrap();
+        let leader = rustix::process::getpid();
+        let helper =
+            Helper { socket: socket.as_fd(), service: None, wakeup, leader, running: false };
+        let next = helper.next(&mut OrderBuffer::default(), Some(Instant::now())).unwrap();
+        assert!(matches!(next, Next::StopOrder(StopOrder::Kill)));
     }
 }
