@@ -52,8 +52,8 @@ pub enum StartError {
     /// An earlier life of the service left processes that cannot be ended.
     #[error("an earlier life of the service left processes that cannot be ended; end them by hand")]
     Leftovers(#[source] SweepError),
-    /// An adapter panicked while it was built.
-    #[error("an adapter panicked while it was built: {0}")]
+    /// A step of the start panicked, such as an adapter that was being built.
+    #[error("a step of the start panicked: {0}")]
     Panic(String),
 }
 
@@ -151,7 +151,8 @@ impl ServiceBuilder {
         self
     }
 
-    /// Adds a job that runs again and again, on an interval of its own (contract 12.1).
+    /// Adds a job that runs again and again, on an interval of its own (contract 12.1). A job of the
+    /// same name is replaced.
     pub fn job<F>(
         mut self,
         name: &str,
@@ -374,15 +375,10 @@ impl Service {
     }
 }
 
-/// Without a helper process some promises cannot be kept: people should know which.
+/// Warns of each promise that this host cannot keep, for want of a helper process.
 fn log_guarantees(host: &dyn Host) {
-    let guarantees = host.guarantees();
-    if !guarantees.is_full() {
-        let missing = guarantees.to_string();
-        let missing = missing.lines().filter_map(|line| line.strip_prefix("NO ")).map(str::trim);
-        for promise in missing {
-            warn!(promise, "not guaranteed on this host");
-        }
+    for promise in host.guarantees().missing() {
+        warn!(promise, "not guaranteed on this host");
     }
 }
 

@@ -92,7 +92,7 @@ impl Lock {
                 tracing::warn!(
                     root = %root.display(),
                     error = %source,
-                    "the file system locks files only: removing ~symphony/lock lets a second service in"
+                    "the root's folder cannot be locked, only ~symphony/lock: removing that lets a second service in"
                 );
                 false
             }
@@ -149,6 +149,9 @@ fn lock_file(own: &OwnedFd, root: &Path) -> Result<File, DiskError> {
 fn acquire(handle: &OwnedFd, own: &OwnedFd, root: &Path) -> Result<(), DiskError> {
     let mut looks = 0;
     while let Err(error) = rustix::fs::flock(handle, FlockOperation::NonBlockingLockExclusive) {
+        if error == Errno::INTR {
+            continue;
+        }
         if error != Errno::WOULDBLOCK {
             return Err(DiskError::io("cannot lock", root)(error));
         }
