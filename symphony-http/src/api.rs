@@ -14,7 +14,7 @@ use symphony_api::{
     CommandReceipt, DeliveryReceipt, ExplanationStatus, IssueExplanation, IssueStage, IssueStatus,
     UnstartedStatus,
 };
-use symphony_core::snapshot::Snapshot;
+use symphony_core::snapshot::{Explanation, Snapshot};
 use symphony_core::time::Wall;
 use symphony_core::webhook::{Delivery, DeliveryRefused};
 use symphony_core::{Identifier, IssueId, plain};
@@ -98,8 +98,7 @@ pub(crate) async fn state(
     let snapshot = app.handle.snapshot()?;
     let (body, version) = app.cache.state(&snapshot);
     let tag = format!("\"{:x}-{version}\"", app.life);
-    let known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known == tag.as_str());
-    let mut response = if known {
+    let mut response = if has_tag(&headers, &tag) {
         with_type("application/json", StatusCode::NOT_MODIFIED, Body::empty())
     } else {
         with_type("application/json", StatusCode::OK, Body::from(body))
@@ -108,6 +107,17 @@ pub(crate) async fn state(
         response.headers_mut().insert(header::ETAG, tag);
     }
     Ok(response)
+}
+
+/// Whether a client has what this tag stands for. It may know several, and a proxy that compresses
+/// makes a tag a weak one.
+fn has_tag(headers: &HeaderMap, tag: &str) -> bool {
+    let known =
+        headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|known| known.to_str().ok());
+    known
+        .flat_map(|known| known.split(','))
+        .map(str::trim)
+        .any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
 /// The issue that a path names.
@@ -119,7 +129,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathName {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Error> {
         let path = axum::extract::Path::<String>::from_request_parts(parts, state).await;
         let refused = |_| {
-            let message = "the issue's identifier must be percent-encoded UTF-8";
+            let message = "the name in the path must be percent-encoded UTF-8";
             Error::new(StatusCode::BAD_REQUEST, "bad_identifier", message)
         };
         let axum::extract::Path(identifier) = path.map_err(refused)?;
@@ -140,27 +150,36 @@ pub(crate) async fn issue(
     Ok(json(StatusCode::OK, &look_up(&app.handle, &identifier).await?))
 }
 
-/// Everything that is known of an issue; a candidate far down the list is looked for too.
+/// Returns everything that is known of an issue; a candidate far down the list is looked for too.
 pub(crate) async fn look_up(
     handle: &Handle,
     identifier: &Identifier,
 ) -> Result<IssueStatus, Error> {
     handle.snapshot()?;
-    match handle.issue(identifier) {
-        Some(mut status) => {
-            for log in &mut status.logs.codex_session_logs {
-                log.url = Some(dashboard::transcript_path(identifier.as_str(), &log.run));
-            }
-            Ok(status)
-        }
-        None => {
-            let explanation = handle.explain().await?;
-            let mut unstarted = explanation.unstarted.iter();
-            let row = unstarted.find(|row| row.identifier == *identifier);
-            let row = row.ok_or_else(|| Error::no_such_issue(identifier.as_str()))?;
-            Ok(handle.candidate(row))
-        }
+    match tracked_issue(handle, identifier) {
+        Some(status) => Ok(status),
+        None => candidate(handle, identifier, &*handle.explain().await?),
     }
+}
+
+/// Returns an issue that is claimed, has a history or is near the top of the list.
+fn tracked_issue(handle: &Handle, identifier: &Identifier) -> Option<IssueStatus> {
+    let mut status = handle.issue(identifier)?;
+    for log in &mut status.logs.codex_session_logs {
+        log.url = Some(dashboard::transcript_path(identifier.as_str(), &log.run));
+    }
+    Some(status)
+}
+
+/// Returns a candidate anywhere in the list.
+fn candidate(
+    handle: &Handle,
+    identifier: &Identifier,
+    explanation: &Explanation,
+) -> Result<IssueStatus, Error> {
+    let row = explanation.unstarted.iter().find(|row| row.identifier == *identifier);
+    let row = row.ok_or_else(|| Error::no_such_issue(identifier.as_str()))?;
+    Ok(handle.candidate(row))
 }
 
 fn queued(operations: &[&str], coalesced: bool) -> Response {
@@ -169,7 +188,8 @@ fn queued(operations: &[&str], coalesced: bool) -> Response {
 
 /// `POST /api/v1/refresh`
 pub(crate) async fn refresh(State(app): State<Arc<HttpState>>) -> Result<Response, Error> {
-    // One that is being read now, or was asked for since the last snapshot, is not asked for twice.
+    // The scheduler merges requests that come before it has polled. That this one is merged is
+    // known when no snapshot was published since the last.
     let snapshot = app.handle.snapshot()?;
     let last =
         app.last_refresh.swap(snapshot.now.mono.as_millis(), std::sync::atomic::Ordering::Relaxed);
@@ -206,10 +226,10 @@ pub(crate) async fn stop(
 ) -> Result<Response, Error> {
     let id = find(&app.handle, &identifier)?;
     let stage = app.handle.issue(&identifier).map(|issue| issue.status);
-    if matches!(
-        stage,
-        Some(IssueStage::Candidate | IssueStage::Released | IssueStage::Cleaning) | None
-    ) {
+    let can_stop = stage.is_some_and(|stage| {
+        !matches!(stage, IssueStage::Candidate | IssueStage::Released | IssueStage::Cleaning)
+    });
+    if !can_stop {
         let message = "nothing of this issue runs or waits, so there is nothing to stop";
         return Err(Error::new(StatusCode::CONFLICT, "not_claimed", message));
     }
@@ -248,7 +268,10 @@ pub(crate) async fn explain_issue(
     let now = app.handle.last_snapshot().now;
     let row = explanation.unstarted.iter().find(|row| row.identifier == identifier);
     let unstarted = row.map(|row| UnstartedStatus::new(row, now));
-    let issue = look_up(&app.handle, &identifier).await?;
+    let issue = match tracked_issue(&app.handle, &identifier) {
+        Some(issue) => issue,
+        None => candidate(&app.handle, &identifier, &explanation)?,
+    };
     Ok(json(StatusCode::OK, &IssueExplanation::new(&issue, unstarted)))
 }
 

@@ -14,7 +14,7 @@ use symphony_runtime::Handle;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tower::ServiceExt as _;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use crate::config::{Config, ConfigError};
 use crate::connections::{Connection, Connections};
@@ -40,6 +40,9 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How large the first lines of a request may be.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
+
+/// The pause after a connection that could not be accepted.
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why a server could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -101,17 +104,23 @@ impl Server {
         let router = routes::router(handle, self.guard, Arc::clone(&all));
         // Dropped with this future, and its connections with it.
         let mut connections = JoinSet::new();
+        let mut is_failing = false;
         loop {
             all.room().await;
             let (stream, address) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of descriptors, say: others may give some back.
-                    debug!(%error, "a connection could not be taken");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    if !std::mem::replace(&mut is_failing, true) {
+                        warn!(%error, "connections cannot be accepted now; this is tried again");
+                    }
+                    tokio::time::sleep(ACCEPT_RETRY_PAUSE).await;
                     continue;
                 }
             };
+            if std::mem::take(&mut is_failing) {
+                info!("connections are accepted again");
+            }
             let connection = Connection::new(&all, Peer::from(address));
             connections.spawn(serve_connection(stream, router.clone(), connection));
             while connections.try_join_next().is_some() {}
