@@ -24,7 +24,7 @@ use symphony::core::tracker::{
 };
 use symphony::core::{Issue, IssueId, Label, Scope, StateName, StateSet};
 use symphony::memory::{AgentScript, ScriptedAgent, ScriptedFactory};
-use symphony::{Ended, NoticeItem, Service};
+use symphony::{NoticeItem, Service, ServiceEnd};
 
 const WORKFLOW: &str = "---
 tracker:
@@ -77,7 +77,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         }
     }
-    assert_eq!(running.await?, Ended::Drained);
+    assert_eq!(running.await?, ServiceEnd::Drained);
     print!("{}", std::fs::read_to_string(folder.path().join("todo.txt"))?);
     Ok(())
 }

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 use crate::disk::{DiskError, Root, blocking};
 use crate::driver::{DriverMessage, Inbox};
 use crate::folder_watch::FolderWatch;
-use crate::home::Home;
+use crate::home::HomeRoot;
 use crate::loader::{Loaded, Loader, WorkflowSource};
 use crate::panics::isolated;
 
@@ -32,7 +32,7 @@ type FileState = Result<String, Problem>;
 pub(crate) struct Watch {
     pub(crate) loader: Arc<Loader>,
     pub(crate) host: Arc<dyn Host>,
-    pub(crate) home: Home,
+    pub(crate) home: HomeRoot,
     pub(crate) recheck: Arc<Notify>,
     pub(crate) inbox: Inbox,
     /// The last good version, which is in force, and its text.
@@ -52,7 +52,7 @@ impl Watch {
         loop {
             watch.iter_mut().for_each(FolderWatch::rearm);
             let _ = tokio::time::timeout(RECHECK_INTERVAL, self.recheck.notified()).await;
-            let held = self.check_hold().await;
+            let held = self.check_lock().await;
             let Some(found) = self.debounced(&seen, is_good && held.is_ok()).await else {
                 continue;
             };
@@ -98,9 +98,9 @@ impl Watch {
 
     /// Whether the root in force is still ours alone. If not, nothing is started (contract 14.3), and
     /// that shows as a problem of the file does.
-    async fn check_hold(&self) -> Result<(), Problem> {
+    async fn check_lock(&self) -> Result<(), Problem> {
         let root = Arc::clone(&self.in_force.root);
-        match blocking(move || root.check_hold()).await {
+        match blocking(move || root.check_lock()).await {
             Ok(()) | Err(DiskError::Ending) => Ok(()),
             Err(error) => Err(root_problem(error.to_string())),
         }
@@ -139,12 +139,12 @@ impl Watch {
 
     /// A root that was not held before is taken: then nothing of an earlier life is left there.
     async fn take_root(&self, root: &Arc<Root>) -> Result<(), Vec<Problem>> {
-        if self.loader.disk.held(root.path()).is_none() {
+        if self.loader.disk.root_at(root.path()).is_none() {
             let adopted = self.home.adopt(self.host.as_ref(), root).await;
             adopted.map_err(|error| {
                 vec![root_problem(format!("cannot use the new root: {}", chain(&error)))]
             })?;
-            self.loader.disk.hold(root);
+            self.loader.disk.add_root(root);
         }
         Ok(())
     }

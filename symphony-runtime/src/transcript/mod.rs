@@ -86,7 +86,7 @@ impl Transcripts {
         &self,
         run: RunId,
         identifier: &Identifier,
-        longest: u64,
+        max_bytes: u64,
         secrets: &Arc<Redactor>,
     ) -> Transcript {
         let key = WorkspaceKey::derive(identifier.as_str());
@@ -98,7 +98,8 @@ impl Transcripts {
         });
         let (begun, secrets) = (Arc::clone(&gauge), Arc::clone(secrets));
         // The receiver is gone if the thread has panicked. Then nothing is kept, and all goes on.
-        let _ = kept.keeper.send(KeeperMessage::Begin { run, key, longest, secrets, gauge: begun });
+        let _ =
+            kept.keeper.send(KeeperMessage::Begin { run, key, max_bytes, secrets, gauge: begun });
         let session = Session { run, gauge, keeper: kept.keeper.clone() };
         Transcript::new(move |direction, line| session.line(direction, line))
     }

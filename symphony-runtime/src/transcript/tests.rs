@@ -17,8 +17,8 @@ fn secrets() -> Arc<Redactor> {
 }
 
 /// Says lines in a run, to its end.
-fn say(kept: &Transcripts, number: u64, longest: u64, lines: &[(Direction, &[u8])]) {
-    let transcript = kept.begin(run(number), &"MT-1".into(), longest, &secrets());
+fn say(kept: &Transcripts, number: u64, max_bytes: u64, lines: &[(Direction, &[u8])]) {
+    let transcript = kept.begin(run(number), &"MT-1".into(), max_bytes, &secrets());
     for (direction, line) in lines {
         transcript.line(*direction, line);
     }

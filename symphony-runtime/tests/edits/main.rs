@@ -16,7 +16,7 @@ use harness::{Harness, eventually, within, workflow};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use symphony_core::orchestrator::NoticeKind;
 use symphony_memory::AgentScript;
-use symphony_runtime::Ended;
+use symphony_runtime::ServiceEnd;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -84,7 +84,7 @@ async fn rule_2_6_many_edits_half_of_them_broken_while_agents_run() {
     assert_eq!(now, runs, "no run was disturbed");
     assert_eq!((reloaded, refused), (edits.div_ceil(2), edits / 2));
     assert_eq!(harness.agent.journal().opened(), 10);
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 
     let kib: Vec<_> = curve.iter().map(|bytes| bytes / 1024).collect();
     println!("{edits} edits; held, KiB: {kib:?}");
