@@ -294,8 +294,13 @@ impl RunFiles {
             if more + bytes(told.len() + 1) > half || !self.write() {
                 return false;
             }
-            let moved = fs::rename(&self.path, &earlier).and_then(|()| open(&self.path));
-            let Ok(file) = moved.map_err(|error| self.fail(&error)) else { return false };
+            let moved = match fs::rename(&self.path, &earlier) {
+                // Removed by a person, or moved before and not opened: a new one is due either way.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                moved => moved,
+            };
+            let opened = moved.and_then(|()| open(&self.path));
+            let Ok(file) = opened.map_err(|error| self.fail(&error)) else { return false };
             (self.file, self.length, self.is_torn) = (file, 0, false);
             self.pending.extend_from_slice(told.as_bytes());
             self.pending.push(b'\n');

@@ -225,3 +225,19 @@ async fn rule_13_1_nothing_is_written_through_a_link() {
     all_written(&kept).await;
     assert!(!elsewhere.exists());
 }
+
+#[tokio::test]
+async fn rule_13_1_a_file_that_was_removed_is_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = Transcripts::start(folder.path().to_owned());
+    let path = folder.path().join("MT-1/7.1.jsonl");
+    let transcript = kept.begin(run(1), &"MT-1".into(), 4096, &secrets());
+    transcript.line(Direction::Out, b"before");
+    all_written(&kept).await;
+    fs::remove_file(&path).unwrap();
+    for _ in 0..100 {
+        transcript.line(Direction::Out, b"after");
+    }
+    all_written(&kept).await;
+    assert_eq!(lines_of(&path).last(), Some(&json!({"dir": "out", "text": "after"})));
+}
