@@ -126,13 +126,13 @@ impl CodexSession {
 
     /// Says hello, and what the server answered.
     pub(crate) async fn greet(&mut self) -> Result<Value, AgentError> {
-        let greeted = self.ask("initialize", greeting(), self.patience()).await?;
+        let greeted = self.ask("initialize", greeting(), self.handshake_timeout()).await?;
         self.connection.notify("initialized");
         Ok(greeted)
     }
 
     /// How long a request may take that makes Codex read files and start servers.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn handshake_timeout(&self) -> Duration {
         self.request.settings.agent.common.read_timeout.saturating_mul(OPENING_FACTOR)
     }
 
@@ -156,7 +156,7 @@ impl CodexSession {
             };
             params["dynamicTools"] = tools.into_iter().map(function).collect();
         }
-        self.ask("thread/start", params, self.patience()).await
+        self.ask("thread/start", params, self.handshake_timeout()).await
     }
 
     /// Resumes a conversation. Returns `None` if Codex does not have it any more: the prompt is the
@@ -173,7 +173,7 @@ impl CodexSession {
             self.connection.set_thread(old); // a turn of it may begin before the answer is here
         }
         let reply = self.connection.request(method, params);
-        let reply = self.reply(method, reply, self.patience()).await?;
+        let reply = self.reply(method, reply, self.handshake_timeout()).await?;
         if let Err(error) = &reply
             && error.is_unknown_thread()
         {
@@ -291,7 +291,7 @@ impl CodexSession {
         let Ok(reply) = tokio::time::timeout(limit, self.until(reply)).await else {
             let mut message = unanswered(method, limit);
             if !self.connection.has_heard() {
-                message.push_str(&self.instead());
+                message.push_str(&self.silence_hint());
             }
             return Err(AgentError::new(AgentErrorKind::ResponseTimeout, message));
         };
@@ -315,7 +315,7 @@ impl CodexSession {
     }
 
     /// What there is to say of a server from which not one line came.
-    fn instead(&self) -> String {
+    fn silence_hint(&self) -> String {
         match self.process.as_ref().map(Process::last_words) {
             None => "; nothing was heard from it".to_owned(),
             Some(words) if words.is_empty() => {
@@ -360,7 +360,7 @@ impl AgentSession for CodexSession {
     async fn run_turn(&mut self, turn: Turn) -> Result<TurnEnd, AgentError> {
         let end = self.turn(turn).await;
         if let Err(error) = &end
-            && !is_told(error.kind)
+            && !is_reported_by_codex(error.kind)
         {
             // Not by way of the reader: it may be over.
             self.request.updates.send(event("turn_ended_with_error", &error.message));
@@ -418,7 +418,7 @@ fn unanswered(method: &str, limit: Duration) -> String {
 }
 
 /// Whether the end of the turn was Codex's own word, and so has been shown.
-fn is_told(kind: AgentErrorKind) -> bool {
+fn is_reported_by_codex(kind: AgentErrorKind) -> bool {
     use AgentErrorKind::{RateLimited, TurnCancelled, TurnFailed, Unauthorized, UsageLimit};
     matches!(kind, TurnFailed | TurnCancelled | UsageLimit | RateLimited | Unauthorized)
 }

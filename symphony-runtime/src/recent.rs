@@ -40,7 +40,7 @@ struct Issues {
 struct History {
     name: IssueName,
     /// The issue as it was last read: its page keeps its title when all else is over.
-    last: Option<IssueHead>,
+    last_read: Option<IssueHead>,
     events: VecDeque<Happening>,
     runs: VecDeque<(RunId, RunStatus)>,
     last_tick: u64,
@@ -89,14 +89,14 @@ impl RecentIssues {
         let mut recent = self.lock();
         let history = recent.issues.entry(name.id.clone()).or_insert_with(|| History {
             name: name.clone(),
-            last: None,
+            last_read: None,
             events: VecDeque::new(),
             runs: VecDeque::new(),
             last_tick: 0,
         });
         history.name.clone_from(name);
         if let Some(issue) = &notice.last_read {
-            history.last = Some(IssueHead::from(&**issue));
+            history.last_read = Some(IssueHead::from(&**issue));
         }
         match (&notice.what, notice.run) {
             (NoticeKind::Started { attempt, .. }, Some(run)) => {
@@ -145,7 +145,7 @@ impl RecentIssues {
         let Some(history) = recent.issues.get(issue) else { return IssueHistory::default() };
         let events = history.events.iter().map(Happening::to_entry).collect();
         let runs = history.runs.iter().map(|(_, run)| run.clone()).collect();
-        IssueHistory { events, runs, last: history.last.clone() }
+        IssueHistory { events, runs, last_read: history.last_read.clone() }
     }
 }
 
@@ -233,8 +233,8 @@ mod tests {
         let took = Duration::from_secs(2);
         add(&recent, at(2), &notice("1", 1, NoticeKind::Ended { outcome, end, took }));
         add(&recent, at(3), &started("1", 2));
-        let IssueHistory { events, runs, last } = recent.history(&"1".into());
-        assert_eq!(last.unwrap().title, "Title 2", "as it was last read");
+        let IssueHistory { events, runs, last_read } = recent.history(&"1".into());
+        assert_eq!(last_read.unwrap().title, "Title 2", "as it was last read");
         let names: Vec<&str> = events.iter().map(|entry| entry.event.as_str()).collect();
         assert_eq!(names, ["run_started", "run_failed", "run_started"]);
         assert_eq!(runs.len(), 2);

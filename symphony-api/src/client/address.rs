@@ -24,7 +24,7 @@ pub enum AddressError {
         "does not begin with http:// or https://; give it as http://HOST:PORT, such as \
          http://127.0.0.1:4000"
     )]
-    NotWeb,
+    NotHttp,
     /// The URL holds a user or a password.
     #[error(
         "leave out the user and the password; a token is given separately, to commands in \
@@ -47,9 +47,9 @@ impl ServiceAddress {
     /// printed with the address, and a query would be sent with every request.
     pub fn parse(url: &str) -> Result<Self, AddressError> {
         let url = Url::parse(url).map_err(|_| AddressError::NotUrl)?;
-        let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
-        if !is_web || url.cannot_be_a_base() {
-            return Err(AddressError::NotWeb);
+        let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
+        if !is_http || url.cannot_be_a_base() {
+            return Err(AddressError::NotHttp);
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(AddressError::Credentials);
@@ -93,8 +93,8 @@ mod tests {
         for (bad, why) in [
             ("4000", AddressError::NotUrl),
             ("127.0.0.1:4000", AddressError::NotUrl),
-            ("file:///etc/passwd", AddressError::NotWeb),
-            ("ftp://x", AddressError::NotWeb),
+            ("file:///etc/passwd", AddressError::NotHttp),
+            ("ftp://x", AddressError::NotHttp),
             ("http://a:b@x/", AddressError::Credentials),
             ("http://x/?token=a", AddressError::Query),
             ("http://x/#a", AddressError::Query),

@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use symphony_api::Logs;
+use symphony_api::TranscriptFiles;
 use symphony_core::redact::Redactor;
 use symphony_core::run::RunId;
 use symphony_core::time::Wall;
@@ -105,9 +105,9 @@ impl Transcripts {
     }
 
     /// The files with what was said about an issue, newest first.
-    pub(crate) fn logs_of(&self, identifier: &Identifier) -> Logs {
+    pub(crate) fn logs_of(&self, identifier: &Identifier) -> TranscriptFiles {
         let key = WorkspaceKey::derive(identifier.as_str());
-        let (Some(kept), Ok(key)) = (&self.0, key) else { return Logs::default() };
+        let (Some(kept), Ok(key)) = (&self.0, key) else { return TranscriptFiles::default() };
         let index = lock(&kept.index);
         let files = index.runs_of(&key).into_iter().rev();
         files.map(|(run, path)| (run, path.display().to_string())).collect()

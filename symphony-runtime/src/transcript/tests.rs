@@ -130,7 +130,7 @@ async fn rule_13_1_the_files_of_the_last_runs_are_kept_and_named_newest_first() 
     let next = Transcripts::start(folder.path().to_owned());
     all_written(&next).await;
     assert_eq!(names(&next), told);
-    assert_eq!(next.logs_of(&"MT-2".into()), Logs::default());
+    assert_eq!(next.logs_of(&"MT-2".into()), TranscriptFiles::default());
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn rule_13_1_a_folder_that_cannot_be_written_blocks_no_caller() {
     let kept = Transcripts::start(folder.path().join("runs"));
     say(&kept, 1, LONG, &[(Direction::In, b"hello")]);
     all_written(&kept).await;
-    assert_eq!(kept.logs_of(&"MT-1".into()), Logs::default());
+    assert_eq!(kept.logs_of(&"MT-1".into()), TranscriptFiles::default());
     fs::remove_file(folder.path().join("runs")).unwrap();
     let transcript = kept.begin(run(2), &"MT-1".into(), 1000, &secrets());
     transcript.line(Direction::In, &[b'x'; 300]);

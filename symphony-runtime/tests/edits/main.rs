@@ -47,7 +47,7 @@ async fn rule_2_6_many_edits_half_of_them_broken_while_agents_run() {
     let harness = Harness::new(AgentScript::new().hang());
     (0..10).for_each(|n| harness.issue(&format!("{n}"), &format!("MT-{n}")));
     let live = harness.start().await;
-    within("ten agents", harness.agent.wait_until(|journal| journal.live() == 10)).await;
+    within("ten agents", harness.agent.wait_until(|journal| journal.live_agents() == 10)).await;
     live.until("ten rows", |s| s.running.len() == 10).await;
     let runs: Vec<_> = live.handle.snapshot().unwrap().running.iter().map(|row| row.run).collect();
     let (mut good, mut reloaded, mut refused) = (0, 0, 0);

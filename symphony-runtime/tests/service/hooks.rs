@@ -123,12 +123,12 @@ async fn rule_14_2_after_run_runs_for_each_of_many_when_the_service_ends() {
     ));
     (0..12).for_each(|n| harness.issue(&format!("{n}"), &format!("MT-{n:02}")));
     let live = harness.start().await;
-    within("twelve agents", harness.agent.wait_until(|journal| journal.live() == 12)).await;
+    within("twelve agents", harness.agent.wait_until(|journal| journal.live_agents() == 12)).await;
     assert_eq!(live.shut_down().await, ServiceEnd::Drained);
     let mut found = lines(&ran);
     found.sort();
     assert_eq!(found, (0..12).map(|n| format!("MT-{n:02}")).collect::<Vec<_>>());
-    assert_eq!((harness.agent.live(), harness.agent.journal().closed()), (0, 12));
+    assert_eq!((harness.agent.live_agents(), harness.agent.journal().closed()), (0, 12));
 }
 
 /// The memory tracker, with secrets that are variables of every test process.

@@ -88,9 +88,9 @@ async fn rule_4_2_the_workspaces_of_issues_finished_meanwhile_are_swept_by_their
     let harness = Harness::new(AgentScript::new().hang());
     ["1", "2"].iter().for_each(|n| harness.issue(n, &format!("MT-{n}")));
     let live = harness.start().await;
-    within("two agents", harness.agent.wait_until(|journal| journal.live() == 2)).await;
+    within("two agents", harness.agent.wait_until(|journal| journal.live_agents() == 2)).await;
     live.kill().await;
-    eventually("the agents are gone", || harness.agent.live() == 0).await;
+    eventually("the agents are gone", || harness.agent.live_agents() == 0).await;
     // An unknown folder, and one of a finished issue, both without a record.
     fs::create_dir(harness.root().join("MT-77")).unwrap();
     fs::create_dir(harness.root().join("somebodys")).unwrap();
@@ -99,7 +99,7 @@ async fn rule_4_2_the_workspaces_of_issues_finished_meanwhile_are_swept_by_their
     harness.board.set_state("77", "Done");
     let live = harness.start().await;
     eventually("swept", || names(&harness.root()) == ["MT-2", "somebodys", "~symphony"]).await;
-    within("an agent again", harness.agent.wait_until(|journal| journal.live() == 1)).await;
+    within("an agent again", harness.agent.wait_until(|journal| journal.live_agents() == 1)).await;
     assert_eq!(live.shut_down().await, ServiceEnd::Drained);
     let records = names(&harness.root().join("~symphony/records"));
     assert_eq!(records, ["MT-2.json"]);
@@ -292,7 +292,7 @@ async fn rule_14_3_a_root_that_is_not_ours_any_more_shows_and_starts_nothing() {
     work("1").await;
     // Longer than a poll and a look take.
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(harness.agent.live(), 0);
+    assert_eq!(harness.agent.live_agents(), 0);
     drop(older);
     within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
     live.until("nothing is wrong", |s| s.problems.is_empty()).await;

@@ -35,7 +35,7 @@ async fn rule_10_1_an_issue_is_worked_on_turn_by_turn_until_it_is_done() {
     assert_eq!(live.shut_down().await, ServiceEnd::Drained);
     let left = names(&harness.root());
     assert_eq!(left, ["~symphony"], "the workspace of a finished issue is removed");
-    assert_eq!(harness.agent.live(), 0);
+    assert_eq!(harness.agent.live_agents(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,7 +87,7 @@ async fn rule_4_7_operators_pause_resume_stop_retry_and_ask() {
     assert_eq!(live.handle.events(run)[0].name, "session_started");
     live.handle.stop(id.clone()).unwrap();
     live.until("blocked", |s| s.blocked.len() == 1).await;
-    assert_eq!(harness.agent.live(), 0);
+    assert_eq!(harness.agent.live_agents(), 0);
     live.handle.retry(id).unwrap();
     within("another session", harness.agent.wait_until(|journal| journal.opened() == 2)).await;
     assert_eq!(live.shut_down().await, ServiceEnd::Drained);
@@ -136,10 +136,10 @@ async fn rule_14_2_a_shutdown_closes_every_session_and_drains() {
     let harness = Harness::new(AgentScript::new().hang());
     (0..40).for_each(|n| harness.issue(&format!("{n}"), &format!("MT-{n}")));
     let live = harness.start().await;
-    within("forty sessions", harness.agent.wait_until(|journal| journal.live() == 40)).await;
+    within("forty sessions", harness.agent.wait_until(|journal| journal.live_agents() == 40)).await;
     assert_eq!(live.shut_down().await, ServiceEnd::Drained);
     let journal = harness.agent.journal();
-    assert_eq!((journal.live(), journal.closed()), (0, 40));
+    assert_eq!((journal.live_agents(), journal.closed()), (0, 40));
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,7 +150,7 @@ async fn rule_14_2_a_session_that_does_not_close_is_killed_when_its_time_is_over
     let live = harness.start().await;
     within("a session", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
     assert!(matches!(live.shut_down().await, ServiceEnd::Killed(runs) if runs.len() == 1));
-    crate::harness::eventually("the agent is gone", || harness.agent.live() == 0).await;
+    crate::harness::eventually("the agent is gone", || harness.agent.live_agents() == 0).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,7 +160,7 @@ async fn dropping_a_service_ends_its_agents() {
     let live = harness.start().await;
     within("a session", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
     live.kill().await;
-    crate::harness::eventually("the agent is gone", || harness.agent.live() == 0).await;
+    crate::harness::eventually("the agent is gone", || harness.agent.live_agents() == 0).await;
     // The lock is free again.
     let live = Live::start(harness.builder()).await;
     assert_eq!(live.shut_down().await, ServiceEnd::Drained);

@@ -57,7 +57,7 @@ async fn rule_4_3_a_tracker_that_hangs_for_ever_delays_nothing_else() {
     assert_eq!(live.handle.snapshot().unwrap().running.len(), 1);
     live.handle.explain().await.unwrap();
     assert_eq!(live.shut_down().await, ServiceEnd::Drained);
-    assert_eq!(harness.agent.live(), 0);
+    assert_eq!(harness.agent.live_agents(), 0);
 }
 
 /// What panics next.

@@ -20,18 +20,18 @@ const MASK: &str = "***";
 
 /// Every setting, under the keys of a workflow file.
 pub(super) fn front_matter(settings: &Settings, registry: &Registry) -> Mapping {
-    let profile = registry.tracker(&settings.tracker.kind).map(|factory| factory.profile());
-    let agent = registry.agent(&settings.agent.kind).map(|factory| factory.profile());
-    let mut all = Keys::default();
-    all.section("tracker", tracker(&settings.tracker, profile));
+    let tracker_profile = registry.tracker(&settings.tracker.kind).map(|factory| factory.profile());
+    let agent_profile = registry.agent(&settings.agent.kind).map(|factory| factory.profile());
+    let mut all = SectionWriter::default();
+    all.section("tracker", tracker(&settings.tracker, tracker_profile));
     all.section("polling", polling(&settings.polling));
     all.section("workspace", workspace(&settings.workspace));
     all.section("hooks", hooks(&settings.hooks));
-    all.section("agent", self::agent(&settings.agent));
-    if let Some(profile) = agent.filter(|profile| !profile.section.is_empty()) {
+    all.section("agent", agent(&settings.agent));
+    if let Some(profile) = agent_profile.filter(|profile| !profile.section.is_empty()) {
         all.set(profile.section, &settings.agent.section);
     }
-    all.section("prompt", Keys::default().with("engine", settings.prompt.engine));
+    all.section("prompt", SectionWriter::default().with("engine", settings.prompt.engine));
     all.section("server", server(&settings.server));
     all.section("observability", observability(&settings.observability));
     all.section("logging", logging(&settings.logging));
@@ -40,9 +40,9 @@ pub(super) fn front_matter(settings: &Settings, registry: &Registry) -> Mapping 
 
 /// A map in the order in which its keys are set. A value that is null, or an empty map, has no key.
 #[derive(Default)]
-struct Keys(Mapping);
+struct SectionWriter(Mapping);
 
-impl Keys {
+impl SectionWriter {
     fn set(&mut self, key: &str, value: impl Serialize) {
         let value = serde_yaml::to_value(value).unwrap_or(Value::Null);
         let is_empty = match &value {
@@ -65,21 +65,21 @@ impl Keys {
     }
 }
 
-fn millis(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn states(states: &StateSet) -> Vec<&str> {
     states.names().iter().map(|name| name.as_str()).collect()
 }
 
-fn tracker(settings: &TrackerSettings, profile: Option<&TrackerProfile>) -> Keys {
+fn tracker(settings: &TrackerSettings, profile: Option<&TrackerProfile>) -> SectionWriter {
     let labels: Vec<&str> = settings.required_labels.iter().map(|label| label.as_str()).collect();
-    let mut provider = Keys::default();
+    let mut provider = SectionWriter::default();
     for (key, value) in settings.provider.raw() {
         provider.set(key, masked(key, value, profile));
     }
-    let mut keys = Keys::default().with("kind", &settings.kind);
+    let mut keys = SectionWriter::default().with("kind", &settings.kind);
     keys.section("provider", provider);
     keys.with("required_labels", labels)
         .with("active_states", states(&settings.active_states))
@@ -114,12 +114,12 @@ fn masked_text(value: &Json) -> Json {
     if is_reference { value.clone() } else { MASK.into() }
 }
 
-fn polling(settings: &PollingSettings) -> Keys {
+fn polling(settings: &PollingSettings) -> SectionWriter {
     let jobs = &settings.jobs;
-    let mut keys = Keys::default().with("interval_ms", millis(settings.interval));
+    let mut keys = SectionWriter::default().with("interval_ms", millis(settings.interval));
     keys.section(
         "jobs",
-        Keys::default()
+        SectionWriter::default()
             .with("candidates_ms", jobs.candidates.map(millis))
             .with("refresh_ms", jobs.refresh.map(millis))
             .with("sweep_ms", millis(jobs.sweep)),
@@ -127,7 +127,7 @@ fn polling(settings: &PollingSettings) -> Keys {
     if let Some(activity) = &settings.activity {
         keys.section(
             "activity",
-            Keys::default()
+            SectionWriter::default()
                 .with("idle_after_ms", millis(activity.idle_after))
                 .with("idle_ms", millis(activity.idle))
                 .with("dormant_after_ms", millis(activity.dormant_after))
@@ -138,7 +138,7 @@ fn polling(settings: &PollingSettings) -> Keys {
         let time = |minutes: u16| format!("{:02}:{:02}", minutes / 60, minutes % 60);
         keys.section(
             "quiet_hours",
-            Keys::default()
+            SectionWriter::default()
                 .with("from", time(hours.from))
                 .with("to", time(hours.to))
                 .with("timezone", &hours.timezone),
@@ -146,7 +146,7 @@ fn polling(settings: &PollingSettings) -> Keys {
     }
     keys.section(
         "budget",
-        Keys::default()
+        SectionWriter::default()
             .with("per_hour", settings.budget.per_hour)
             .with("per_day", settings.budget.per_day)
             .with("reserve", settings.budget.reserve),
@@ -154,12 +154,12 @@ fn polling(settings: &PollingSettings) -> Keys {
     keys.with("activity_file", settings.activity_file.as_deref().map(Path::to_string_lossy))
 }
 
-fn workspace(settings: &WorkspaceSettings) -> Keys {
-    Keys::default().with("root", settings.root.to_string_lossy())
+fn workspace(settings: &WorkspaceSettings) -> SectionWriter {
+    SectionWriter::default().with("root", settings.root.to_string_lossy())
 }
 
-fn hooks(settings: &HookSettings) -> Keys {
-    Keys::default()
+fn hooks(settings: &HookSettings) -> SectionWriter {
+    SectionWriter::default()
         .with("after_create", &settings.after_create)
         .with("before_run", &settings.before_run)
         .with("after_run", &settings.after_run)
@@ -168,14 +168,14 @@ fn hooks(settings: &HookSettings) -> Keys {
         .with("env", &settings.env)
 }
 
-fn agent(settings: &AgentSettings) -> Keys {
+fn agent(settings: &AgentSettings) -> SectionWriter {
     let common = &settings.common;
     let by_state = &settings.max_concurrent_agents_by_state;
     let by_state: Mapping = by_state
         .iter()
-        .map(|(state, most)| (Value::from(state.as_str()), Value::from(*most)))
+        .map(|(state, limit)| (Value::from(state.as_str()), Value::from(*limit)))
         .collect();
-    Keys::default()
+    SectionWriter::default()
         .with("kind", &settings.kind)
         .with("max_concurrent_agents", settings.max_concurrent_agents)
         .with("max_concurrent_agents_by_state", by_state)
@@ -192,25 +192,25 @@ fn agent(settings: &AgentSettings) -> Keys {
         .with("stall_timeout_ms", common.stall_timeout.map_or(0, millis))
 }
 
-fn server(settings: &ServerSettings) -> Keys {
+fn server(settings: &ServerSettings) -> SectionWriter {
     let token = settings.token.as_deref();
     let token = token.map(|text| if env_reference(text).is_some() { text } else { MASK });
-    Keys::default()
+    SectionWriter::default()
         .with("port", settings.port)
         .with("host", &settings.host)
         .with("token", token)
         .with("allowed_hosts", &settings.allowed_hosts)
 }
 
-fn observability(settings: &ObservabilitySettings) -> Keys {
-    Keys::default()
+fn observability(settings: &ObservabilitySettings) -> SectionWriter {
+    SectionWriter::default()
         .with("dashboard_enabled", settings.dashboard_enabled)
         .with("refresh_ms", millis(settings.refresh))
         .with("render_interval_ms", millis(settings.render_interval))
 }
 
-fn logging(settings: &LoggingSettings) -> Keys {
-    Keys::default()
+fn logging(settings: &LoggingSettings) -> SectionWriter {
+    SectionWriter::default()
         .with("format", settings.format)
         .with("level", settings.level.as_str())
         .with("max_bytes", settings.max_bytes)
