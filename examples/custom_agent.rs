@@ -27,7 +27,7 @@ use symphony::host::{
     Folder, Host, HostCommand, Input, LocalHost, Mark, Output, ProcessScope, Shell, SpawnError,
 };
 use symphony::memory::MemoryTracker;
-use symphony::{Ended, FixedAgent, FixedTracker, NoticeItem, Service, plain};
+use symphony::{FixedAgent, FixedTracker, NoticeItem, Service, ServiceEnd, plain};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// An agent that is not very clever.
@@ -72,7 +72,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             _ => {}
         }
     }
-    assert_eq!(running.await?, Ended::Drained);
+    assert_eq!(running.await?, ServiceEnd::Drained);
     println!("MT-1 is done");
     Ok(())
 }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use serde_json::json;
-use symphony::core::issue::Malformed;
+use symphony::core::issue::MalformedIssue;
 use symphony::core::orchestrator::NoticeKind;
 use symphony::core::tracker::{
     AgentTools, BuiltTracker, IssuesById, ReadIssues, ToolCall, ToolResult, ToolSpec,
@@ -24,7 +24,7 @@ use symphony::core::tracker::{
 };
 use symphony::core::{Issue, IssueId, Label, Scope, StateName, StateSet};
 use symphony::memory::{AgentScript, ScriptedAgent, ScriptedFactory};
-use symphony::{Ended, NoticeItem, Service};
+use symphony::{NoticeItem, Service, ServiceEnd};
 
 const WORKFLOW: &str = "---
 tracker:
@@ -77,7 +77,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         }
     }
-    assert_eq!(running.await?, Ended::Drained);
+    assert_eq!(running.await?, ServiceEnd::Drained);
     print!("{}", std::fs::read_to_string(folder.path().join("todo.txt"))?);
     Ok(())
 }
@@ -133,7 +133,7 @@ impl TodoFile {
 }
 
 /// The issue on a line. One without an identifier, a title or a state is none (1.3).
-fn issue(line: &str) -> Result<Issue, Malformed> {
+fn issue(line: &str) -> Result<Issue, MalformedIssue> {
     let mut fields = line.split('|').map(str::trim);
     let mut next = || fields.next().unwrap_or_default();
     let (identifier, state, title, labels) = (next(), next(), next(), next());
@@ -143,7 +143,7 @@ fn issue(line: &str) -> Result<Issue, Malformed> {
     Ok(issue)
 }
 
-fn issues(text: &str) -> impl Iterator<Item = Result<Issue, Malformed>> {
+fn issues(text: &str) -> impl Iterator<Item = Result<Issue, MalformedIssue>> {
     let lines = text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     lines.map(issue)
 }

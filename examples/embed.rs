@@ -7,7 +7,7 @@ use std::sync::Arc;
 use symphony::core::orchestrator::NoticeKind;
 use symphony::core::{Issue, Settings, StateSet};
 use symphony::memory::{AgentScript, MemoryTracker, ScriptedAgent};
-use symphony::{Ended, FixedAgent, FixedTracker, NoticeItem, Service};
+use symphony::{FixedAgent, FixedTracker, NoticeItem, Service, ServiceEnd};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -61,6 +61,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             _ => {}
         }
     }
-    assert_eq!(running.await?, Ended::Drained);
+    assert_eq!(running.await?, ServiceEnd::Drained);
     Ok(())
 }

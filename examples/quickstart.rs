@@ -3,7 +3,7 @@
 //!     cargo run --example quickstart
 
 use symphony::memory::{AgentScript, MemoryFactory, MemoryTracker, ScriptedAgent, ScriptedFactory};
-use symphony::{Ended, Service};
+use symphony::{Service, ServiceEnd};
 
 const WORKFLOW: &str = "---
 tracker:
@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     board.wait_until(|board| board.is_in("MT-2", "Done")).await;
     handle.shut_down()?;
-    assert_eq!(running.await?, Ended::Drained);
+    assert_eq!(running.await?, ServiceEnd::Drained);
     println!("both are done");
     Ok(())
 }

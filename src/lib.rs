@@ -21,8 +21,8 @@ pub use symphony_linear as linear;
 #[cfg(feature = "memory")]
 pub use symphony_memory as memory;
 pub use symphony_runtime::{
-    Announced, DiskError, DryRun, Ended, FixedAgent, FixedTracker, Handle, Inspection, LockHolder,
-    NotReceived, NoticeItem, NoticeStream, Received, Registry, Service, ServiceBuilder,
+    AnnouncedAddress, DiskError, DryRun, FixedAgent, FixedTracker, Handle, Inspection, LockHolder,
+    NotReceived, NoticeItem, NoticeStream, Received, Registry, Service, ServiceBuilder, ServiceEnd,
     ServiceStopped, ShellHooks, StartError, TranscriptTail, Usable, inspect, plain, read_leniently,
     service_address,
 };

@@ -24,10 +24,10 @@ pub use receipt::{CommandReceipt, DeliveryReceipt};
 pub use status::{
     Attempts, BlockedStatus, BudgetStatus, CandidatesStatus, CheckingStatus, CleaningStatus,
     ExplanationStatus, HoldStatus, IssueCounts, IssueExplanation, IssueHead, IssueHistory,
-    IssueStage, IssueStatus, JobStatus, Logs, PollingStatus, ProblemStatus, RateLimitStatus,
+    IssueStage, IssueStatus, JobStatus, PollingStatus, ProblemStatus, RateLimitStatus,
     RateLimitsStatus, RetryStatus, RunStatus, RunningStatus, ServiceStatus, SessionLog,
     SlotsStatus, Status, StatusOf, Summary, TimelineEntry, TokensStatus, TotalsStatus,
-    UnstartedStatus, VerdictStatus, WebhookStatus, WorkspaceStatus, link, obstacle,
-    reason_in_words,
+    TranscriptFiles, UnstartedStatus, VerdictStatus, WebhookStatus, WorkspaceStatus, link,
+    obstacle, reason_in_words,
 };
 pub use stream::{NoticeEvent, RowList, StateChange, StreamEventKind};

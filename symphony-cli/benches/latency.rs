@@ -20,7 +20,7 @@ use symphony_core::Issue;
 use symphony_core::orchestrator::NoticeKind;
 use symphony_host::{Host, HostCommand, LocalHost, Mark, ProcessScope, Shell};
 use symphony_memory::{AgentScript, MemoryFactory, MemoryTracker, ScriptedAgent, ScriptedFactory};
-use symphony_runtime::{Ended, Handle, NoticeItem, NoticeStream, Service};
+use symphony_runtime::{Handle, NoticeItem, NoticeStream, Service, ServiceEnd};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::JoinHandle;
 
@@ -110,7 +110,7 @@ struct Served {
     board: MemoryTracker,
     handle: Handle,
     notices: NoticeStream,
-    running: JoinHandle<Ended>,
+    running: JoinHandle<ServiceEnd>,
 }
 
 impl Served {

@@ -128,13 +128,13 @@ impl CodexConnection {
 
     /// Interrupts a live turn, waits until it has ended but no longer than this, and closes the
     /// server's input.
-    pub(crate) async fn close(self, patience: Duration) {
+    pub(crate) async fn close(self, limit: Duration) {
         let (interrupted, ended) = oneshot::channel();
         self.ask(ReaderRequest::Close { interrupted });
-        let _ = tokio::time::timeout(patience, ended).await;
+        let _ = tokio::time::timeout(limit, ended).await;
         let Self { writer, reader, .. } = self;
         drop(reader); // and with it the way to the writer, which then closes its end
-        let _ = tokio::time::timeout(patience, writer).await;
+        let _ = tokio::time::timeout(limit, writer).await;
     }
 
     fn ask(&self, ask: ReaderRequest) {

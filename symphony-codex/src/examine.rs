@@ -73,7 +73,7 @@ impl CodexSession {
         ];
         for (setting, method, member, policy) in policies {
             let params = json!({"threadId": UNKNOWN_THREAD, "input": [], member: policy});
-            match self.ask::<Value>(method, params, self.patience()).await {
+            match self.ask::<Value>(method, params, self.handshake_timeout()).await {
                 Err(error) if error.kind != AgentErrorKind::ResponseError => return Err(error),
                 Err(error) => findings.extend(unknown(setting, &error.message)),
                 Ok(_) => {}

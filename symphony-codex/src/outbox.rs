@@ -14,7 +14,7 @@ use crate::wire::Outgoing;
 /// At most so much waits for a server that does not read.
 const MAX_UNREAD_BYTES: usize = 8 * 1024 * 1024;
 /// What a line costs besides its text, so that there are not too many of them either.
-const LINE_CAPACITY: usize = 1024;
+const LINE_OVERHEAD_BYTES: usize = 1024;
 
 /// Lines that wait to be written. Dropped, the server's input ends after them.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl Outbox {
         if before > 0 && before + line.len() > MAX_UNREAD_BYTES {
             return Err(OutboxFull);
         }
-        self.unread.fetch_add(line.len() + LINE_CAPACITY, Ordering::Relaxed);
+        self.unread.fetch_add(line.len() + LINE_OVERHEAD_BYTES, Ordering::Relaxed);
         self.transcript.line(Direction::Out, line.trim_ascii_end());
         // A writer task that ended has met a closed pipe, which the reader notices too.
         let _ = self.lines.send(line);
@@ -64,7 +64,7 @@ async fn write(
         if input.write_all(&line).await.is_err() || input.flush().await.is_err() {
             return;
         }
-        unread.fetch_sub(line.len() + LINE_CAPACITY, Ordering::Relaxed);
+        unread.fetch_sub(line.len() + LINE_OVERHEAD_BYTES, Ordering::Relaxed);
     }
     let _ = input.shutdown().await;
 }

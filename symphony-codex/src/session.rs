@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use symphony_core::agent::{
-    AgentError, AgentErrorKind, AgentSession, AgentUpdate, Opened, SessionRequest, SteerNote, Turn,
-    TurnEnd, TurnSteering,
+    AgentError, AgentErrorKind, AgentSession, AgentUpdate, Opened, SessionRequest, SteerNote,
+    ThreadId, Turn, TurnEnd, TurnSteering,
 };
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot::{self, error::TryRecvError};
@@ -126,36 +126,22 @@ impl CodexSession {
 
     /// Says hello, and what the server answered.
     pub(crate) async fn greet(&mut self) -> Result<Value, AgentError> {
-        let greeted = self.ask("initialize", greeting(), self.patience()).await?;
+        let greeted = self.ask("initialize", greeting(), self.handshake_timeout()).await?;
         self.connection.notify("initialized");
         Ok(greeted)
     }
 
     /// How long a request may take that makes Codex read files and start servers.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn handshake_timeout(&self) -> Duration {
         self.request.settings.agent.common.read_timeout.saturating_mul(OPENING_FACTOR)
     }
 
-    /// The conversation to go on with, else a new one. An old one that Codex does not have any more
-    /// does not fail the session: the prompt is the whole one in either case.
+    /// Opens the conversation to go on with, else a new one.
     async fn thread(&mut self) -> Result<ThreadOpened, AgentError> {
-        let limit = self.patience();
-        if let Some(old) = self.request.resume.clone() {
-            let mut params = self.thread_params();
-            params["threadId"] = json!(old.as_str());
-            // All that was said would be one long line: the newest turn, in short, is enough.
-            params["excludeTurns"] = json!(true);
-            params["initialTurnsPage"] = json!({"limit": 1, "itemsView": "summary"});
-            if let Ok(old) = Id::try_from(old.as_str().to_owned()) {
-                self.connection.set_thread(old); // a turn of it may begin before the answer is here
-            }
-            match self.ask::<ThreadOpened>("thread/resume", params, limit).await {
-                Err(error) if error.kind == AgentErrorKind::ResponseError => {
-                    let summary = format!("a new conversation begins: {}", error.message);
-                    self.connection.tell(event("notification", &summary));
-                }
-                resumed => return resumed,
-            }
+        if let Some(old) = self.request.resume.clone()
+            && let Some(resumed) = self.resume(&old).await?
+        {
+            return Ok(resumed);
         }
         let mut params = self.thread_params();
         let tools = self.request.tools.as_ref().map(|tools| tools.specs()).unwrap_or_default();
@@ -170,7 +156,33 @@ impl CodexSession {
             };
             params["dynamicTools"] = tools.into_iter().map(function).collect();
         }
-        self.ask("thread/start", params, limit).await
+        self.ask("thread/start", params, self.handshake_timeout()).await
+    }
+
+    /// Resumes a conversation. Returns `None` if Codex does not have it any more: the prompt is the
+    /// whole one in either case. Any other refusal is an error: with another live writer, a second
+    /// agent would work in the workspace.
+    async fn resume(&mut self, old: &ThreadId) -> Result<Option<ThreadOpened>, AgentError> {
+        let method = "thread/resume";
+        let mut params = self.thread_params();
+        params["threadId"] = json!(old.as_str());
+        // All that was said would be one long line: the newest turn, in short, is enough.
+        params["excludeTurns"] = json!(true);
+        params["initialTurnsPage"] = json!({"limit": 1, "itemsView": "summary"});
+        if let Ok(old) = Id::try_from(old.as_str().to_owned()) {
+            self.connection.set_thread(old); // a turn of it may begin before the answer is here
+        }
+        let reply = self.connection.request(method, params);
+        let reply = self.reply(method, reply, self.handshake_timeout()).await?;
+        if let Err(error) = &reply
+            && error.is_unknown_thread()
+        {
+            let refusal = refused(method, error).message;
+            let summary = format!("a new conversation begins: {refusal}");
+            self.connection.tell(event("notification", &summary));
+            return Ok(None);
+        }
+        decoded(method, reply).map(Some)
     }
 
     /// Policies are sent with a resumed conversation too: it does not keep them. With goals, Codex
@@ -189,15 +201,21 @@ impl CodexSession {
         params
     }
 
-    /// A name is for people who look at Codex's own list: a refusal is not a failure.
+    /// Names the conversation for people who look at Codex's own list: without a name the session
+    /// goes on.
     async fn name_thread(&mut self, thread: &Id) -> Result<(), AgentError> {
         let issue = &self.request.issue;
         let name = one_line(&format!("{}: {}", issue.identifier, issue.title), MAX_NAME_BYTES);
         let params = json!({"threadId": thread.as_str(), "name": name});
         let limit = self.request.settings.agent.common.read_timeout;
         match self.ask::<Value>("thread/name/set", params, limit).await {
-            Err(error) if error.kind != AgentErrorKind::ResponseError => Err(error),
-            _ => Ok(()),
+            Err(error) if error.kind == AgentErrorKind::ProcessExit => Err(error),
+            Err(error) => {
+                let summary = format!("the conversation has no name: {}", error.message);
+                self.connection.tell(event("notification", &summary));
+                Ok(())
+            }
+            Ok(_) => Ok(()),
         }
     }
 
@@ -253,25 +271,31 @@ impl CodexSession {
         self.response(method, reply, limit).await
     }
 
-    /// Waits for a response until its own deadline, whatever else comes (contract 10.3).
+    /// Waits for a response as [`Self::reply`] does, and reads it.
     async fn response<T: DeserializeOwned>(
         &mut self,
         method: &str,
         reply: oneshot::Receiver<RpcReply>,
         limit: Duration,
     ) -> Result<T, AgentError> {
+        decoded(method, self.reply(method, reply, limit).await?)
+    }
+
+    /// Waits for a response until its own deadline, whatever else comes (contract 10.3).
+    async fn reply(
+        &mut self,
+        method: &str,
+        reply: oneshot::Receiver<RpcReply>,
+        limit: Duration,
+    ) -> Result<RpcReply, AgentError> {
         let Ok(reply) = tokio::time::timeout(limit, self.until(reply)).await else {
             let mut message = unanswered(method, limit);
             if !self.connection.has_heard() {
-                message.push_str(&self.instead());
+                message.push_str(&self.silence_hint());
             }
             return Err(AgentError::new(AgentErrorKind::ResponseTimeout, message));
         };
-        let result = reply?.map_err(|error| refused(method, &error))?;
-        serde_json::from_str(result.get()).map_err(|error| {
-            let message = format!("Codex answered {method} with something else");
-            AgentError::new(AgentErrorKind::ResponseError, message).with_source(error)
-        })
+        reply
     }
 
     /// Waits for something from the reading task, or for the end of the agent. What the agent
@@ -291,7 +315,7 @@ impl CodexSession {
     }
 
     /// What there is to say of a server from which not one line came.
-    fn instead(&self) -> String {
+    fn silence_hint(&self) -> String {
         match self.process.as_ref().map(Process::last_words) {
             None => "; nothing was heard from it".to_owned(),
             Some(words) if words.is_empty() => {
@@ -336,7 +360,7 @@ impl AgentSession for CodexSession {
     async fn run_turn(&mut self, turn: Turn) -> Result<TurnEnd, AgentError> {
         let end = self.turn(turn).await;
         if let Err(error) = &end
-            && !is_told(error.kind)
+            && !is_reported_by_codex(error.kind)
         {
             // Not by way of the reader: it may be over.
             self.request.updates.send(event("turn_ended_with_error", &error.message));
@@ -375,6 +399,14 @@ impl TurnSteering for CodexSteering {
     }
 }
 
+fn decoded<T: DeserializeOwned>(method: &str, reply: RpcReply) -> Result<T, AgentError> {
+    let result = reply.map_err(|error| refused(method, &error))?;
+    serde_json::from_str(result.get()).map_err(|error| {
+        let message = format!("Codex answered {method} with something else");
+        AgentError::new(AgentErrorKind::ResponseError, message).with_source(error)
+    })
+}
+
 fn refused(method: &str, error: &RpcError) -> AgentError {
     let said = one_line(&error.message, 1000);
     let message = format!("Codex refused {method}: {said} ({})", error.code);
@@ -386,7 +418,7 @@ fn unanswered(method: &str, limit: Duration) -> String {
 }
 
 /// Whether the end of the turn was Codex's own word, and so has been shown.
-fn is_told(kind: AgentErrorKind) -> bool {
+fn is_reported_by_codex(kind: AgentErrorKind) -> bool {
     use AgentErrorKind::{RateLimited, TurnCancelled, TurnFailed, Unauthorized, UsageLimit};
     matches!(kind, TurnFailed | TurnCancelled | UsageLimit | RateLimited | Unauthorized)
 }

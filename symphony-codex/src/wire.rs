@@ -83,6 +83,13 @@ pub(crate) struct RpcError {
 }
 
 impl RpcError {
+    /// Whether Codex does not have the thread. Its code is that of every bad request, so its words
+    /// decide.
+    pub(crate) fn is_unknown_thread(&self) -> bool {
+        const WORDS: [&str; 2] = ["no rollout found for ", "thread not found"];
+        self.code == INVALID_REQUEST && WORDS.iter().any(|words| self.message.starts_with(words))
+    }
+
     /// An error of another shape is one all the same: its text is what it says.
     fn read(error: &RawValue) -> Self {
         serde_json::from_str(error.get())

@@ -105,7 +105,7 @@ pub enum HookError {
         output: String,
     },
     /// It did not end in time, and was ended.
-    #[error("{hook} did not end within {millis} ms{}", silence(output), hook = hook.as_str())]
+    #[error("{hook} did not end within {millis} ms{}", silence_hint(output), hook = hook.as_str())]
     TimedOut {
         /// The hook that failed.
         hook: Hook,
@@ -133,7 +133,7 @@ pub enum HookError {
 }
 
 /// What there is to say of a script that printed nothing: the login profile runs before it.
-fn silence(output: &str) -> &'static str {
+fn silence_hint(output: &str) -> &'static str {
     match output.trim() {
         "" => "; nothing was heard from it, not even on stderr: it or its login profile may hang",
         _ => "",

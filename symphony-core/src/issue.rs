@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use crate::text::{fold, text_newtype};
+use crate::text::{text_newtype, trim_lowercase};
 use crate::time::Wall;
 
 text_newtype! {
@@ -38,7 +38,7 @@ impl StateName {
     #[must_use]
     pub fn new(spelling: impl Into<Arc<str>>) -> Self {
         let spelling = spelling.into();
-        let folded = fold(&spelling);
+        let folded = trim_lowercase(&spelling);
         let key = if *folded == *spelling { Arc::clone(&spelling) } else { folded.into() };
         Self { spelling, key }
     }
@@ -129,7 +129,7 @@ impl Label {
     /// Normalises the text.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        Self(fold(text).into())
+        Self(trim_lowercase(text).into())
     }
 
     /// The normalised text.
@@ -257,7 +257,7 @@ pub struct Issue {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_back_by: Option<String>,
     /// Labels, normalised by [`Label::list`].
-    #[serde(default, deserialize_with = "labels")]
+    #[serde(default, deserialize_with = "deserialize_labels")]
     pub labels: Vec<Label>,
     /// What must be done first.
     #[serde(default)]
@@ -283,7 +283,7 @@ fn default_true() -> bool {
     true
 }
 
-fn labels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Label>, D::Error> {
+fn deserialize_labels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Label>, D::Error> {
     Vec::<String>::deserialize(deserializer).map(Label::list)
 }
 
@@ -291,8 +291,13 @@ impl Issue {
     /// An issue with what every issue must have.
     ///
     /// # Errors
-    /// [`Malformed`] names the fields that are empty.
-    pub fn new(id: &str, identifier: &str, title: &str, state: &str) -> Result<Self, Malformed> {
+    /// [`MalformedIssue`] names the fields that are empty.
+    pub fn new(
+        id: &str,
+        identifier: &str,
+        title: &str,
+        state: &str,
+    ) -> Result<Self, MalformedIssue> {
         let issue = Self {
             id: id.into(),
             identifier: identifier.into(),
@@ -314,7 +319,7 @@ impl Issue {
         };
         match issue.missing_fields().as_slice() {
             [] => Ok(issue),
-            missing => Err(Malformed { id: issue.id.clone(), missing: missing.to_vec() }),
+            missing => Err(MalformedIssue { id: issue.id.clone(), missing: missing.to_vec() }),
         }
     }
 
@@ -347,7 +352,7 @@ impl Issue {
 /// A list read drops it with one log line; a read by id reports it as unreadable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("issue record {:?} has no {}", id.as_str(), missing.join(", "))]
-pub struct Malformed {
+pub struct MalformedIssue {
     /// The record's id, possibly empty.
     pub id: IssueId,
     /// The fields that are empty.

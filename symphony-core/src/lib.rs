@@ -31,7 +31,7 @@ pub mod webhook;
 pub mod workspace;
 
 pub use failure::{Failure, FailureKind};
-pub use issue::{Blocker, Identifier, Issue, IssueId, Label, Malformed, StateKind, StateName};
+pub use issue::{Blocker, Identifier, Issue, IssueId, Label, MalformedIssue, StateKind, StateName};
 pub use orchestrator::Orchestrator;
 pub use plain::{plain, plain_json, plain_start};
 pub use settings::{Settings, StateSet};

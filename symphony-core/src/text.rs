@@ -67,6 +67,6 @@ pub fn is_plain(c: char) -> bool {
 }
 
 /// How states and labels compare (contract 1.2).
-pub(crate) fn fold(text: &str) -> String {
+pub(crate) fn trim_lowercase(text: &str) -> String {
     text.trim().to_lowercase()
 }

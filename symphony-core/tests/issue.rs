@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use serde_json::json;
-use symphony_core::{Blocker, Issue, Label, Malformed, StateKind, StateName, StateSet};
+use symphony_core::{Blocker, Issue, Label, MalformedIssue, StateKind, StateName, StateSet};
 
 fn labels(texts: &[&str]) -> Vec<String> {
     let labels = Label::list(texts);
@@ -82,7 +82,7 @@ fn rule_1_2_a_set_of_states_has_no_blanks_and_no_duplicates() {
 #[test]
 fn rule_1_3_a_record_without_what_it_must_have_says_what_is_missing() {
     let error = Issue::new("id-1", " ", "", "Todo").unwrap_err();
-    let expected = Malformed { id: "id-1".into(), missing: vec!["identifier", "title"] };
+    let expected = MalformedIssue { id: "id-1".into(), missing: vec!["identifier", "title"] };
     assert_eq!(error, expected);
     let message = r#"issue record "id-1" has no identifier, title"#;
     assert_eq!(error.to_string(), message);

@@ -25,21 +25,29 @@ pub struct Guarantees {
 impl Guarantees {
     /// Whether all of it is promised, the extra aside.
     #[must_use]
-    pub const fn is_full(self) -> bool {
-        self.whole_tree && self.service_killed && self.helper_killed && self.descriptors_closed
+    pub fn is_full(self) -> bool {
+        self.missing().next().is_none()
+    }
+
+    /// Returns what is not promised, a sentence each, the extra aside.
+    pub fn missing(self) -> impl Iterator<Item = &'static str> {
+        self.promises().into_iter().filter(|(holds, _)| !holds).map(|(_, promise)| promise)
+    }
+
+    fn promises(self) -> [(bool, &'static str); 4] {
+        [
+            (self.whole_tree, "when a run ends, every process below its commands ends"),
+            (self.service_killed, "when the service is killed, every process of its runs ends"),
+            (self.helper_killed, "when a helper is killed, every process below it ends"),
+            (self.descriptors_closed, "commands inherit no open file of the service"),
+        ]
     }
 }
 
 impl fmt::Display for Guarantees {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let lines = [
-            (self.whole_tree, "when a run ends, every process below its commands ends"),
-            (self.service_killed, "when the service is killed, every process of its runs ends"),
-            (self.helper_killed, "when a helper is killed, every process below it ends"),
-            (self.descriptors_closed, "commands inherit no open file of the service"),
-        ];
-        for (holds, text) in lines {
-            writeln!(f, "{} {text}", if holds { "yes" } else { "NO " })?;
+        for (holds, promise) in self.promises() {
+            writeln!(f, "{} {promise}", if holds { "yes" } else { "NO " })?;
         }
         if self.control_groups {
             writeln!(f, "yes each command has a control group of its own")?;

@@ -7,7 +7,7 @@
 use std::env;
 use std::ffi::{CStr, OsString};
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -81,22 +81,23 @@ pub(crate) struct Launch {
     pub(crate) mark: OsString,
     pub(crate) tag: Tag,
     /// The soft limit of descriptors that the command is to have.
-    pub(crate) descriptors: Option<u64>,
-    pub(crate) service: u32,
+    pub(crate) descriptor_limit: Option<u64>,
+    pub(crate) service_pid: u32,
     /// The control group to run in.
-    pub(crate) group: Option<PathBuf>,
+    pub(crate) cgroup: Option<PathBuf>,
     pub(crate) command: Vec<OsString>,
 }
 
 impl Launch {
     pub(crate) fn into_args(self) -> Vec<OsString> {
-        let descriptors = self.descriptors.map_or_else(|| "-".into(), |limit| limit.to_string());
+        let descriptor_limit =
+            self.descriptor_limit.map_or_else(|| "-".into(), |limit| limit.to_string());
         let mut args = vec![
             self.mark,
             self.tag.number().to_string().into(),
-            descriptors.into(),
-            self.service.to_string().into(),
-            self.group.map_or_else(|| "-".into(), PathBuf::into_os_string),
+            descriptor_limit.into(),
+            self.service_pid.to_string().into(),
+            self.cgroup.map_or_else(|| "-".into(), PathBuf::into_os_string),
         ];
         args.extend(self.command);
         args
@@ -106,9 +107,9 @@ impl Launch {
         Some(Self {
             mark: args.next()?,
             tag: Tag::from_number(args.next()?.to_str()?.parse().ok()?),
-            descriptors: args.next()?.to_str()?.parse().ok(),
-            service: args.next()?.to_str()?.parse().ok()?,
-            group: args.next().filter(|group| group != "-").map(Into::into),
+            descriptor_limit: args.next()?.to_str()?.parse().ok(),
+            service_pid: args.next()?.to_str()?.parse().ok()?,
+            cgroup: args.next().filter(|group| group != "-").map(Into::into),
             command: args.collect(),
         })
     }
@@ -117,29 +118,30 @@ impl Launch {
 /// A helper's whole life.
 fn serve(args: impl Iterator<Item = OsString>) -> io::Result<()> {
     let launch = Launch::from_args(args).ok_or(io::ErrorKind::InvalidInput)?;
-    let wakeup = hear_signals()?;
+    let wakeup = register_signals()?;
     prepare(&launch)?;
-    let service = watch(launch.service)?;
+    let service = service_handle(launch.service_pid)?;
     let served = match start(&launch) {
         Ok(leader) => {
-            tell(Report::Started(process::row(leader).map(|row| row.id())));
-            let mut helper = Helper { service, wakeup, leader, running: true };
+            send_report(Report::Started(process::row(leader).map(|row| row.id())));
+            let socket = rustix::stdio::stdin();
+            let mut helper = Helper { socket, service, wakeup, leader, leader_running: true };
             // After an error, too, nothing may be left behind.
             helper.follow_orders().or_else(|_| helper.kill())
         }
         Err(report) => {
-            tell(report);
+            send_report(report);
             Ok(())
         }
     };
-    if let (Ok(()), Some(group)) = (&served, &launch.group) {
+    if let (Ok(()), Some(group)) = (&served, &launch.cgroup) {
         let _ = cgroup::leave(group);
     }
     served
 }
 
 /// One byte per signal arrives here; children that end are told like that too.
-fn hear_signals() -> io::Result<UnixStream> {
+fn register_signals() -> io::Result<UnixStream> {
     let (wakeup, sender) = UnixStream::pair()?;
     wakeup.set_nonblocking(true)?;
     for signal in HANDLED_SIGNALS.into_iter().chain([signal_hook::consts::SIGCHLD]) {
@@ -162,11 +164,11 @@ fn prepare(launch: &Launch) -> io::Result<()> {
         rustix::thread::set_name(NAME)?;
     }
     mark::put(launch.tag, None);
-    if let Some(group) = &launch.group {
+    if let Some(group) = &launch.cgroup {
         // An extra: the tag is there in any case.
         let _ = cgroup::join(group);
     }
-    if let Some(limit) = launch.descriptors {
+    if let Some(limit) = launch.descriptor_limit {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let maximum = getrlimit(Resource::Nofile).maximum;
         setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum })?;
@@ -176,8 +178,8 @@ fn prepare(launch: &Launch) -> io::Result<()> {
 
 /// A handle that tells when the service is gone, even if a copy of its socket is open elsewhere.
 /// Where there are no such handles the socket has to do. An error if it is gone already.
-fn watch(service: u32) -> io::Result<Option<OwnedFd>> {
-    let service = i32::try_from(service).ok().and_then(Pid::from_raw);
+fn service_handle(service_pid: u32) -> io::Result<Option<OwnedFd>> {
+    let service = i32::try_from(service_pid).ok().and_then(Pid::from_raw);
     // Held before the check, so that the number cannot change hands after it.
     let handle = service.and_then(|service| process::handle(service).ok());
     if rustix::process::getppid() != service {
@@ -209,11 +211,13 @@ fn start(launch: &Launch) -> Result<Pid, Report> {
 }
 
 /// Tells the service. Where there is none any more, the socket's end says so next.
-fn tell(report: Report) {
+fn send_report(report: Report) {
     let _ = rustix::io::write(rustix::stdio::stdin(), report.to_string().as_bytes());
 }
 
-struct Helper {
+struct Helper<'a> {
+    /// Where the service sends its orders.
+    socket: BorrowedFd<'a>,
     /// Ready when the service is gone.
     service: Option<OwnedFd>,
     /// Ready when a signal has come.
@@ -221,17 +225,17 @@ struct Helper {
     /// The command itself, and its group.
     leader: Pid,
     /// Until it has been collected; then its number may be another's.
-    running: bool,
+    leader_running: bool,
 }
 
-impl Helper {
+impl Helper<'_> {
     /// Follows orders until the tree is gone.
     fn follow_orders(&mut self) -> io::Result<()> {
         let mut orders = OrderBuffer::default();
         let mut deadline = None;
-        while !self.collect()? {
+        while !self.reap()? {
             match self.next(&mut orders, deadline)? {
-                Next::Look => {}
+                Next::Reap => {}
                 Next::StopOrder(StopOrder::Kill) => return self.kill(),
                 Next::StopOrder(StopOrder::Stop(grace)) => {
                     if deadline.is_none() {
@@ -250,26 +254,30 @@ impl Helper {
             return Ok(Next::StopOrder(order));
         }
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-        let socket = rustix::stdio::stdin();
-        let mut sources =
-            vec![PollFd::new(&socket, PollFlags::IN), PollFd::new(&self.wakeup, PollFlags::IN)];
-        sources.extend(self.service.as_ref().map(|service| PollFd::new(service, PollFlags::IN)));
-        let ready = wait(&mut sources, left)?;
-        let is_ready = |source: usize| sources.get(source).is_some_and(|s| !s.revents().is_empty());
-        drain(&self.wakeup);
-        if !ready || is_ready(2) || (is_ready(0) && !orders.receive()?) {
+        if left.is_some_and(|left| left.is_zero()) {
             return Ok(Next::StopOrder(StopOrder::Kill));
         }
-        Ok(Next::Look)
+        let mut sources = vec![
+            PollFd::new(&self.socket, PollFlags::IN),
+            PollFd::new(&self.wakeup, PollFlags::IN),
+        ];
+        sources.extend(self.service.as_ref().map(|service| PollFd::new(service, PollFlags::IN)));
+        wait(&mut sources, left)?;
+        let is_ready = |source: usize| sources.get(source).is_some_and(|s| !s.revents().is_empty());
+        drain(&self.wakeup);
+        if is_ready(2) || (is_ready(0) && !orders.receive(self.socket)?) {
+            return Ok(Next::StopOrder(StopOrder::Kill));
+        }
+        Ok(Next::Reap)
     }
 
     /// Reaps children that have ended, and says whether none is left.
-    fn collect(&mut self) -> io::Result<bool> {
+    fn reap(&mut self) -> io::Result<bool> {
         loop {
             match rustix::process::wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) if self.running && pid == self.leader => {
-                    self.running = false;
-                    tell(Report::Exited(
+                Ok(Some((pid, status))) if self.leader_running && pid == self.leader => {
+                    self.leader_running = false;
+                    send_report(Report::Exited(
                         match (status.exit_status(), status.terminating_signal()) {
                             (Some(code), _) => Exit::Code(code),
                             (None, Some(signal)) => Exit::Signal(signal),
@@ -288,14 +296,14 @@ impl Helper {
     /// Sends SIGTERM to every process, once: first to the group as a whole, then to those that have
     /// left it. A stopped process handles it when it is woken.
     fn ask_to_end(&self) {
-        if self.running {
+        if self.leader_running {
             let _ = rustix::process::kill_process_group(self.leader, Signal::TERM);
         }
         let me = rustix::process::getpid();
         let tree = process::table()
             .map(|table| process::with_descendants(table, &[me.as_raw_nonzero().get()].into()));
         for row in tree.unwrap_or_default().iter().filter(|row| row.pid != me) {
-            if !self.running || row.group != self.leader.as_raw_nonzero().get() {
+            if !self.leader_running || row.group != self.leader.as_raw_nonzero().get() {
                 let _ = row.id().signal(Signal::TERM);
             }
             if row.is_stopped() {
@@ -307,9 +315,11 @@ impl Helper {
     /// Kills children until there are none: those of a killed one become ours and are next.
     fn kill(&mut self) -> io::Result<()> {
         let mut pause = MIN_KILL_PAUSE;
-        while !self.collect()? {
+        while !self.reap()? {
             self.kill_children();
-            wait(&mut [PollFd::new(&self.wakeup, PollFlags::IN)], Some(pause))?;
+            if wait(&mut [PollFd::new(&self.wakeup, PollFlags::IN)], Some(pause)).is_err() {
+                std::thread::sleep(pause);
+            }
             // Only what cannot be killed (another user's, or stuck in the kernel) makes this long.
             pause =
                 if drain(&self.wakeup) { MIN_KILL_PAUSE } else { (pause * 2).min(MAX_KILL_PAUSE) };
@@ -321,7 +331,7 @@ impl Helper {
     fn kill_children(&self) {
         let Ok(children) = process::own_children() else {
             // Without a process table the command's own group is all that is known.
-            if self.running {
+            if self.leader_running {
                 let _ = rustix::process::kill_process_group(self.leader, Signal::KILL);
             }
             return;
@@ -339,17 +349,16 @@ impl Helper {
 }
 
 enum Next {
-    Look,
+    Reap,
     StopOrder(StopOrder),
 }
 
-/// Waits; false when the time is up.
-fn wait(sources: &mut [PollFd<'_>], limit: Option<Duration>) -> io::Result<bool> {
+/// Waits until a source is ready, a signal comes, or the limit has passed.
+fn wait(sources: &mut [PollFd<'_>], limit: Option<Duration>) -> io::Result<()> {
     // What does not fit is far away: then there is no limit.
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
     match poll(sources, limit.as_ref()) {
-        Ok(ready) => Ok(ready > 0),
-        Err(Errno::INTR) => Ok(true),
+        Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
@@ -369,9 +378,9 @@ struct OrderBuffer(Vec<u8>);
 
 impl OrderBuffer {
     /// Reads what there is; false when the service is gone.
-    fn receive(&mut self) -> io::Result<bool> {
+    fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<bool> {
         let mut bytes = [0; 64];
-        match rustix::io::read(rustix::stdio::stdin(), &mut bytes) {
+        match rustix::io::read(socket, &mut bytes) {
             Ok(0) => Ok(false),
             Ok(read) => {
                 self.0.extend_from_slice(&bytes[..read]);
@@ -393,5 +402,25 @@ impl OrderBuffer {
                 return Some(order);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    #[test]
+    fn rule_10_9_a_stop_kills_in_time_while_signals_keep_arriving() {
+        let (socket, _service) = UnixStream::pair().unwrap();
+        let (wakeup, mut signals) = UnixStream::pair().unwrap();
+        wakeup.set_nonblocking(true).unwrap();
+        signals.write_all(&[0; 8]).unwrap();
+        let leader = rustix::process::getpid();
+        let helper =
+            Helper { socket: socket.as_fd(), service: None, wakeup, leader, leader_running: false };
+        let next = helper.next(&mut OrderBuffer::default(), Some(Instant::now())).unwrap();
+        assert!(matches!(next, Next::StopOrder(StopOrder::Kill)));
     }
 }

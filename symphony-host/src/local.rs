@@ -116,9 +116,9 @@ impl Host for LocalHost {
             let launch = Launch {
                 mark: mark.of_command(number),
                 tag: mark.tag(number),
-                descriptors: harden::soft_limit_before(),
-                service: std::process::id(),
-                group: group.as_ref().map(|group| group.folder().into()),
+                descriptor_limit: harden::soft_limit_before(),
+                service_pid: std::process::id(),
+                cgroup: group.as_ref().map(|group| group.folder().into()),
                 command: command.argv(),
             };
             let mut process = Process::new(helper);

@@ -53,7 +53,7 @@ impl ProcessId {
     }
 
     /// What the kernel lists for it, if the number still means this process.
-    pub(crate) fn row(self) -> Option<Row> {
+    pub(crate) fn row(self) -> Option<ProcessRow> {
         row(self.raw()?).filter(|row| row.id() == self)
     }
 
@@ -131,7 +131,7 @@ pub struct NotAProcessId;
 
 /// A line of the process table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct ProcessRow {
     pub(crate) pid: Pid,
     pub(crate) parent: i32,
     pub(crate) group: i32,
@@ -140,7 +140,7 @@ pub(crate) struct Row {
     pub(crate) name: String,
 }
 
-impl Row {
+impl ProcessRow {
     pub(crate) fn id(&self) -> ProcessId {
         ProcessId { pid: self.number().unsigned_abs(), start: self.start, boot: boot() }
     }
@@ -178,18 +178,18 @@ impl Row {
 
 /// The line of one process.
 #[cfg(target_os = "linux")]
-pub(crate) fn row(pid: Pid) -> Option<Row> {
-    Row::parse(&fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?)
+pub(crate) fn row(pid: Pid) -> Option<ProcessRow> {
+    ProcessRow::parse(&fs::read(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?)
 }
 
 /// Where there is no table in files: whether the process, or the group it leads, is there. The
 /// start is not known, so a number that is used again is not noticed.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn row(pid: Pid) -> Option<Row> {
+pub(crate) fn row(pid: Pid) -> Option<ProcessRow> {
     use rustix::process::{test_kill_process, test_kill_process_group};
     let is_there = test_kill_process(pid).is_ok() || test_kill_process_group(pid).is_ok();
     let group = pid.as_raw_nonzero().get();
-    let row = Row { pid, parent: 0, group, state: b'?', start: 0, name: String::new() };
+    let row = ProcessRow { pid, parent: 0, group, state: b'?', start: 0, name: String::new() };
     is_there.then_some(row)
 }
 
@@ -206,7 +206,7 @@ pub(crate) fn numbers() -> io::Result<Vec<Pid>> {
 }
 
 /// Every process that can be seen.
-pub(crate) fn table() -> io::Result<Vec<Row>> {
+pub(crate) fn table() -> io::Result<Vec<ProcessRow>> {
     Ok(numbers()?.into_iter().filter_map(row).collect())
 }
 
@@ -226,13 +226,16 @@ fn is_process(pid: Pid) -> bool {
 }
 
 /// `roots` and everything below them, in the order of the table.
-pub(crate) fn with_descendants(table: Vec<Row>, roots: &BTreeSet<i32>) -> Vec<Row> {
+pub(crate) fn with_descendants(table: Vec<ProcessRow>, roots: &BTreeSet<i32>) -> Vec<ProcessRow> {
     let mut family = roots.clone();
     // A child may stand before its parent once PIDs have wrapped around: repeat until none is added.
     loop {
         let before = family.len();
-        let children: Vec<i32> =
-            table.iter().filter(|row| family.contains(&row.parent)).map(Row::number).collect();
+        let children: Vec<i32> = table
+            .iter()
+            .filter(|row| family.contains(&row.parent))
+            .map(ProcessRow::number)
+            .collect();
         family.extend(children);
         if family.len() == before {
             break;
@@ -270,15 +273,15 @@ fn boot() -> u128 {
 mod tests {
     use super::*;
 
-    fn line(pid: i32, parent: i32) -> Row {
+    fn line(pid: i32, parent: i32) -> ProcessRow {
         let pid = Pid::from_raw(pid).unwrap();
-        Row { pid, parent, group: 1, state: b'S', start: 0, name: String::new() }
+        ProcessRow { pid, parent, group: 1, state: b'S', start: 0, name: String::new() }
     }
 
     #[test]
     fn a_name_may_hold_brackets_and_spaces() {
         let stat = b"42 (a) (b c) T 7 41 40 0 -1 4194560 1 0 0 0 1 2 3 4 20 0 1 0 98765 1 2\n";
-        let expected = Row {
+        let expected = ProcessRow {
             pid: Pid::from_raw(42).unwrap(),
             parent: 7,
             group: 41,
@@ -286,21 +289,21 @@ mod tests {
             start: 98765,
             name: "a) (b c".into(),
         };
-        assert_eq!(Row::parse(stat), Some(expected));
+        assert_eq!(ProcessRow::parse(stat), Some(expected));
     }
 
     #[test]
     fn a_broken_line_is_no_row() {
         for stat in [&b""[..], b"42", b"42 (", b")(", b"42 (x)", b"42 (x) S 1 2", b"0 (x) S 1 2 3"]
         {
-            assert_eq!(Row::parse(stat), None, "{stat:?}");
+            assert_eq!(ProcessRow::parse(stat), None, "{stat:?}");
         }
     }
 
     #[test]
     fn a_family_is_found_whatever_the_order_of_numbers() {
         let table = vec![line(3, 90), line(5, 1), line(80, 2), line(90, 80)];
-        let pids = |rows: Vec<Row>| rows.iter().map(Row::number).collect::<Vec<_>>();
+        let pids = |rows: Vec<ProcessRow>| rows.iter().map(ProcessRow::number).collect::<Vec<_>>();
         assert_eq!(pids(with_descendants(table.clone(), &BTreeSet::from([80]))), [3, 80, 90]);
         assert_eq!(pids(with_descendants(table, &BTreeSet::new())), [0; 0]);
     }

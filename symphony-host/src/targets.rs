@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitOptions};
 
 use crate::mark::Trace;
-use crate::process::{self, ProcessId, Row};
+use crate::process::{self, ProcessId, ProcessRow};
 use crate::running::Survivor;
 
 /// Scans in a row that must certainly find no process.
@@ -20,7 +20,7 @@ const CHURN_TIMEOUT: Duration = Duration::from_millis(250);
 /// What one look showed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TargetScan {
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<ProcessRow>,
     /// Those that have ended and wait to be collected.
     dead: BTreeSet<ProcessId>,
     /// No process vanished during the scan.
@@ -97,8 +97,8 @@ impl Targets {
             rows.push(row);
         }
         let (dead, rows): (Vec<_>, _) =
-            process::with_descendants(rows, &roots).into_iter().partition(Row::is_dead);
-        Ok(TargetScan { rows, dead: dead.iter().map(Row::id).collect(), is_whole })
+            process::with_descendants(rows, &roots).into_iter().partition(ProcessRow::is_dead);
+        Ok(TargetScan { rows, dead: dead.iter().map(ProcessRow::id).collect(), is_whole })
     }
 
     /// Sends SIGTERM to every process; a stopped one handles it when it is woken.
@@ -123,7 +123,7 @@ impl Targets {
     }
 
     /// Kills until no process is found, or until the time is up; returns those that are left.
-    pub(crate) fn kill_all(&self, limit: Duration) -> io::Result<Vec<Row>> {
+    pub(crate) fn kill_all(&self, limit: Duration) -> io::Result<Vec<ProcessRow>> {
         let until = Instant::now() + limit;
         let (mut scans, mut since) = (ScanHistory::default(), Instant::now());
         loop {
@@ -182,7 +182,7 @@ impl Targets {
     }
 }
 
-fn is_helper(row: &Row) -> bool {
+fn is_helper(row: &ProcessRow) -> bool {
     row.name.as_bytes() == crate::helper::NAME.to_bytes()
 }
 
@@ -200,8 +200,8 @@ fn line_of(pid: Pid, parent: impl Fn(Pid) -> Option<i32>) -> BTreeSet<i32> {
     line
 }
 
-impl From<Row> for Survivor {
-    fn from(row: Row) -> Self {
+impl From<ProcessRow> for Survivor {
+    fn from(row: ProcessRow) -> Self {
         // A process gives itself its name: it must not become a line of a log, or move a cursor.
         let is_plain = |&c: &char| c == ' ' || c.is_ascii_graphic();
         let name = row.name.chars().map(|c| if is_plain(&c) { c } else { '?' }).collect();
@@ -232,7 +232,7 @@ mod tests {
     fn a_name_cannot_be_a_line_or_an_escape_sequence() {
         let pid = Pid::INIT;
         let name = "a b\n\u{1b}[2J\u{202e}x".to_owned();
-        let row = Row { pid, parent: 0, group: 1, state: b'S', start: 0, name };
+        let row = ProcessRow { pid, parent: 0, group: 1, state: b'S', start: 0, name };
         assert_eq!(Survivor::from(row).name, "a b??[2J?x");
     }
 

@@ -58,7 +58,9 @@ pub(crate) fn receive_descriptors(socket: impl AsFd) -> io::Result<[OwnedFd; DES
 impl fmt::Display for StopOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stop(grace) => writeln!(f, "stop {}", grace.as_millis()),
+            Self::Stop(grace) => {
+                writeln!(f, "stop {}", u64::try_from(grace.as_millis()).unwrap_or(u64::MAX))
+            }
             Self::Kill => writeln!(f, "kill"),
         }
     }
@@ -136,6 +138,11 @@ mod tests {
         ] {
             assert_eq!(order.to_string().trim_end().parse(), Ok(order));
         }
+        let endless = StopOrder::Stop(Duration::MAX).to_string();
+        assert_eq!(
+            endless.trim_end().parse(),
+            Ok(StopOrder::Stop(Duration::from_millis(u64::MAX)))
+        );
         let leader = ProcessId::from_pid(std::process::id());
         for report in [
             Report::Started(leader),

@@ -14,7 +14,7 @@ use symphony_api::{
     CommandReceipt, DeliveryReceipt, ExplanationStatus, IssueExplanation, IssueStage, IssueStatus,
     UnstartedStatus,
 };
-use symphony_core::snapshot::Snapshot;
+use symphony_core::snapshot::{Explanation, Snapshot};
 use symphony_core::time::Wall;
 use symphony_core::webhook::{Delivery, DeliveryRefused};
 use symphony_core::{Identifier, IssueId, plain};
@@ -48,42 +48,44 @@ pub(crate) fn wall_now() -> Wall {
 
 /// The state as it was last written.
 #[derive(Debug, Default)]
-pub(crate) struct Cache(Mutex<Option<Cached>>);
+pub(crate) struct StateCache(Mutex<Option<CachedState>>);
 
 #[derive(Debug)]
-struct Cached {
+struct CachedState {
     serialized: SerializedState,
     body: Bytes,
-    at: Instant,
+    serialized_at: Instant,
     version: u64,
 }
 
-impl Cache {
-    fn lock(&self) -> MutexGuard<'_, Option<Cached>> {
+impl StateCache {
+    fn lock(&self) -> MutexGuard<'_, Option<CachedState>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The state as JSON, and a number that is another one whenever it is.
     fn state(&self, snapshot: &Arc<Snapshot>) -> (Bytes, u64) {
-        let mut cached = self.lock();
+        let mut cache = self.lock();
         let now = Instant::now();
-        match &mut *cached {
-            Some(known) => {
-                let is_other = !Arc::ptr_eq(&known.serialized.snapshot, snapshot);
-                let is_old = !snapshot.running.is_empty() && now - known.at >= STATE_MAX_AGE;
-                if is_other || is_old {
-                    known.serialized.update(snapshot);
-                    known.body = known.serialized.body(wall_now());
-                    known.at = now;
-                    known.version += 1;
+        match &mut *cache {
+            Some(cached) => {
+                let is_new_snapshot = !Arc::ptr_eq(&cached.serialized.snapshot, snapshot);
+                let is_stale =
+                    !snapshot.running.is_empty() && now - cached.serialized_at >= STATE_MAX_AGE;
+                if is_new_snapshot || is_stale {
+                    cached.serialized.update(snapshot);
+                    cached.body = cached.serialized.body(wall_now());
+                    cached.serialized_at = now;
+                    cached.version += 1;
                 }
-                (known.body.clone(), known.version)
+                (cached.body.clone(), cached.version)
             }
             None => {
                 let serialized = SerializedState::new(snapshot);
                 let body = serialized.body(wall_now());
-                let fresh = Cached { serialized, body: body.clone(), at: now, version: 0 };
-                *cached = Some(fresh);
+                let fresh =
+                    CachedState { serialized, body: body.clone(), serialized_at: now, version: 0 };
+                *cache = Some(fresh);
                 (body, 0)
             }
         }
@@ -98,8 +100,7 @@ pub(crate) async fn state(
     let snapshot = app.handle.snapshot()?;
     let (body, version) = app.cache.state(&snapshot);
     let tag = format!("\"{:x}-{version}\"", app.life);
-    let known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known == tag.as_str());
-    let mut response = if known {
+    let mut response = if has_tag(&headers, &tag) {
         with_type("application/json", StatusCode::NOT_MODIFIED, Body::empty())
     } else {
         with_type("application/json", StatusCode::OK, Body::from(body))
@@ -110,16 +111,27 @@ pub(crate) async fn state(
     Ok(response)
 }
 
-/// The issue that a path names.
-pub(crate) struct PathName(pub(crate) Identifier);
+/// Whether a client has what this tag stands for. It may know several, and a proxy that compresses
+/// makes a tag a weak one.
+fn has_tag(headers: &HeaderMap, tag: &str) -> bool {
+    let known =
+        headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|known| known.to_str().ok());
+    known
+        .flat_map(|known| known.split(','))
+        .map(str::trim)
+        .any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
+}
 
-impl<S: Send + Sync> FromRequestParts<S> for PathName {
+/// The issue that a path names.
+pub(crate) struct PathSegment(pub(crate) Identifier);
+
+impl<S: Send + Sync> FromRequestParts<S> for PathSegment {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Error> {
         let path = axum::extract::Path::<String>::from_request_parts(parts, state).await;
         let refused = |_| {
-            let message = "the issue's identifier must be percent-encoded UTF-8";
+            let message = "the name in the path must be percent-encoded UTF-8";
             Error::new(StatusCode::BAD_REQUEST, "bad_identifier", message)
         };
         let axum::extract::Path(identifier) = path.map_err(refused)?;
@@ -127,7 +139,7 @@ impl<S: Send + Sync> FromRequestParts<S> for PathName {
     }
 }
 
-fn find(handle: &Handle, identifier: &Identifier) -> Result<IssueId, Error> {
+fn issue_id(handle: &Handle, identifier: &Identifier) -> Result<IssueId, Error> {
     handle.snapshot()?;
     handle.find(identifier).ok_or_else(|| Error::no_such_issue(identifier.as_str()))
 }
@@ -135,101 +147,111 @@ fn find(handle: &Handle, identifier: &Identifier) -> Result<IssueId, Error> {
 /// `GET /api/v1/<identifier>`
 pub(crate) async fn issue(
     State(app): State<Arc<HttpState>>,
-    PathName(identifier): PathName,
+    PathSegment(identifier): PathSegment,
 ) -> Result<Response, Error> {
-    Ok(json(StatusCode::OK, &look_up(&app.handle, &identifier).await?))
+    Ok(json(StatusCode::OK, &issue_status(&app.handle, &identifier).await?))
 }
 
-/// Everything that is known of an issue; a candidate far down the list is looked for too.
-pub(crate) async fn look_up(
+/// Returns everything that is known of an issue; a candidate far down the list is looked for too.
+pub(crate) async fn issue_status(
     handle: &Handle,
     identifier: &Identifier,
 ) -> Result<IssueStatus, Error> {
     handle.snapshot()?;
-    match handle.issue(identifier) {
-        Some(mut status) => {
-            for log in &mut status.logs.codex_session_logs {
-                log.url = Some(dashboard::transcript_path(identifier.as_str(), &log.run));
-            }
-            Ok(status)
-        }
-        None => {
-            let explanation = handle.explain().await?;
-            let mut unstarted = explanation.unstarted.iter();
-            let row = unstarted.find(|row| row.identifier == *identifier);
-            let row = row.ok_or_else(|| Error::no_such_issue(identifier.as_str()))?;
-            Ok(handle.candidate(row))
-        }
+    match tracked_issue(handle, identifier) {
+        Some(status) => Ok(status),
+        None => candidate(handle, identifier, &*handle.explain().await?),
     }
 }
 
-fn queued(operations: &[&str], coalesced: bool) -> Response {
+/// Returns an issue that is claimed, has a history or is near the top of the list.
+fn tracked_issue(handle: &Handle, identifier: &Identifier) -> Option<IssueStatus> {
+    let mut status = handle.issue(identifier)?;
+    for log in &mut status.logs.codex_session_logs {
+        log.url = Some(dashboard::transcript_path(identifier.as_str(), &log.run));
+    }
+    Some(status)
+}
+
+/// Returns a candidate anywhere in the list.
+fn candidate(
+    handle: &Handle,
+    identifier: &Identifier,
+    explanation: &Explanation,
+) -> Result<IssueStatus, Error> {
+    let row = explanation.unstarted.iter().find(|row| row.identifier == *identifier);
+    let row = row.ok_or_else(|| Error::no_such_issue(identifier.as_str()))?;
+    Ok(handle.candidate(row))
+}
+
+fn accepted(operations: &[&str], coalesced: bool) -> Response {
     json(StatusCode::ACCEPTED, &CommandReceipt::new(operations, coalesced, wall_now()))
 }
 
 /// `POST /api/v1/refresh`
 pub(crate) async fn refresh(State(app): State<Arc<HttpState>>) -> Result<Response, Error> {
-    // One that is being read now, or was asked for since the last snapshot, is not asked for twice.
+    // The scheduler merges requests that come before it has polled. That this one is merged is
+    // known when no snapshot was published since the last.
     let snapshot = app.handle.snapshot()?;
     let last =
         app.last_refresh.swap(snapshot.now.mono.as_millis(), std::sync::atomic::Ordering::Relaxed);
     let coalesced = last == snapshot.now.mono.as_millis();
     app.handle.poll_now()?;
-    Ok(queued(&["poll", "reconcile"], coalesced))
+    Ok(accepted(&["poll", "reconcile"], coalesced))
 }
 
 /// `POST /api/v1/pause`
 pub(crate) async fn pause(State(app): State<Arc<HttpState>>) -> Result<Response, Error> {
     let coalesced = app.handle.snapshot()?.paused;
     app.handle.pause()?;
-    Ok(queued(&["pause"], coalesced))
+    Ok(accepted(&["pause"], coalesced))
 }
 
 /// `POST /api/v1/resume`
 pub(crate) async fn resume(State(app): State<Arc<HttpState>>) -> Result<Response, Error> {
     let coalesced = !app.handle.snapshot()?.paused;
     app.handle.resume()?;
-    Ok(queued(&["resume"], coalesced))
+    Ok(accepted(&["resume"], coalesced))
 }
 
 /// `POST /api/v1/clear-holds`
 pub(crate) async fn clear_holds(State(app): State<Arc<HttpState>>) -> Result<Response, Error> {
     let coalesced = app.handle.snapshot()?.holds.is_empty();
     app.handle.clear_holds()?;
-    Ok(queued(&["clear_holds"], coalesced))
+    Ok(accepted(&["clear_holds"], coalesced))
 }
 
 /// `POST /api/v1/<identifier>/stop`
 pub(crate) async fn stop(
     State(app): State<Arc<HttpState>>,
-    PathName(identifier): PathName,
+    PathSegment(identifier): PathSegment,
 ) -> Result<Response, Error> {
-    let id = find(&app.handle, &identifier)?;
+    let id = issue_id(&app.handle, &identifier)?;
     let stage = app.handle.issue(&identifier).map(|issue| issue.status);
-    if matches!(
-        stage,
-        Some(IssueStage::Candidate | IssueStage::Released | IssueStage::Cleaning) | None
-    ) {
+    let can_stop = stage.is_some_and(|stage| {
+        !matches!(stage, IssueStage::Candidate | IssueStage::Released | IssueStage::Cleaning)
+    });
+    if !can_stop {
         let message = "nothing of this issue runs or waits, so there is nothing to stop";
         return Err(Error::new(StatusCode::CONFLICT, "not_claimed", message));
     }
     app.handle.stop(id)?;
-    Ok(queued(&["stop"], false))
+    Ok(accepted(&["stop"], false))
 }
 
 /// `POST /api/v1/<identifier>/retry`
 pub(crate) async fn retry(
     State(app): State<Arc<HttpState>>,
-    PathName(identifier): PathName,
+    PathSegment(identifier): PathSegment,
 ) -> Result<Response, Error> {
-    let id = find(&app.handle, &identifier)?;
+    let id = issue_id(&app.handle, &identifier)?;
     let stage = app.handle.issue(&identifier).map(|issue| issue.status);
     if !matches!(stage, Some(IssueStage::Retrying | IssueStage::Blocked)) {
         let message = "this issue neither waits nor is blocked, so there is nothing to try again";
         return Err(Error::new(StatusCode::CONFLICT, "not_waiting", message));
     }
     app.handle.retry(id)?;
-    Ok(queued(&["retry"], false))
+    Ok(accepted(&["retry"], false))
 }
 
 /// `GET /api/v1/explain`
@@ -242,13 +264,16 @@ pub(crate) async fn explain(State(app): State<Arc<HttpState>>) -> Result<Respons
 /// `GET /api/v1/explain/<identifier>`
 pub(crate) async fn explain_issue(
     State(app): State<Arc<HttpState>>,
-    PathName(identifier): PathName,
+    PathSegment(identifier): PathSegment,
 ) -> Result<Response, Error> {
     let explanation = app.handle.explain().await?;
     let now = app.handle.last_snapshot().now;
     let row = explanation.unstarted.iter().find(|row| row.identifier == identifier);
     let unstarted = row.map(|row| UnstartedStatus::new(row, now));
-    let issue = look_up(&app.handle, &identifier).await?;
+    let issue = match tracked_issue(&app.handle, &identifier) {
+        Some(issue) => issue,
+        None => candidate(&app.handle, &identifier, &explanation)?,
+    };
     Ok(json(StatusCode::OK, &IssueExplanation::new(&issue, unstarted)))
 }
 
@@ -259,7 +284,7 @@ pub(crate) async fn events(
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     app.handle.snapshot()?;
-    stream(app.events.listen(last_seen(&headers), peer))
+    stream(app.events.subscribe(last_seen(&headers), peer))
 }
 
 /// The last event that a listener has seen before it lost its connection.
@@ -268,7 +293,7 @@ pub(crate) fn last_seen(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// A stream of events, if there is a place for one more listener.
-pub(crate) fn stream<S>(listening: Option<S>) -> Result<Response, Error>
+pub(crate) fn stream<S>(subscribed: Option<S>) -> Result<Response, Error>
 where
     S: futures_util::Stream<Item = Result<Bytes, std::convert::Infallible>> + Send + 'static,
 {
@@ -276,14 +301,14 @@ where
         let message = "too many listen already; close some, or read /api/v1/state now and then";
         Error::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_listeners", message)
     };
-    let stream = listening.ok_or_else(full)?;
+    let stream = subscribed.ok_or_else(full)?;
     Ok(with_type("text/event-stream", StatusCode::OK, Body::from_stream(stream)))
 }
 
 /// `POST /webhooks/<tracker>`
 pub(crate) async fn webhook(
     State(app): State<Arc<HttpState>>,
-    PathName(kind): PathName,
+    PathSegment(kind): PathSegment,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Error> {

@@ -61,7 +61,7 @@ impl Connections {
 
     /// Waits until a connection can be accepted: until there is room, or an idle connection is old
     /// enough to be evicted.
-    pub(crate) async fn room(&self) {
+    pub(crate) async fn wait_for_room(&self) {
         let until = {
             let inner = self.lock();
             let is_full = inner.count() >= self.limit;
@@ -296,10 +296,10 @@ mod tests {
         let all = Connections::new(4);
         let began = Instant::now();
         let _first: Vec<_> = (0..3).map(|_| Connection::new(&all, peer(1))).collect();
-        all.room().await;
+        all.wait_for_room().await;
         assert_eq!(began.elapsed(), Duration::ZERO, "there is room");
         let _last = Connection::new(&all, peer(1));
-        all.room().await;
+        all.wait_for_room().await;
         assert!(began.elapsed() >= EVICTION_GRACE);
     }
 }

@@ -20,9 +20,9 @@ use subtle::ConstantTimeEq as _;
 use crate::config::Config;
 use crate::connections::Connection;
 use crate::error::Error;
-use crate::guesses::Guesses;
 use crate::peers::Peer;
 use crate::routes::WEBHOOKS_PATH;
+use crate::token_rate_limit::TokenRateLimit;
 
 /// Checks host, origin and token of each request.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Guard {
     allowed_hosts: Vec<String>,
     /// Of the token, so that comparing takes the same time whatever its length.
     token: Option<[u8; 32]>,
-    guesses: Arc<Guesses>,
+    token_limit: Arc<TokenRateLimit>,
 }
 
 /// How long the path and the query of a request may be.
@@ -47,13 +47,13 @@ impl Guard {
             address,
             allowed_hosts: hosts.map(|host| host.trim().to_ascii_lowercase()).collect(),
             token: config.token.as_ref().map(digest),
-            guesses: Arc::default(),
+            token_limit: Arc::default(),
         }
     }
 
     /// The wrong tokens so far.
-    pub(crate) fn guesses(&self) -> Arc<Guesses> {
-        Arc::clone(&self.guesses)
+    pub(crate) fn token_limit(&self) -> Arc<TokenRateLimit> {
+        Arc::clone(&self.token_limit)
     }
 
     fn check(&self, request: &Request) -> Result<(), Error> {
@@ -112,7 +112,7 @@ impl Guard {
         let is_trusted = connection.is_some_and(|connection| connection.is_trusted());
         // On loopback the right token always counts: an agent of this machine could lock the
         // operator out otherwise.
-        let wait = if is_trusted { None } else { self.guesses.wait(peer) };
+        let wait = if is_trusted { None } else { self.token_limit.refuse(peer) };
         let limited = |wait| {
             let message = "too many wrong tokens came from this address; wait a moment";
             let error = Error::new(StatusCode::TOO_MANY_REQUESTS, "too_many_guesses", message);
@@ -127,7 +127,7 @@ impl Guard {
             if let Some(wait) = wait {
                 return Err(limited(wait));
             }
-            self.guesses.count_wrong(peer);
+            self.token_limit.count_wrong(peer);
             return Err(unauthorized());
         }
         connection.iter().for_each(|connection| connection.trust());

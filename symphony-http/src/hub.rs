@@ -1,4 +1,4 @@
-//! One stream of events for any number of listeners (contract 13.3).
+//! One stream of events for any number of subscribers (contract 13.3).
 //!
 //! What changed is serialised once, for all of them, at most four times a second. Slow subscribers
 //! are disconnected (no backpressure) and may resume with `Last-Event-ID`.
@@ -21,19 +21,19 @@ use crate::peers::{Peer, Shares};
 /// The least time between two looks at what changed: four a second.
 const MIN_PUBLISH_GAP: Duration = Duration::from_millis(250);
 
-/// How many bytes a second a listener is sent: where more changes, it is told less often.
+/// How many bytes a second a subscriber is sent: where more changes, it is told less often.
 const MAX_BYTES_PER_SECOND: usize = 512 * 1024;
 
-/// How many frames a listener may lag behind.
+/// How many frames a subscriber may lag behind.
 const MAX_LAG_FRAMES: usize = 16;
 
-/// How many bytes are kept for listeners that come back.
+/// How many bytes are kept for subscribers that come back.
 const REPLAY_BYTES: usize = 4 << 20;
 
-/// How many listeners there may be; three quarters of them from one address.
-const MAX_LISTENERS: usize = 256;
+/// How many subscribers there may be; three quarters of them from one address.
+const MAX_SUBSCRIBERS: usize = 256;
 
-/// How long the hub is without a listener before its replay buffer is dropped.
+/// How long the hub is without a subscriber before its replay buffer is dropped.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often a quiet stream shows that it lives.
@@ -70,12 +70,12 @@ struct Frame {
     bytes: Bytes,
 }
 
-/// A stream and its listeners.
+/// A stream and its subscribers.
 #[derive(Debug)]
 pub(crate) struct Hub<F> {
     inner: Mutex<HubState<F>>,
     frames: broadcast::Sender<Frame>,
-    listeners: Mutex<Shares>,
+    subscribers: Mutex<Shares>,
     joined: Notify,
     handle: Handle,
     /// Tells one life of the service from another.
@@ -113,7 +113,7 @@ impl<F: Feed> Hub<F> {
         let hub = Arc::new(Self {
             inner: Mutex::new(inner),
             frames,
-            listeners: Mutex::new(Shares::new(MAX_LISTENERS)),
+            subscribers: Mutex::new(Shares::new(MAX_SUBSCRIBERS)),
             joined: Notify::new(),
             handle,
             life,
@@ -123,7 +123,7 @@ impl<F: Feed> Hub<F> {
             while let Some(hub) = fed.upgrade() {
                 tokio::select! {
                     () = hub.joined.notified() => hub.feed().await,
-                    // The hub may be dropped without ever having had a listener.
+                    // The hub may be dropped without ever having had a subscriber.
                     () = tokio::time::sleep(IDLE_TIMEOUT) => {}
                 }
             }
@@ -135,18 +135,18 @@ impl<F: Feed> Hub<F> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn listeners(&self) -> MutexGuard<'_, Shares> {
-        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
+    fn subscribers(&self) -> MutexGuard<'_, Shares> {
+        self.subscribers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Publishes what changes, until there has been no listener for a while.
+    /// Publishes what changes, until there has been no subscriber for a while.
     async fn feed(&self) {
         let mut snapshots = self.handle.snapshots();
         let mut notices = self.handle.subscribe().ok();
         let mut heard: Vec<Arc<Notice>> = Vec::new();
         let mut alone_since = Instant::now();
         loop {
-            if self.listeners().taken() > 0 {
+            if self.subscribers().taken() > 0 {
                 alone_since = Instant::now();
             } else if alone_since.elapsed() >= IDLE_TIMEOUT {
                 self.lock().forget();
@@ -182,7 +182,7 @@ impl<F: Feed> Hub<F> {
         }
     }
 
-    /// Serialises what changed and sends it to all listeners. Returns its size in bytes.
+    /// Serialises what changed and sends it to all subscribers. Returns its size in bytes.
     fn publish(&self, snapshot: &Arc<Snapshot>, notices: &[Arc<Notice>]) -> usize {
         let mut inner = self.lock();
         let events = inner.feed.changes(snapshot, notices);
@@ -204,7 +204,7 @@ impl<F: Feed> Hub<F> {
     }
 
     /// Listens, from the event after this one on if it is still kept; else from the beginning.
-    pub(crate) fn listen(
+    pub(crate) fn subscribe(
         self: &Arc<Self>,
         last_seen: Option<&str>,
         peer: Peer,
@@ -225,10 +225,10 @@ impl<F: Feed> Hub<F> {
             (first, self.frames.subscribe())
         };
         self.joined.notify_one();
-        let listener = Listener { first, receiver, _place: place };
-        Some(stream::unfold(listener, |mut listener| async move {
-            let bytes = listener.next().await?;
-            Some((Ok(bytes), listener))
+        let subscriber = Subscriber { first, receiver, _place: place };
+        Some(stream::unfold(subscriber, |mut subscriber| async move {
+            let bytes = subscriber.next().await?;
+            Some((Ok(bytes), subscriber))
         }))
     }
 }
@@ -306,13 +306,13 @@ fn parse_id(text: &str, life: u64) -> Option<u64> {
 }
 
 /// One that listens.
-struct Listener<F: Feed> {
+struct Subscriber<F: Feed> {
     first: VecDeque<Bytes>,
     receiver: broadcast::Receiver<Frame>,
     _place: StreamPosition<F>,
 }
 
-impl<F: Feed> Listener<F> {
+impl<F: Feed> Subscriber<F> {
     /// The next bytes; `None` when the service has ended, or for one that fell behind.
     async fn next(&mut self) -> Option<Bytes> {
         if let Some(first) = self.first.pop_front() {
@@ -325,7 +325,7 @@ impl<F: Feed> Listener<F> {
     }
 }
 
-/// A place among the listeners, given back when it is dropped.
+/// A place among the subscribers, given back when it is dropped.
 struct StreamPosition<F: Feed> {
     hub: Arc<Hub<F>>,
     peer: Peer,
@@ -333,13 +333,13 @@ struct StreamPosition<F: Feed> {
 
 impl<F: Feed> StreamPosition<F> {
     fn take(hub: &Arc<Hub<F>>, peer: Peer) -> Option<Self> {
-        let is_taken = hub.listeners().take(peer);
+        let is_taken = hub.subscribers().take(peer);
         is_taken.then(|| Self { hub: Arc::clone(hub), peer })
     }
 }
 
 impl<F: Feed> Drop for StreamPosition<F> {
     fn drop(&mut self) {
-        self.hub.listeners().give_back(self.peer);
+        self.hub.subscribers().give_back(self.peer);
     }
 }

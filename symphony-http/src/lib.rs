@@ -28,7 +28,6 @@ mod dashboard;
 mod error;
 mod feed;
 mod guard;
-mod guesses;
 mod hub;
 mod metrics;
 mod openapi;
@@ -36,6 +35,7 @@ mod peers;
 mod routes;
 mod serialized;
 mod server;
+mod token_rate_limit;
 mod write_timeout;
 
 pub use config::{Config, ConfigError};

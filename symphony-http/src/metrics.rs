@@ -85,7 +85,7 @@ fn refused(app: &HttpState) -> String {
     let mut out = MetricsText::default();
     out.counter("symphony_webhook_refused_total", "Webhook deliveries that were refused.");
     out.value(&[], app.handle.refused_deliveries());
-    let (wrong, unseen) = app.guesses.counts();
+    let (wrong, unseen) = app.token_limit.counts();
     out.counter("symphony_http_wrong_tokens_total", "Requests with a wrong access token.");
     out.value(&[], wrong);
     out.counter(

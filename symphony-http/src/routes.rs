@@ -14,16 +14,16 @@ use axum::routing::{MethodRouter, get, post};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use symphony_runtime::Handle;
 
-use crate::api::{self, Cache};
+use crate::api::{self, StateCache};
 use crate::connections::{Connection, Connections};
 use crate::dashboard::{self, PageFeed, RunsChart};
 use crate::error::Error;
 use crate::feed::StateFeed;
 use crate::guard::{self, Guard};
-use crate::guesses::Guesses;
 use crate::hub::Hub;
 use crate::metrics;
 use crate::openapi::{self, Returns};
+use crate::token_rate_limit::TokenRateLimit;
 
 /// Where trackers deliver what changed.
 pub(crate) const WEBHOOKS_PATH: &str = "/webhooks/";
@@ -40,14 +40,14 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 /// What every answer is made from.
 pub(crate) struct HttpState {
     pub(crate) handle: Handle,
-    pub(crate) cache: Cache,
+    pub(crate) cache: StateCache,
     pub(crate) events: Arc<Hub<StateFeed>>,
     pub(crate) pages: Arc<Hub<PageFeed>>,
     pub(crate) chart: Arc<RunsChart>,
     /// The snapshot at the last wish for a poll.
     pub(crate) last_refresh: AtomicU64,
     pub(crate) connections: Arc<Connections>,
-    pub(crate) guesses: Arc<Guesses>,
+    pub(crate) token_limit: Arc<TokenRateLimit>,
     /// Tells one life of the server from another.
     pub(crate) life: u64,
 }
@@ -167,13 +167,13 @@ pub(crate) fn router(handle: Handle, guard: Guard, connections: Arc<Connections>
     let life = u64::try_from(api::wall_now().as_unix_millis()).unwrap_or_default();
     let chart = RunsChart::start(handle.clone());
     let app = HttpState {
-        cache: Cache::default(),
+        cache: StateCache::default(),
         events: Hub::start(StateFeed::default(), handle.clone(), life),
         pages: Hub::start(PageFeed::new(Arc::clone(&chart)), handle.clone(), life),
         chart,
         last_refresh: AtomicU64::new(u64::MAX),
         connections,
-        guesses: guard.guesses(),
+        token_limit: guard.token_limit(),
         life,
         handle,
     };

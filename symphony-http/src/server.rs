@@ -14,7 +14,7 @@ use symphony_runtime::Handle;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tower::ServiceExt as _;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use crate::config::{Config, ConfigError};
 use crate::connections::{Connection, Connections};
@@ -40,6 +40,9 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How large the first lines of a request may be.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
+
+/// The pause after a connection that could not be accepted.
+const ACCEPT_RETRY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Why a server could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -97,32 +100,38 @@ impl Server {
     /// Answers until it is dropped. When the service ends it goes on, and says so.
     pub async fn serve(self, handle: Handle) {
         info!(address = %self.address, "dashboard and API are served");
-        let all = Connections::new(places(getrlimit(Resource::Nofile).current));
-        let router = routes::router(handle, self.guard, Arc::clone(&all));
+        let connections = Connections::new(connection_limit(getrlimit(Resource::Nofile).current));
+        let router = routes::router(handle, self.guard, Arc::clone(&connections));
         // Dropped with this future, and its connections with it.
-        let mut connections = JoinSet::new();
+        let mut tasks = JoinSet::new();
+        let mut is_failing = false;
         loop {
-            all.room().await;
+            connections.wait_for_room().await;
             let (stream, address) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     // Out of descriptors, say: others may give some back.
-                    debug!(%error, "a connection could not be taken");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    if !std::mem::replace(&mut is_failing, true) {
+                        warn!(%error, "connections cannot be accepted now; this is tried again");
+                    }
+                    tokio::time::sleep(ACCEPT_RETRY_PAUSE).await;
                     continue;
                 }
             };
-            let connection = Connection::new(&all, Peer::from(address));
-            connections.spawn(serve_connection(stream, router.clone(), connection));
-            while connections.try_join_next().is_some() {}
+            if std::mem::take(&mut is_failing) {
+                info!("connections are accepted again");
+            }
+            let connection = Connection::new(&connections, Peer::from(address));
+            tasks.spawn(serve_connection(stream, router.clone(), connection));
+            while tasks.try_join_next().is_some() {}
         }
     }
 }
 
 /// How many connections there may be where so many files may be open.
-fn places(files: Option<u64>) -> usize {
-    let quarter = files.map_or(usize::MAX, |files| {
-        usize::try_from(files / DESCRIPTORS_PER_CONNECTION).unwrap_or(usize::MAX)
+fn connection_limit(descriptors: Option<u64>) -> usize {
+    let quarter = descriptors.map_or(usize::MAX, |descriptors| {
+        usize::try_from(descriptors / DESCRIPTORS_PER_CONNECTION).unwrap_or(usize::MAX)
     });
     quarter.clamp(MIN_CONNECTIONS, MAX_CONNECTIONS)
 }
@@ -132,9 +141,9 @@ async fn serve_connection(stream: TcpStream, router: axum::Router, connection: A
     let io = TokioIo::new(WriteTimeout::new(stream, WRITE_TIMEOUT));
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(MAX_HEAD_BYTES);
-    let own = Arc::clone(&connection);
+    let of_request = Arc::clone(&connection);
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(Arc::clone(&own));
+        request.extensions_mut().insert(Arc::clone(&of_request));
         router.clone().oneshot(request)
     });
     tokio::select! {
@@ -155,8 +164,10 @@ mod tests {
 
     #[test]
     fn rule_13_3_the_connection_limit_leaves_file_descriptors_for_agents() {
-        for (files, most) in [(None, 512), (Some(1 << 20), 512), (Some(1_024), 256), (Some(2), 8)] {
-            assert_eq!(places(files), most, "{files:?}");
+        for (descriptors, limit) in
+            [(None, 512), (Some(1 << 20), 512), (Some(1_024), 256), (Some(2), 8)]
+        {
+            assert_eq!(connection_limit(descriptors), limit, "{descriptors:?}");
         }
     }
 }

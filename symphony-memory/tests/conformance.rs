@@ -322,7 +322,7 @@ impl AgentFixture for Scripted {
     }
 
     fn alive(&self) -> usize {
-        self.agent.live()
+        self.agent.live_agents()
     }
 }
 

@@ -98,7 +98,7 @@ async fn rule_10_1_a_session_follows_its_script_turn_by_turn() {
     let agent = agent(script);
     let began = Instant::now();
     let mut session = harness.open(&agent).await;
-    assert_eq!(agent.live(), 1);
+    assert_eq!(agent.live_agents(), 1);
     assert_eq!(session.run_turn(turn(1)).await.unwrap(), TurnEnd::Completed);
     let id = |session_id: &str| AgentUpdate::Session {
         thread: ThreadId::from("MT-1-1"),
@@ -143,7 +143,7 @@ async fn rule_10_1_a_session_follows_its_script_turn_by_turn() {
         journal.entries()[1],
         JournalEntry { issue: "MT-1".into(), session: 1, did: Did::Open }
     );
-    assert_eq!((journal.opened(), journal.closed(), journal.live()), (1, 1, 0));
+    assert_eq!((journal.opened(), journal.closed(), journal.live_agents()), (1, 1, 0));
     assert_eq!((journal.most_live(), journal.most_live_in_one_workspace()), (1, 1));
 }
 
@@ -184,7 +184,7 @@ async fn rule_10_5_turns_fail_in_every_way() {
         assert_eq!((error.kind, error.retry_at), expected);
         assert_eq!(harness.said().last(), Some(&event(name, &error.message)));
         session.close().await.unwrap();
-        assert_eq!(agent.live(), 0);
+        assert_eq!(agent.live_agents(), 0);
         let ended = Did::EndTurn(Err(expected.0));
         assert_eq!(agent.journal().count(|did| *did == ended), 1);
     }
@@ -333,9 +333,9 @@ async fn rule_10_9_a_turn_that_never_ends_may_be_dropped_and_is_closed() {
         assert!(timeout(ten, session.run_turn(turn(1))).await.is_err());
         let said = harness.said();
         assert_eq!(said.iter().filter(|update| **update == AgentUpdate::Alive).count(), alive);
-        assert_eq!(agent.live(), 1, "until it is closed");
+        assert_eq!(agent.live_agents(), 1, "until it is closed");
         session.close().await.unwrap();
-        assert_eq!(agent.live(), 0);
+        assert_eq!(agent.live_agents(), 0);
         let journal = agent.journal().for_issue("MT-1");
         assert_eq!(journal[journal.len() - 2..], [Did::DropTurn, Did::Close]);
     }
@@ -347,7 +347,7 @@ async fn rule_10_9_a_dropped_opening_leaves_no_agent() {
     let agent = agent(AgentScript::new().on_open(ScriptStep::Stall));
     let second = Duration::from_secs(1);
     assert!(timeout(second, agent.open(harness.request(issue()))).await.is_err());
-    assert_eq!(agent.live(), 0);
+    assert_eq!(agent.live_agents(), 0);
     assert_eq!(agent.journal().for_issue("MT-1").last(), Some(&Did::DropOpening));
 }
 
@@ -359,7 +359,7 @@ async fn a_session_that_cannot_open_leaves_no_agent() {
         agent(AgentScript::new().on_open(ScriptStep::Fail { kind, message, retry_at: None }));
     let error = agent.open(harness.request(issue())).await.err().unwrap();
     assert_eq!(error.kind, kind);
-    assert_eq!(agent.live(), 0);
+    assert_eq!(agent.live_agents(), 0);
     assert_eq!(agent.journal().for_issue("MT-1").last(), Some(&Did::Refuse(kind)));
 }
 
@@ -368,7 +368,7 @@ async fn a_session_dropped_without_closing_is_seen() {
     let harness = Harness::new();
     let agent = agent(AgentScript::new());
     drop(harness.open(&agent).await);
-    assert_eq!(agent.live(), 0);
+    assert_eq!(agent.live_agents(), 0);
     assert_eq!(agent.journal().for_issue("MT-1").last(), Some(&Did::Abandon));
 }
 
@@ -382,7 +382,7 @@ async fn rule_10_9_an_agent_that_cannot_be_closed_lives_on() {
     assert_eq!(session.close().await.unwrap_err().kind, kind);
     let journal = agent.journal();
     assert_eq!(journal.for_issue("MT-1").last(), Some(&Did::FailToClose(kind)));
-    assert_eq!((journal.live(), journal.live_in(harness.workspace.path())), (1, 1));
+    assert_eq!((journal.live_agents(), journal.live_in(harness.workspace.path())), (1, 1));
 }
 
 #[tokio::test]
@@ -399,7 +399,7 @@ async fn rule_6_2_two_agents_in_one_workspace_are_seen() {
     }
     let journal = agent.journal();
     assert_eq!((journal.most_live(), journal.most_live_in_one_workspace()), (3, 2));
-    assert_eq!(journal.live(), 0);
+    assert_eq!(journal.live_agents(), 0);
 }
 
 #[tokio::test]
@@ -500,7 +500,7 @@ async fn the_factory_hands_out_its_agent() {
     let request = harness.request(issue());
     let backend = factory.build(&request.settings, &env).unwrap();
     let session = backend.open(request).await.unwrap();
-    assert_eq!(agent.live(), 1);
+    assert_eq!(agent.live_agents(), 1);
     session.close().await.unwrap();
 }
 
@@ -518,8 +518,8 @@ async fn an_agent_without_entries_still_counts_live_sessions() {
     let agent = agent(AgentScript::new().say("hello")).without_entries();
     let mut session = harness.open(&agent).await;
     session.run_turn(turn(1)).await.unwrap();
-    assert_eq!(agent.live(), 1);
+    assert_eq!(agent.live_agents(), 1);
     session.close().await.unwrap();
-    assert_eq!((agent.live(), agent.journal().most_live()), (0, 1));
+    assert_eq!((agent.live_agents(), agent.journal().most_live()), (0, 1));
     assert!(agent.journal().entries().is_empty());
 }

@@ -47,12 +47,12 @@ pub enum NotReceived {
 
 /// The tracker in force, and what reads its deliveries if anything does.
 #[derive(Clone, Debug)]
-pub(crate) struct Receiver {
+pub(crate) struct WebhookReceiver {
     kind: String,
     webhook: Option<Arc<dyn Webhook>>,
 }
 
-impl Receiver {
+impl WebhookReceiver {
     pub(crate) fn from_loaded(loaded: &Loaded) -> Self {
         let kind = loaded.settings().tracker.kind.clone();
         Self { kind, webhook: loaded.tracker.webhook() }
@@ -62,14 +62,14 @@ impl Receiver {
 /// Checks deliveries and remembers them.
 #[derive(Debug)]
 pub(crate) struct Deliveries {
-    receiver: watch::Receiver<Receiver>,
+    receiver: watch::Receiver<WebhookReceiver>,
     seen: Mutex<SeenDeliveries>,
     refused: AtomicU64,
     told: Mutex<Option<(Instant, u64)>>,
 }
 
 impl Deliveries {
-    pub(crate) fn new(receiver: watch::Receiver<Receiver>) -> Self {
+    pub(crate) fn new(receiver: watch::Receiver<WebhookReceiver>) -> Self {
         Self {
             receiver,
             seen: Mutex::default(),

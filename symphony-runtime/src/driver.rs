@@ -27,15 +27,15 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use crate::clock::Clock;
-use crate::deliveries::Receiver;
+use crate::deliveries::WebhookReceiver;
 use crate::disk::{Disk, WorkspacePlace};
-use crate::home::Home;
+use crate::home::HomeRoot;
 use crate::loader::Loaded;
 use crate::news;
 use crate::panics::isolated;
 use crate::plain::safe;
 use crate::reader;
-use crate::recent::Recent;
+use crate::recent::RecentIssues;
 use crate::run_hooks::Hooks;
 use crate::spans::RunSpans;
 use crate::state::Saver;
@@ -101,11 +101,11 @@ pub(crate) type JobTask =
 pub(crate) struct Tools {
     pub(crate) clock: Clock,
     pub(crate) disk: Arc<Disk>,
-    pub(crate) home: Home,
+    pub(crate) home: HomeRoot,
     pub(crate) hooks: Hooks,
     pub(crate) jobs: BTreeMap<Arc<str>, JobTask>,
     pub(crate) recheck: Arc<Notify>,
-    pub(crate) recent: Arc<Recent>,
+    pub(crate) recent: Arc<RecentIssues>,
     pub(crate) transcripts: Transcripts,
     pub(crate) saver: Saver,
     /// The workflow file, if there is one.
@@ -119,7 +119,7 @@ pub(crate) struct Publishers {
     /// The settings in force.
     pub(crate) settings: watch::Sender<Arc<Settings>>,
     /// What takes deliveries.
-    pub(crate) receiver: watch::Sender<Receiver>,
+    pub(crate) receiver: watch::Sender<WebhookReceiver>,
 }
 
 /// Runs the orchestrator. Dropped, it ends every run at once.
@@ -276,7 +276,7 @@ impl Driver {
         let workspaces = loaded.workspaces.take();
         news::log_warnings(&loaded.configuration.warnings);
         self.publishers.settings.send_replace(Arc::clone(loaded.settings()));
-        self.publishers.receiver.send_replace(Receiver::from_loaded(&loaded));
+        self.publishers.receiver.send_replace(WebhookReceiver::from_loaded(&loaded));
         let configuration = loaded.configuration.clone();
         self.loaded = loaded;
         self.handle(Event::Reloaded { configuration, workspaces });

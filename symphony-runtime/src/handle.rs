@@ -14,7 +14,7 @@ use tokio::sync::{broadcast, oneshot, watch};
 use crate::deliveries::{Deliveries, NotReceived, Received};
 use crate::driver::{DriverMessage, Inbox};
 use crate::notices::NoticeStream;
-use crate::recent::Recent;
+use crate::recent::RecentIssues;
 use crate::transcript::{TranscriptTail, Transcripts};
 
 /// A running service, from outside: cheap to clone, never waits for the scheduler to read.
@@ -24,7 +24,7 @@ pub struct Handle {
     snapshots: watch::Receiver<Arc<Snapshot>>,
     notices: broadcast::WeakSender<Arc<Notice>>,
     settings: watch::Receiver<Arc<Settings>>,
-    recent: Arc<Recent>,
+    recent: Arc<RecentIssues>,
     transcripts: Transcripts,
     deliveries: Arc<Deliveries>,
 }
@@ -40,7 +40,7 @@ impl Handle {
         snapshots: watch::Receiver<Arc<Snapshot>>,
         notices: broadcast::WeakSender<Arc<Notice>>,
         settings: watch::Receiver<Arc<Settings>>,
-        recent: Arc<Recent>,
+        recent: Arc<RecentIssues>,
         transcripts: Transcripts,
         deliveries: Arc<Deliveries>,
     ) -> Self {

@@ -12,7 +12,7 @@ use crate::plain::safe;
 
 /// The root that this life began with, whatever root is in force by now.
 #[derive(Clone, Debug)]
-pub(crate) struct Home {
+pub(crate) struct HomeRoot {
     root: Arc<Root>,
     service: Arc<str>,
 }
@@ -26,7 +26,7 @@ pub(crate) enum LeftoverError {
     Sweep(SweepError),
 }
 
-impl Home {
+impl HomeRoot {
     /// Makes a root the home of this life, once what an earlier one left is ended.
     pub(crate) async fn begin(host: &dyn Host, root: &Arc<Root>) -> Result<Self, LeftoverError> {
         end_leftovers(host, root).await?;

@@ -8,7 +8,7 @@
 //! use std::sync::Arc;
 //! use symphony_core::{Issue, Settings, StateSet};
 //! use symphony_memory::{MemoryTracker, AgentScript, ScriptedAgent};
-//! use symphony_runtime::{Ended, FixedAgent, FixedTracker, Service};
+//! use symphony_runtime::{ServiceEnd, FixedAgent, FixedTracker, Service};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,7 +31,7 @@
 //!
 //! board.wait_until(|board| board.is_in("1", "Done")).await;
 //! handle.shut_down()?;
-//! assert_eq!(running.await?, Ended::Drained);
+//! assert_eq!(running.await?, ServiceEnd::Drained);
 //! # Ok(())
 //! # }
 //! ```
@@ -48,6 +48,7 @@ mod disk;
 mod driver;
 mod dry_run;
 mod fixed;
+mod folder_watch;
 mod handle;
 mod home;
 mod inspect;
@@ -71,7 +72,7 @@ mod watch;
 mod worker;
 
 pub use deliveries::{NotReceived, Received};
-pub use disk::{Announced, DiskError, LockHolder, service_address};
+pub use disk::{AnnouncedAddress, DiskError, LockHolder, service_address};
 pub use dry_run::DryRun;
 pub use fixed::{FixedAgent, FixedTracker};
 pub use handle::{Handle, ServiceStopped};
@@ -79,6 +80,6 @@ pub use inspect::{Inspection, Usable, inspect, read_leniently};
 pub use notices::{NoticeItem, NoticeStream};
 pub use plain::plain;
 pub use registry::Registry;
-pub use service::{Ended, Service, ServiceBuilder, StartError};
+pub use service::{Service, ServiceBuilder, ServiceEnd, StartError};
 pub use shell::ShellHooks;
 pub use transcript::TranscriptTail;

@@ -201,7 +201,7 @@ impl Loader {
     /// A root that is held already, or a new one with its lock.
     fn root(&self, path: &Path) -> Result<Arc<Root>, DiskError> {
         let path = Root::resolve(path)?;
-        match self.disk.held(&path) {
+        match self.disk.root_at(&path) {
             Some(root) => Ok(root),
             None => Root::open(path).map(Arc::new),
         }

@@ -22,7 +22,7 @@ const MAX_EVENTS: usize = 200_000;
 
 /// The last events and runs of the latest issues.
 #[derive(Debug, Default)]
-pub(crate) struct Recent(Mutex<Issues>);
+pub(crate) struct RecentIssues(Mutex<Issues>);
 
 #[derive(Debug, Default)]
 struct Issues {
@@ -40,7 +40,7 @@ struct Issues {
 struct History {
     name: IssueName,
     /// The issue as it was last read: its page keeps its title when all else is over.
-    last: Option<IssueHead>,
+    last_read: Option<IssueHead>,
     events: VecDeque<Happening>,
     runs: VecDeque<(RunId, RunStatus)>,
     last_tick: u64,
@@ -70,7 +70,7 @@ impl Happening {
     }
 }
 
-impl Recent {
+impl RecentIssues {
     fn lock(&self) -> MutexGuard<'_, Issues> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -89,14 +89,14 @@ impl Recent {
         let mut recent = self.lock();
         let history = recent.issues.entry(name.id.clone()).or_insert_with(|| History {
             name: name.clone(),
-            last: None,
+            last_read: None,
             events: VecDeque::new(),
             runs: VecDeque::new(),
             last_tick: 0,
         });
         history.name.clone_from(name);
         if let Some(issue) = &notice.last_read {
-            history.last = Some(IssueHead::from(&**issue));
+            history.last_read = Some(IssueHead::from(&**issue));
         }
         match (&notice.what, notice.run) {
             (NoticeKind::Started { attempt, .. }, Some(run)) => {
@@ -145,7 +145,7 @@ impl Recent {
         let Some(history) = recent.issues.get(issue) else { return IssueHistory::default() };
         let events = history.events.iter().map(Happening::to_entry).collect();
         let runs = history.runs.iter().map(|(_, run)| run.clone()).collect();
-        IssueHistory { events, runs, last: history.last.clone() }
+        IssueHistory { events, runs, last_read: history.last_read.clone() }
     }
 }
 
@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    fn add(recent: &Recent, at: Wall, notice: &Notice) {
+    fn add(recent: &RecentIssues, at: Wall, notice: &Notice) {
         recent.add_notice(at, notice, &NoticeText::from(&notice.what));
     }
 
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn rule_13_2_the_last_events_of_a_run_are_kept() {
-        let recent = Recent::default();
+        let recent = RecentIssues::default();
         let run = RunId { boot: 1, number: 1 };
         add(&recent, Wall::default(), &started("1", 1));
         (0..MAX_EVENTS_PER_ISSUE + 3).for_each(|name| recent.add_event(run, &event(name)));
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn rule_13_3_an_issue_tells_of_its_runs_and_how_they_ended() {
-        let recent = Recent::default();
+        let recent = RecentIssues::default();
         let at = Wall::from_unix_millis;
         let end = RunEnd::Failed(Failure::new(FailureKind::Stalled, "silent\u{1b}"));
         let outcome = Outcome::Failed;
@@ -233,8 +233,8 @@ mod tests {
         let took = Duration::from_secs(2);
         add(&recent, at(2), &notice("1", 1, NoticeKind::Ended { outcome, end, took }));
         add(&recent, at(3), &started("1", 2));
-        let IssueHistory { events, runs, last } = recent.history(&"1".into());
-        assert_eq!(last.unwrap().title, "Title 2", "as it was last read");
+        let IssueHistory { events, runs, last_read } = recent.history(&"1".into());
+        assert_eq!(last_read.unwrap().title, "Title 2", "as it was last read");
         let names: Vec<&str> = events.iter().map(|entry| entry.event.as_str()).collect();
         assert_eq!(names, ["run_started", "run_failed", "run_started"]);
         assert_eq!(runs.len(), 2);
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
-        let recent = Recent::default();
+        let recent = RecentIssues::default();
         let issues = MAX_EVENTS / MAX_EVENTS_PER_ISSUE + 2;
         for issue in 0..issues as u64 {
             add(&recent, Wall::default(), &started(&issue.to_string(), issue));
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn an_issue_that_is_worked_on_is_forgotten_last() {
-        let recent = Recent::default();
+        let recent = RecentIssues::default();
         add(&recent, Wall::default(), &started("live", 0));
         for issue in 1..=(MAX_EVENTS / MAX_EVENTS_PER_ISSUE + 2) as u64 {
             add(&recent, Wall::default(), &started(&issue.to_string(), issue));
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn the_runs_of_an_issue_are_bounded() {
-        let recent = Recent::default();
+        let recent = RecentIssues::default();
         (0..100).for_each(|number| add(&recent, Wall::default(), &started("1", number)));
         assert_eq!(recent.history(&"1".into()).runs.len(), MAX_RUNS_PER_ISSUE);
         assert_eq!(recent.lock().runs.len(), MAX_RUNS_PER_ISSUE);

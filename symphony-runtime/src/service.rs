@@ -22,13 +22,13 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
 use crate::clock::{Clock, wall_now};
-use crate::deliveries::{Deliveries, Receiver};
-use crate::disk::{Announced, Disk, DiskError};
+use crate::deliveries::{Deliveries, WebhookReceiver};
+use crate::disk::{AnnouncedAddress, Disk, DiskError};
 use crate::driver::{Driver, DriverMessage, Inbox, JobTask, Publishers, Tools};
 use crate::handle::Handle;
-use crate::home::{Home, LeftoverError};
+use crate::home::{HomeRoot, LeftoverError};
 use crate::loader::{LoadError, Loaded, Loader, ProcessEnv, WorkflowSource};
-use crate::recent::Recent;
+use crate::recent::RecentIssues;
 use crate::registry::Registry;
 use crate::run_hooks::Hooks;
 use crate::state::{SavedState, Saver};
@@ -44,7 +44,7 @@ const NOTICE_CAPACITY: usize = 1024;
 #[non_exhaustive]
 pub enum StartError {
     /// The workflow cannot be used.
-    #[error("the workflow cannot be used:\n{}", lines(.0))]
+    #[error("the workflow cannot be used:\n{}", problem_lines(.0))]
     Workflow(Vec<Problem>),
     /// The workspace root cannot be used.
     #[error(transparent)]
@@ -52,8 +52,8 @@ pub enum StartError {
     /// An earlier life of the service left processes that cannot be ended.
     #[error("an earlier life of the service left processes that cannot be ended; end them by hand")]
     Leftovers(#[source] SweepError),
-    /// An adapter panicked while it was built.
-    #[error("an adapter panicked while it was built: {0}")]
+    /// A step of the start panicked, such as an adapter that was being built.
+    #[error("a step of the start panicked: {0}")]
     Panic(String),
 }
 
@@ -66,14 +66,14 @@ impl From<LeftoverError> for StartError {
     }
 }
 
-fn lines(problems: &[Problem]) -> String {
+fn problem_lines(problems: &[Problem]) -> String {
     let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
     lines.join("\n")
 }
 
 /// How a service ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum ServiceEnd {
     /// Every run is gone, and its `after_run` has run.
     Drained,
     /// These runs were not gone within the bound of contract 14.2, and were killed.
@@ -151,7 +151,8 @@ impl ServiceBuilder {
         self
     }
 
-    /// Adds a job that runs again and again, on an interval of its own (contract 12.1).
+    /// Adds a job that runs again and again, on an interval of its own (contract 12.1). A job of the
+    /// same name is replaced.
     pub fn job<F>(
         mut self,
         name: &str,
@@ -188,12 +189,12 @@ impl ServiceBuilder {
             disk: Arc::clone(&disk),
             started_with: OnceLock::new(),
         };
-        let (loader, text, mut loaded) = load(Arc::new(loader)).await?;
+        let (loader, workflow_text, mut loaded) = load(Arc::new(loader)).await?;
         let root = Arc::clone(&loaded.root);
-        disk.hold(&root);
+        disk.add_root(&root);
         news::log_warnings(&loaded.configuration.warnings);
         log_guarantees(host.as_ref());
-        let home = Home::begin(host.as_ref(), &root).await?;
+        let home = HomeRoot::begin(host.as_ref(), &root).await?;
         let hooks = match self.hooks {
             Some(hooks) => Hooks::Custom(hooks),
             None => Hooks::Shell { host: Arc::clone(&host), service: Arc::clone(home.service()) },
@@ -209,19 +210,20 @@ impl ServiceBuilder {
             workspaces: loaded.workspaces.take().unwrap_or_default(),
             decisions: state.decisions(&loaded.configuration.scope),
         };
-        let (orchestrator, first) = Orchestrator::new(loaded.configuration.clone(), restored, now);
+        let (orchestrator, first_step) =
+            Orchestrator::new(loaded.configuration.clone(), restored, now);
         let (inbox, queue) = Inbox::new();
         let (snapshots, _) = watch::channel(Arc::new(orchestrator.snapshot(now)));
         let (notices, _) = broadcast::channel(NOTICE_CAPACITY);
         let (settings, _) = watch::channel(Arc::clone(loaded.settings()));
-        let (receiver, deliveries) = watch::channel(Receiver::from_loaded(&loaded));
+        let (receiver, deliveries) = watch::channel(WebhookReceiver::from_loaded(&loaded));
         let recent = Arc::default();
         Ok(Service {
             clock,
             orchestrator,
-            first,
+            first_step,
             loader,
-            text,
+            workflow_text,
             loaded,
             disk,
             host,
@@ -246,13 +248,13 @@ impl ServiceBuilder {
 pub struct Service {
     clock: Clock,
     orchestrator: Orchestrator,
-    first: Step,
+    first_step: Step,
     loader: Arc<Loader>,
-    text: String,
+    workflow_text: String,
     loaded: Loaded,
     disk: Arc<Disk>,
     host: Arc<dyn Host>,
-    home: Home,
+    home: HomeRoot,
     hooks: Hooks,
     state: SavedState,
     inbox: Inbox,
@@ -260,9 +262,9 @@ pub struct Service {
     snapshots: watch::Sender<Arc<Snapshot>>,
     notices: broadcast::Sender<Arc<Notice>>,
     settings: watch::Sender<Arc<Settings>>,
-    receiver: watch::Sender<Receiver>,
+    receiver: watch::Sender<WebhookReceiver>,
     deliveries: Arc<Deliveries>,
-    recent: Arc<Recent>,
+    recent: Arc<RecentIssues>,
     transcripts: Transcripts,
     jobs: BTreeMap<Arc<str>, (Duration, JobTask)>,
 }
@@ -312,15 +314,15 @@ impl Service {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn announce(&self, url: &str) -> Result<Announced, DiskError> {
-        Announced::write(&self.loaded.root, url)
+    pub fn announce(&self, url: &str) -> Result<AnnouncedAddress, DiskError> {
+        AnnouncedAddress::write(&self.loaded.root, url)
     }
 
     /// Runs until [`Handle::shut_down`], and then until everything is drained.
     ///
     /// Dropping this future ends every run at once: no `after_run`, no grace.
-    pub async fn run(self) -> Ended {
-        let live = self.settings.subscribe();
+    pub async fn run(self) -> ServiceEnd {
+        let settings = self.settings.subscribe();
         let recheck = Arc::new(Notify::new());
         let workflow = self.loader.workflow();
         let watch = Watch {
@@ -330,12 +332,15 @@ impl Service {
             recheck: Arc::clone(&recheck),
             inbox: self.inbox.clone(),
             in_force: self.loaded.clone(),
-            text: self.text,
+            text: self.workflow_text,
         };
-        let _beside = [
+        let _background_tasks = [
             AbortOnDropHandle::new(tokio::spawn(watch.run())),
-            AbortOnDropHandle::new(tokio::spawn(quiet::watch(live.clone(), self.inbox.clone()))),
-            AbortOnDropHandle::new(tokio::spawn(activity::watch(live, self.inbox.clone()))),
+            AbortOnDropHandle::new(tokio::spawn(quiet::watch(
+                settings.clone(),
+                self.inbox.clone(),
+            ))),
+            AbortOnDropHandle::new(tokio::spawn(activity::watch(settings, self.inbox.clone()))),
         ];
         let mut jobs = BTreeMap::new();
         for (name, (interval, job)) in self.jobs {
@@ -363,26 +368,21 @@ impl Service {
         };
         let driver =
             Driver::new(self.orchestrator, self.inbox, self.queue, self.loaded, tools, publishers);
-        let left = driver.run(self.first).await;
-        if left.is_empty() {
+        let killed = driver.run(self.first_step).await;
+        if killed.is_empty() {
             info!("service ended");
-            Ended::Drained
+            ServiceEnd::Drained
         } else {
-            warn!(runs = left.len(), "service ended; runs that did not end in time were killed");
-            Ended::Killed(left)
+            warn!(runs = killed.len(), "service ended; runs that did not end in time were killed");
+            ServiceEnd::Killed(killed)
         }
     }
 }
 
-/// Without a helper process some promises cannot be kept: people should know which.
+/// Warns of each promise that this host cannot keep, for want of a helper process.
 fn log_guarantees(host: &dyn Host) {
-    let guarantees = host.guarantees();
-    if !guarantees.is_full() {
-        let missing = guarantees.to_string();
-        let missing = missing.lines().filter_map(|line| line.strip_prefix("NO ")).map(str::trim);
-        for promise in missing {
-            warn!(promise, "not guaranteed on this host");
-        }
+    for promise in host.guarantees().missing() {
+        warn!(promise, "not guaranteed on this host");
     }
 }
 

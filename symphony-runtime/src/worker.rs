@@ -27,7 +27,7 @@ use tracing::{Instrument, warn};
 use crate::clock::wall_now;
 use crate::disk::{Disk, DiskError, Made, Opened, WorkspacePlace};
 use crate::driver::Inbox;
-use crate::home::Home;
+use crate::home::HomeRoot;
 use crate::loader::Loaded;
 use crate::panics::{catch_panic, isolated};
 use crate::plain::safe;
@@ -44,7 +44,7 @@ pub(crate) struct Attempt {
     pub(crate) spans: RunSpans,
     pub(crate) start: Start,
     pub(crate) loaded: Loaded,
-    pub(crate) home: Home,
+    pub(crate) home: HomeRoot,
     pub(crate) hooks: Hooks,
     pub(crate) disk: Arc<Disk>,
     pub(crate) transcripts: Transcripts,

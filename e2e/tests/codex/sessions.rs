@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use symphony_codex::CodexAgent;
 use symphony_core::agent::{
-    AgentBackend as _, AgentErrorKind, AgentSession, AgentUpdate, QuestionKind, SessionRequest,
-    ThreadId, Turn, TurnEnd, Updates,
+    AgentBackend as _, AgentError, AgentErrorKind, AgentSession, AgentUpdate, QuestionKind,
+    SessionRequest, ThreadId, Turn, TurnEnd, Updates,
 };
 use symphony_core::run::RunId;
 use symphony_core::tracker::{AgentTools, ToolCall, ToolResult, ToolSpec};
@@ -74,9 +74,13 @@ impl Trial {
     }
 
     pub(crate) async fn open(&self) -> Box<dyn AgentSession> {
+        self.try_open().await.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    async fn try_open(&self) -> Result<Box<dyn AgentSession>, AgentError> {
         let agent = CodexAgent::new(Arc::new(LocalHost::without_helper()));
         let opened = tokio::time::timeout(TEST_TIMEOUT, agent.open(self.request.clone())).await;
-        opened.expect("an open session").unwrap_or_else(|error| panic!("{error}"))
+        opened.expect("an open session, or an error")
     }
 
     pub(crate) fn told(&self) -> Vec<AgentUpdate> {
@@ -145,6 +149,26 @@ async fn rule_10_1_a_whole_conversation_with_tools_commands_and_a_resume() {
         })
         .collect();
     assert_eq!(usage.last(), Some(&(trial.thread(), trial.model.cost())), "{usage:?}");
+}
+
+#[tokio::test]
+async fn rule_10_3_only_a_thread_that_codex_does_not_have_is_begun_anew() {
+    let mut trial = Trial::new([ModelAction::Say("Done."), ModelAction::Say("Done again.")]).await;
+    let mut first = trial.open().await;
+    assert_eq!(turn(first.as_mut(), "Fix it").await, Ok(TurnEnd::Completed));
+
+    trial.request.resume = Some(trial.thread());
+    let error = trial.try_open().await.err().expect("the first process has the thread");
+    assert_eq!(error.kind, AgentErrorKind::ResponseError);
+    assert!(error.message.contains("already has an active writer"), "{error}");
+    close(first).await;
+
+    let unknown = ThreadId::from("01990000-0000-7000-8000-000000000000");
+    trial.request.resume = Some(unknown.clone());
+    let mut second = trial.open().await;
+    assert_ne!(second.opened().thread, Some(unknown));
+    assert_eq!(turn(second.as_mut(), "Fix it").await, Ok(TurnEnd::Completed));
+    close(second).await;
 }
 
 #[tokio::test]

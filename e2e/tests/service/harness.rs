@@ -15,7 +15,7 @@ use symphony_host::LocalHost;
 use symphony_linear::LinearFactory;
 use symphony_linear_fake::{Fake, FakeServer, KEY};
 use symphony_memory::{MemoryFactory, MemoryTracker};
-use symphony_runtime::{Ended, Handle, NoticeItem, Service};
+use symphony_runtime::{Handle, NoticeItem, Service, ServiceEnd};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
@@ -131,7 +131,7 @@ impl Harness {
 pub(crate) struct Live {
     pub(crate) handle: Handle,
     notices: Arc<Mutex<Vec<Arc<Notice>>>>,
-    task: JoinHandle<Ended>,
+    task: JoinHandle<ServiceEnd>,
 }
 
 impl Live {
@@ -181,7 +181,7 @@ impl Live {
 
     pub(crate) async fn shut_down(self) -> Snapshot {
         self.handle.shut_down().unwrap();
-        assert_eq!(within("the end of the service", self.task).await.unwrap(), Ended::Drained);
+        assert_eq!(within("the end of the service", self.task).await.unwrap(), ServiceEnd::Drained);
         Snapshot::clone(&self.handle.last_snapshot())
     }
 }

@@ -24,25 +24,38 @@ pub enum AddressError {
         "does not begin with http:// or https://; give it as http://HOST:PORT, such as \
          http://127.0.0.1:4000"
     )]
-    NotWeb,
+    NotHttp,
     /// The URL holds a user or a password.
-    #[error("leave out the user and the password; the token is given apart")]
+    #[error(
+        "leave out the user and the password; a token is given separately, to commands in \
+         SYMPHONY_TOKEN"
+    )]
     Credentials,
+    /// The URL holds a query or a fragment.
+    #[error(
+        "leave out everything from the first ? or #; a token is given separately, to commands in \
+         SYMPHONY_TOKEN"
+    )]
+    Query,
 }
 
 impl ServiceAddress {
     /// Reads `http://HOST:PORT`, with or without a path below which the API is found.
     ///
     /// # Errors
-    /// When it is not such a URL, or holds a user or a password.
+    /// When it is not such a URL, or holds a user, a password, a query or a fragment: they would be
+    /// printed with the address, and a query would be sent with every request.
     pub fn parse(url: &str) -> Result<Self, AddressError> {
         let url = Url::parse(url).map_err(|_| AddressError::NotUrl)?;
-        let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
-        if !is_web || url.cannot_be_a_base() {
-            return Err(AddressError::NotWeb);
+        let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
+        if !is_http || url.cannot_be_a_base() {
+            return Err(AddressError::NotHttp);
         }
         if !url.username().is_empty() || url.password().is_some() {
             return Err(AddressError::Credentials);
+        }
+        if url.query().is_some() || url.fragment().is_some() {
+            return Err(AddressError::Query);
         }
         Ok(Self { url, token: None })
     }
@@ -74,15 +87,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rule_14_1_an_address_is_one_of_the_web_without_a_password() {
+    fn rule_14_1_an_address_is_http_without_a_password_and_a_query() {
         let here = ServiceAddress::parse("http://127.0.0.1:4000").unwrap();
         assert_eq!(here.to_string(), "http://127.0.0.1:4000");
         for (bad, why) in [
             ("4000", AddressError::NotUrl),
             ("127.0.0.1:4000", AddressError::NotUrl),
-            ("file:///etc/passwd", AddressError::NotWeb),
-            ("ftp://x", AddressError::NotWeb),
+            ("file:///etc/passwd", AddressError::NotHttp),
+            ("ftp://x", AddressError::NotHttp),
             ("http://a:b@x/", AddressError::Credentials),
+            ("http://x/?token=a", AddressError::Query),
+            ("http://x/#a", AddressError::Query),
         ] {
             assert_eq!(ServiceAddress::parse(bad).err(), Some(why), "{bad}");
         }

@@ -55,7 +55,7 @@ pub struct IssueStatus {
     /// Why it is not running, if it is a candidate.
     pub unstarted: Option<UnstartedStatus>,
     /// Files with what was said.
-    pub logs: Logs,
+    pub logs: TranscriptFiles,
     /// The last things that happened, oldest first.
     pub recent_events: Vec<TimelineEntry>,
     /// What last went wrong.
@@ -73,7 +73,7 @@ impl IssueStatus {
         let status = rows.stage(&past.runs);
         let issue = rows.issue();
         let last_error = rows.error().or_else(|| past.last_error());
-        let last = past.last;
+        let last = past.last_read;
         // A live run is where it began, whatever the issue is called now.
         let begun = rows.running.map(|row| row.key.clone());
         let key = begun.or_else(|| WorkspaceKey::derive(name.identifier.as_str()).ok());
@@ -102,7 +102,7 @@ impl IssueStatus {
             checking: rows.checking.map(CheckingStatus::from),
             cleaning: rows.cleaning.map(|row| CleaningStatus::new(row, now)),
             unstarted: rows.unstarted.map(|row| UnstartedStatus::new(row, now)),
-            logs: Logs::default(),
+            logs: TranscriptFiles::default(),
             recent_events: past.events,
             last_error,
             tracked: match (issue, last) {
@@ -208,7 +208,7 @@ pub struct IssueHistory {
     /// The last runs.
     pub runs: Vec<RunStatus>,
     /// The issue as it was last read.
-    pub last: Option<IssueHead>,
+    pub last_read: Option<IssueHead>,
 }
 
 impl IssueHistory {
@@ -324,12 +324,12 @@ impl RunStatus {
 /// Files with what was said.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
-pub struct Logs {
+pub struct TranscriptFiles {
     /// What was said with the agent, a file for each run, newest first.
     pub codex_session_logs: Vec<SessionLog>,
 }
 
-impl FromIterator<(RunId, String)> for Logs {
+impl FromIterator<(RunId, String)> for TranscriptFiles {
     /// Lists the file of each run, newest first.
     fn from_iter<I: IntoIterator<Item = (RunId, String)>>(files: I) -> Self {
         let to_log = |(age, (run, path)): (usize, (RunId, String))| {

@@ -24,8 +24,8 @@ pub use candidates::{
     reason_in_words,
 };
 pub use issue::{
-    Attempts, IssueHistory, IssueStage, IssueStatus, Logs, RunStatus, SessionLog, TimelineEntry,
-    WorkspaceStatus,
+    Attempts, IssueHistory, IssueStage, IssueStatus, RunStatus, SessionLog, TimelineEntry,
+    TranscriptFiles, WorkspaceStatus,
 };
 pub use polling::{
     BudgetStatus, JobStatus, PollingStatus, RateLimitStatus, RateLimitsStatus, WebhookStatus,

@@ -266,9 +266,9 @@ impl CleaningStatus {
 #[must_use]
 pub fn link(url: Option<&str>) -> Option<String> {
     let url = url?;
-    let is_web = ["https://", "http://"].iter().any(|scheme| {
+    let is_http = ["https://", "http://"].iter().any(|scheme| {
         url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
     });
     let is_clean = url.len() <= MAX_URL_BYTES && url.chars().all(|c| is_plain(c) && c != ' ');
-    (is_web && is_clean).then(|| url.to_owned())
+    (is_http && is_clean).then(|| url.to_owned())
 }

@@ -22,7 +22,7 @@ use symphony_core::problem::{Problem, ProblemKind};
 use symphony_core::tracker::{Tracker, TrackerError};
 use symphony_core::{Issue, Settings};
 use symphony_http::{Config, ConfigError, Server};
-use symphony_runtime::{Announced, Handle, Inspection, Service};
+use symphony_runtime::{AnnouncedAddress, Handle, Inspection, Service};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 
@@ -70,7 +70,7 @@ fn serve(server: Server, handle: &Handle) -> AbortOnDropHandle<()> {
 }
 
 /// Lets commands on this machine find the service, for as long as what is returned lives.
-fn announce(service: &Service, server: &Server) -> Option<Announced> {
+fn announce(service: &Service, server: &Server) -> Option<AnnouncedAddress> {
     let at = server.address();
     let ip = match at.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from(Ipv4Addr::LOCALHOST),

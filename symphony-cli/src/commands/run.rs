@@ -9,7 +9,7 @@ use symphony_core::finding::Severity;
 use symphony_core::problem::Problem;
 use symphony_host::{Host, LocalHost};
 use symphony_http::Server;
-use symphony_runtime::{Ended, Handle, Service, StartError, plain};
+use symphony_runtime::{Handle, Service, ServiceEnd, StartError, plain};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::{info, warn};
 
@@ -78,7 +78,7 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
         wanted.then(|| dashboard::show(&handle, &observability, address, interrupt)).flatten();
     tokio::select! {
         ended = service.run() => {
-            if let Ended::Killed(runs) = ended {
+            if let ServiceEnd::Killed(runs) = ended {
                 warn!(runs = runs.len(), "runs that did not end in time were killed");
             }
             Ok(ExitCode::SUCCESS)

@@ -125,6 +125,11 @@ impl Server {
         self.send(json!({"id": request["id"], "result": result})).await;
     }
 
+    pub(crate) async fn refuse(&mut self, request: &Value, code: i64, message: &str) {
+        let error = json!({"code": code, "message": message});
+        self.send(json!({"id": request["id"], "error": error})).await;
+    }
+
     /// A request of the server, and its answer.
     pub(crate) async fn ask(&mut self, method: &str, params: Value) -> Value {
         self.send(json!({"id": "s-1", "method": method, "params": params})).await;

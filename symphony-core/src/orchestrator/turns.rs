@@ -58,7 +58,7 @@ impl Orchestrator {
         match update {
             AgentUpdate::Alive | AgentUpdate::Usage { .. } => {}
             AgentUpdate::Event(event) => run.last_event = Some(event),
-            AgentUpdate::ToolBegan => run.owed = run.owed.saturating_add(1),
+            AgentUpdate::ToolBegan => run.open_tool_calls = run.open_tool_calls.saturating_add(1),
             AgentUpdate::UnrequestedTurn => {
                 run.unrequested_turns = run.unrequested_turns.saturating_add(1);
             }

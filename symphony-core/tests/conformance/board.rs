@@ -14,7 +14,7 @@ use symphony_core::tracker::{
     AgentTools, CandidateQuery, Candidates, IssuesById, Poll, Polled, ToolCall, ToolResult,
     ToolSpec, Tracker, TrackerError, TrackerErrorKind, Unreadable,
 };
-use symphony_core::{Blocker, Issue, IssueId, Label, Malformed, StateName, StateSet};
+use symphony_core::{Blocker, Issue, IssueId, Label, MalformedIssue, StateName, StateSet};
 use tokio::runtime::Runtime;
 use tokio::task::yield_now;
 
@@ -235,7 +235,7 @@ impl Board {
         Err(TrackerError::new(kind, message).with_retry_at(back))
     }
 
-    fn issue(&self, all: &[Record], record: &Record) -> Result<Issue, Malformed> {
+    fn issue(&self, all: &[Record], record: &Record) -> Result<Issue, MalformedIssue> {
         let seed = &record.seed;
         let identifier = record.id.as_str().replace("id-", "MT-");
         let mut issue =

@@ -16,7 +16,7 @@ use crate::board::{Board, SCOPES};
 use crate::faults::{Fault, Luck};
 use crate::plan::Plan;
 use crate::script::{Exit, Script, Trouble};
-use crate::workspaces::Disk;
+use crate::workspaces::SimDisk;
 
 /// Where a run is in its script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub(crate) struct Act {
 /// What agents touch.
 pub(crate) struct Surroundings<'a> {
     pub(crate) board: &'a mut Board,
-    pub(crate) disk: &'a mut Disk,
+    pub(crate) disk: &'a mut SimDisk,
     pub(crate) wall: Wall,
 }
 
@@ -193,11 +193,11 @@ impl Agents {
     }
 
     /// The service is gone, and its agents with it. A folder may be left without its record.
-    pub(crate) fn forget_life(&mut self, disk: &mut Disk) {
+    pub(crate) fn forget_life(&mut self, disk: &mut SimDisk) {
         for agent in std::mem::take(&mut self.live).into_values() {
             let halfway = agent.stage == Stage::Creating && agent.start.record.is_none();
             if halfway && agent.start.host.as_str() == "local" && self.luck.rng.per_mille(300) {
-                disk.leave(agent.root, &agent.start.key);
+                disk.add_stray(agent.root, &agent.start.key);
             }
         }
     }

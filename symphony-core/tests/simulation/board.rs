@@ -141,15 +141,15 @@ impl Board {
     }
 
     /// What a read by id finds of one issue.
-    pub(crate) fn read(&self, scope: usize, id: &IssueId) -> Found {
+    pub(crate) fn read(&self, scope: usize, id: &IssueId) -> CardRead {
         let Some(index) = self.position(scope, id) else {
-            return Found::Absent;
+            return CardRead::Absent;
         };
         let card = &self.cards[scope][index];
         match card {
-            Card { born: false, .. } | Card { present: false, .. } => Found::Absent,
-            Card { readable: false, .. } | Card { wellformed: false, .. } => Found::Unreadable,
-            _ => Found::Issue(self.view(scope, index)),
+            Card { born: false, .. } | Card { present: false, .. } => CardRead::Absent,
+            Card { readable: false, .. } | Card { wellformed: false, .. } => CardRead::Unreadable,
+            _ => CardRead::Issue(self.view(scope, index)),
         }
     }
 
@@ -349,7 +349,7 @@ impl Board {
 
 /// What a read by id finds.
 #[derive(Clone, Debug)]
-pub(crate) enum Found {
+pub(crate) enum CardRead {
     /// The issue.
     Issue(Arc<Issue>),
     /// Nothing in this scope.

@@ -12,7 +12,7 @@ use symphony_core::tracker::{
 };
 use symphony_core::{Failure, FailureKind, Issue, IssueId};
 
-use crate::board::{Board, Found};
+use crate::board::{Board, CardRead};
 use crate::faults::{Fault, Luck};
 use crate::order::rank;
 use crate::plan::Plan;
@@ -242,9 +242,9 @@ impl Tracker {
         let mut unreadable = Vec::new();
         for id in ids {
             match self.board.read(open.scope, id) {
-                Found::Issue(issue) => found.push(issue),
-                Found::Absent => {}
-                Found::Unreadable => {
+                CardRead::Issue(issue) => found.push(issue),
+                CardRead::Absent => {}
+                CardRead::Unreadable => {
                     unreadable.push(Unreadable { id: id.clone(), message: "garbled".to_owned() })
                 }
             }

@@ -19,7 +19,7 @@ pub(crate) fn path_of(root: &str, host: &HostId, key: &WorkspaceKey) -> PathBuf 
 }
 
 #[derive(Debug)]
-struct Folder {
+struct SimFolder {
     key: WorkspaceKey,
     record: Option<WorkspaceRecord>,
     /// How often its removal will still fail.
@@ -28,15 +28,15 @@ struct Folder {
 
 /// Everything on disk.
 #[derive(Debug)]
-pub(crate) struct Disk {
-    folders: BTreeMap<PathBuf, Folder>,
+pub(crate) struct SimDisk {
+    folders: BTreeMap<PathBuf, SimFolder>,
     /// What a person deleted behind our back.
     deleted: BTreeSet<PathBuf>,
     removals: BTreeMap<RemovalId, PathBuf>,
     pub(crate) luck: Luck,
 }
 
-impl Disk {
+impl SimDisk {
     pub(crate) fn new(plan: &Plan) -> Self {
         let mut disk = Self {
             folders: BTreeMap::new(),
@@ -47,16 +47,16 @@ impl Disk {
         for number in 1..=plan.issues.min(4) {
             if disk.luck.strikes(Fault::Stray, 200) {
                 let name = if number == 4 { "notes".to_owned() } else { format!("MT-{number}") };
-                disk.leave(ROOTS[0], &WorkspaceKey::derive(&name).expect("a plain name"));
+                disk.add_stray(ROOTS[0], &WorkspaceKey::derive(&name).expect("a plain name"));
             }
         }
         disk
     }
 
     /// A folder is made, but its record is not written.
-    pub(crate) fn leave(&mut self, root: &str, key: &WorkspaceKey) {
+    pub(crate) fn add_stray(&mut self, root: &str, key: &WorkspaceKey) {
         let path = path_of(root, &HostId::local(), key);
-        let folder = Folder { key: key.clone(), record: None, stuck: 0 };
+        let folder = SimFolder { key: key.clone(), record: None, stuck: 0 };
         self.folders.entry(path).or_insert(folder);
     }
 
@@ -76,7 +76,7 @@ impl Disk {
             path: path_of(root, &start.host, &start.key),
         });
         let created = !self.folders.contains_key(&record.path);
-        let folder = Folder { key: record.key.clone(), record: None, stuck: 0 };
+        let folder = SimFolder { key: record.key.clone(), record: None, stuck: 0 };
         let folder = self.folders.entry(record.path.clone()).or_insert(folder);
         folder.record = Some(record.clone());
         self.deleted.remove(&record.path);

@@ -24,7 +24,7 @@ use crate::plan::{Plan, TAIL_HOURS};
 use crate::trace::{Grain, Trace};
 use crate::tracker::Tracker;
 use crate::violation::{Check, Violation, ensure};
-use crate::workspaces::Disk;
+use crate::workspaces::SimDisk;
 
 const HOUR: u64 = 3_600_000;
 
@@ -48,7 +48,7 @@ pub(crate) struct World {
     pub(crate) oracle: Oracle,
     pub(crate) tracker: Tracker,
     agents: Agents,
-    pub(crate) disk: Disk,
+    pub(crate) disk: SimDisk,
     pub(crate) files: Files,
     operator: Operator,
     courier: Courier,
@@ -113,7 +113,7 @@ impl World {
             oracle: Oracle::new(config, &restored, now),
             tracker: Tracker::new(plan, Board::new(plan, wall)),
             agents: Agents::new(plan),
-            disk: Disk::new(plan),
+            disk: SimDisk::new(plan),
             files,
             operator: Operator::new(plan),
             courier: Courier::new(plan),

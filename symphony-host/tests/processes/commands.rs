@@ -320,4 +320,7 @@ async fn a_host_says_what_it_promises() {
     let weaker = unhelped().guarantees();
     assert!(!weaker.whole_tree && !weaker.service_killed);
     assert!(weaker.to_string().contains("NO  when the service is killed"), "{weaker}");
+    assert!(weaker.missing().any(|promise| promise.starts_with("when the service is killed")));
+    let is_missing = |promise| weaker.to_string().contains(&format!("NO  {promise}"));
+    assert!(weaker.missing().all(is_missing), "{weaker}");
 }

@@ -21,7 +21,7 @@ use symphony_api::{IssueStage, IssueStatus, ServiceStatus};
 use symphony_core::orchestrator::Notice;
 use symphony_core::snapshot::Snapshot;
 
-use crate::api::{self, PathName, last_seen, wall_now, with_type};
+use crate::api::{self, PathSegment, last_seen, wall_now, with_type};
 use crate::error::Error;
 use crate::hub::{Feed, HubEvent};
 use crate::peers::Peer;
@@ -124,10 +124,10 @@ async fn overview(
 async fn issue(
     State(app): State<Arc<HttpState>>,
     headers: HeaderMap,
-    named: Result<PathName, Error>,
+    named: Result<PathSegment, Error>,
 ) -> Response {
     let found = match named {
-        Ok(PathName(identifier)) => api::look_up(&app.handle, &identifier).await,
+        Ok(PathSegment(identifier)) => api::issue_status(&app.handle, &identifier).await,
         Err(error) => Err(error),
     };
     match found {
@@ -162,7 +162,7 @@ async fn live(
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     app.handle.snapshot()?;
-    api::stream(app.pages.listen(last_seen(&headers), peer))
+    api::stream(app.pages.subscribe(last_seen(&headers), peer))
 }
 
 fn page(status: StatusCode, page: &impl Template) -> Response {

@@ -231,8 +231,12 @@ async fn rule_13_3_a_state_that_is_known_is_not_sent_again() {
         .await;
     let first = harness.get("/api/v1/state").await;
     let tag = first.header("etag").unwrap();
-    let again = harness.ask("GET", "/api/v1/state", &format!("If-None-Match: {tag}\r\n"), "").await;
-    assert_eq!((again.status, again.body.as_str()), (304, ""));
+    // A proxy that compresses makes the tag a weak one, and a cache may know several.
+    for known in [tag.to_owned(), format!("W/{tag}"), format!("\"x\", W/{tag}"), "*".to_owned()] {
+        let headers = format!("If-None-Match: {known}\r\n");
+        let again = harness.ask("GET", "/api/v1/state", &headers, "").await;
+        assert_eq!((again.status, again.body.as_str()), (304, ""), "{known}");
+    }
     let _ = harness.handle.pause();
     harness.until(|now| now.paused).await;
     let other = harness.ask("GET", "/api/v1/state", &format!("If-None-Match: {tag}\r\n"), "").await;

@@ -14,7 +14,7 @@ use symphony_host::{
 use symphony_linear::LINEAR_GRAPHQL;
 use symphony_linear_fake::{Fake, FakeFault, FakeIssue, MadeRequest};
 use symphony_memory::{AgentScript, Gate, ScriptedAgent, ScriptedFactory};
-use symphony_runtime::{Ended, Handle, Service};
+use symphony_runtime::{Handle, Service, ServiceEnd};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
@@ -42,7 +42,7 @@ impl Host for Here {
 /// A running service on the fake.
 pub(crate) struct Live {
     pub(crate) handle: Handle,
-    task: JoinHandle<Ended>,
+    task: JoinHandle<ServiceEnd>,
     _root: TempDir,
 }
 
@@ -90,7 +90,7 @@ impl Live {
 
     pub(crate) async fn shut_down(self) {
         self.handle.shut_down().unwrap();
-        assert_eq!(self.task.await.unwrap(), Ended::Drained);
+        assert_eq!(self.task.await.unwrap(), ServiceEnd::Drained);
     }
 }
 

@@ -110,7 +110,7 @@ impl Journal {
 
     /// How many agents live.
     #[must_use]
-    pub fn live(&self) -> usize {
+    pub fn live_agents(&self) -> usize {
         self.live.values().sum()
     }
 
@@ -149,7 +149,7 @@ impl Journal {
         let here = self.live.entry(workspace.to_owned()).or_default();
         *here += 1;
         self.most_live_in_one_workspace = self.most_live_in_one_workspace.max(*here);
-        self.most_live = self.most_live.max(self.live());
+        self.most_live = self.most_live.max(self.live_agents());
     }
 
     pub(crate) fn end(&mut self, workspace: &Path) {

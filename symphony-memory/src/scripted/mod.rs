@@ -55,7 +55,7 @@ pub const SCRIPTED: &str = "scripted";
 /// let TurnEnd::InputRequired { question } = end else { panic!("no question") };
 /// assert_eq!(question.to_string(), "red or blue?");
 /// session.close().await.unwrap();
-/// assert_eq!(agent.journal().live(), 0);
+/// assert_eq!(agent.journal().live_agents(), 0);
 /// # });
 /// ```
 #[derive(Clone)]
@@ -64,7 +64,7 @@ pub struct ScriptedAgent {
 }
 
 struct ScriptedState {
-    cast: Mutex<Cast>,
+    script_table: Mutex<ScriptTable>,
     /// How many sessions each issue has had.
     sessions: Mutex<BTreeMap<IssueId, u32>>,
     /// What each conversation has used so far: one that is resumed goes on from there.
@@ -74,10 +74,10 @@ struct ScriptedState {
 }
 
 /// Which agent follows which script.
-struct Cast {
+struct ScriptTable {
     by_identifier: BTreeMap<Identifier, Scripts>,
     by_label: Vec<(Label, Scripts)>,
-    otherwise: Arc<dyn Fn(&Opening<'_>) -> AgentScript + Send + Sync>,
+    fallback: Arc<dyn Fn(&Opening<'_>) -> AgentScript + Send + Sync>,
 }
 
 /// A session about to open.
@@ -111,13 +111,13 @@ impl ScriptedAgent {
         clock: BoardClock,
         choose: impl Fn(&Opening<'_>) -> AgentScript + Send + Sync + 'static,
     ) -> Self {
-        let cast = Cast {
+        let script_table = ScriptTable {
             by_identifier: BTreeMap::new(),
             by_label: Vec::new(),
-            otherwise: Arc::new(choose),
+            fallback: Arc::new(choose),
         };
         let shared = ScriptedState {
-            cast: Mutex::new(cast),
+            script_table: Mutex::new(script_table),
             sessions: Mutex::default(),
             used: Mutex::default(),
             journal: watch::Sender::default(),
@@ -129,7 +129,7 @@ impl ScriptedAgent {
     /// The sessions of the issue with this identifier follow this script, or these in turn.
     #[must_use]
     pub fn for_issue(self, identifier: &str, scripts: impl Into<Scripts>) -> Self {
-        lock(&self.shared.cast).by_identifier.insert(identifier.into(), scripts.into());
+        lock(&self.shared.script_table).by_identifier.insert(identifier.into(), scripts.into());
         self
     }
 
@@ -137,7 +137,7 @@ impl ScriptedAgent {
     /// named by its identifier, or with an earlier label, does not.
     #[must_use]
     pub fn for_label(self, label: &str, scripts: impl Into<Scripts>) -> Self {
-        lock(&self.shared.cast).by_label.push((Label::new(label), scripts.into()));
+        lock(&self.shared.script_table).by_label.push((Label::new(label), scripts.into()));
         self
     }
 
@@ -157,8 +157,8 @@ impl ScriptedAgent {
 
     /// How many agents live.
     #[must_use]
-    pub fn live(&self) -> usize {
-        self.shared.journal.borrow().live()
+    pub fn live_agents(&self) -> usize {
+        self.shared.journal.borrow().live_agents()
     }
 
     /// Waits until the journal is as the condition wants it.
@@ -169,14 +169,15 @@ impl ScriptedAgent {
 
     fn script(&self, opening: &Opening<'_>) -> AgentScript {
         let choose = {
-            let cast = lock(&self.shared.cast);
+            let script_table = lock(&self.shared.script_table);
             let by_label = || {
-                let wears = |(label, _): &&(Label, Scripts)| opening.issue.labels.contains(label);
-                cast.by_label.iter().find(wears).map(|(_, scripts)| scripts)
+                let has_label =
+                    |(label, _): &&(Label, Scripts)| opening.issue.labels.contains(label);
+                script_table.by_label.iter().find(has_label).map(|(_, scripts)| scripts)
             };
-            match cast.by_identifier.get(&opening.issue.identifier).or_else(by_label) {
+            match script_table.by_identifier.get(&opening.issue.identifier).or_else(by_label) {
                 Some(scripts) => return scripts.of_session(opening.session),
-                None => Arc::clone(&cast.otherwise),
+                None => Arc::clone(&script_table.fallback),
             }
         };
         choose(opening)
@@ -203,7 +204,7 @@ impl AgentBackend for ScriptedAgent {
 
 impl fmt::Debug for ScriptedAgent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScriptedAgent").field("live", &self.live()).finish_non_exhaustive()
+        f.debug_struct("ScriptedAgent").field("live", &self.live_agents()).finish_non_exhaustive()
     }
 }
 

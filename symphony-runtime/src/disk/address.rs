@@ -22,18 +22,18 @@ struct AddressRecord {
 }
 
 impl AddressRecord {
-    fn read(own: &OwnedFd) -> Option<Self> {
-        serde_json::from_slice(&file::read(own, ADDRESS_FILE).ok()?).ok()
+    fn read(own_folder: &OwnedFd) -> Option<Self> {
+        serde_json::from_slice(&file::read(own_folder, ADDRESS_FILE).ok()?).ok()
     }
 }
 
 /// An address that commands find as long as this lives.
 #[derive(Debug)]
-pub struct Announced {
+pub struct AnnouncedAddress {
     own: OwnedFd,
 }
 
-impl Announced {
+impl AnnouncedAddress {
     pub(crate) fn write(root: &Root, url: &str) -> Result<Self, DiskError> {
         let record = AddressRecord { pid: std::process::id(), url: url.to_owned() };
         let text = serde_json::to_vec(&record).unwrap_or_default();
@@ -46,7 +46,7 @@ impl Announced {
     }
 }
 
-impl Drop for Announced {
+impl Drop for AnnouncedAddress {
     fn drop(&mut self) {
         // The next service may have written its own by now.
         if AddressRecord::read(&self.own).is_some_and(|record| record.pid == std::process::id()) {

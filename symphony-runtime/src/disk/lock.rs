@@ -34,7 +34,7 @@ const MAX_REPLACEMENTS: u32 = 16;
 
 /// The locks of a root, held as long as this and the root's handle live.
 #[derive(Debug)]
-pub(super) struct Lock {
+pub(super) struct RootLock {
     file: Mutex<File>,
     /// Some file systems lock files only.
     folder_is_locked: bool,
@@ -65,8 +65,8 @@ impl fmt::Display for LockHolder {
 
 impl LockHolder {
     /// Combines what the kernel and the file say. Any process of the user can write the file, or remove it.
-    fn read(locked: impl AsFd, own: &OwnedFd) -> Self {
-        let written = file::read(own, LOCK_FILE).unwrap_or_default();
+    fn read(locked: impl AsFd, own_folder: &OwnedFd) -> Self {
+        let written = file::read(own_folder, LOCK_FILE).unwrap_or_default();
         let written: Self = serde_json::from_slice(&written).unwrap_or_default();
         match kernel_holder(locked) {
             Some(pid) if written.pid != Some(pid) => Self { pid: Some(pid), since: None },
@@ -82,58 +82,62 @@ impl LockHolder {
     }
 }
 
-impl Lock {
+impl RootLock {
     /// Takes both locks. Without that of the folder, which some file systems do not have, the file's
     /// has to do.
-    pub(super) fn take(folder: &OwnedFd, own: &OwnedFd, root: &Path) -> Result<Self, DiskError> {
-        let folder_is_locked = match acquire(folder, own, root) {
+    pub(super) fn take(
+        folder: &OwnedFd,
+        own_folder: &OwnedFd,
+        root: &Path,
+    ) -> Result<Self, DiskError> {
+        let folder_is_locked = match acquire(folder, own_folder, root) {
             Ok(()) => true,
             Err(DiskError::Io { source, .. }) => {
                 tracing::warn!(
                     root = %root.display(),
                     error = %source,
-                    "the file system locks files only: removing ~symphony/lock lets a second service in"
+                    "the root's folder cannot be locked, only ~symphony/lock: removing that lets a second service in"
                 );
                 false
             }
             Err(error) => return Err(error),
         };
-        Ok(Self { file: Mutex::new(lock_file(own, root)?), folder_is_locked })
+        Ok(Self { file: Mutex::new(lock_file(own_folder, root)?), folder_is_locked })
     }
 
     /// Whether the root is still ours alone. A lock file that was removed or replaced is made anew
     /// while the folder's lock keeps other services out.
-    pub(super) fn check(&self, own: &OwnedFd, root: &Path) -> Result<(), DiskError> {
+    pub(super) fn check(&self, own_folder: &OwnedFd, root: &Path) -> Result<(), DiskError> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_at_its_place(own, &file) {
+        if is_current(own_folder, &file) {
             return Ok(());
         }
         if !self.folder_is_locked {
             return Err(DiskError::LockLost { path: root.to_owned() });
         }
-        *file = lock_file(own, root)?;
+        *file = lock_file(own_folder, root)?;
         tracing::warn!(root = %root.display(), "the lock file was removed or replaced; it was made anew");
         Ok(())
     }
 }
 
 /// The process that holds the lock in a folder now, as far as that can be told without taking it.
-pub(super) fn living_holder(own: &OwnedFd) -> Option<u32> {
+pub(super) fn living_holder(own_folder: &OwnedFd) -> Option<u32> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let handle = mode::open(own, LOCK_FILE, flags).ok()?;
-    let pid = LockHolder::read(&handle, own).pid?;
+    let handle = mode::open(own_folder, LOCK_FILE, flags).ok()?;
+    let pid = LockHolder::read(&handle, own_folder).pid?;
     ProcessId::from_pid(pid).is_some_and(ProcessId::is_alive).then_some(pid)
 }
 
 /// Locks the file that has the name when this returns, and writes down the holder.
-fn lock_file(own: &OwnedFd, root: &Path) -> Result<File, DiskError> {
+fn lock_file(own_folder: &OwnedFd, root: &Path) -> Result<File, DiskError> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     for _ in 0..MAX_REPLACEMENTS {
         let handle =
-            mode::open(own, LOCK_FILE, flags).map_err(DiskError::io("cannot lock", root))?;
-        acquire(&handle, own, root)?;
+            mode::open(own_folder, LOCK_FILE, flags).map_err(DiskError::io("cannot lock", root))?;
+        acquire(&handle, own_folder, root)?;
         let mut file = File::from(handle);
-        if is_at_its_place(own, &file) {
+        if is_current(own_folder, &file) {
             let holder = LockHolder { pid: Some(std::process::id()), since: Some(wall_now()) };
             let text = serde_json::to_vec(&holder).unwrap_or_default();
             // Only for people: a lock without a name is a lock.
@@ -146,25 +150,28 @@ fn lock_file(own: &OwnedFd, root: &Path) -> Result<File, DiskError> {
 }
 
 /// Takes a lock that is free, or will be in a moment.
-fn acquire(handle: &OwnedFd, own: &OwnedFd, root: &Path) -> Result<(), DiskError> {
-    let mut looks = 0;
+fn acquire(handle: &OwnedFd, own_folder: &OwnedFd, root: &Path) -> Result<(), DiskError> {
+    let mut tries = 0;
     while let Err(error) = rustix::fs::flock(handle, FlockOperation::NonBlockingLockExclusive) {
+        if error == Errno::INTR {
+            continue;
+        }
         if error != Errno::WOULDBLOCK {
             return Err(DiskError::io("cannot lock", root)(error));
         }
-        let holder = LockHolder::read(handle, own);
-        if looks == LOCK_RETRIES || !holder.may_release() {
+        let holder = LockHolder::read(handle, own_folder);
+        if tries == LOCK_RETRIES || !holder.may_release() {
             return Err(DiskError::Locked { path: root.to_owned(), holder });
         }
-        looks += 1;
+        tries += 1;
         std::thread::sleep(LOCK_RETRY_INTERVAL);
     }
     Ok(())
 }
 
 /// Whether the name still means the file that is locked.
-fn is_at_its_place(own: &OwnedFd, file: &File) -> bool {
-    is_same(rustix::fs::statat(own, LOCK_FILE, AtFlags::SYMLINK_NOFOLLOW), fstat(file))
+fn is_current(own_folder: &OwnedFd, file: &File) -> bool {
+    is_same(rustix::fs::statat(own_folder, LOCK_FILE, AtFlags::SYMLINK_NOFOLLOW), fstat(file))
 }
 
 /// The process that the kernel lists as the holder of a lock, where it lists one.
@@ -172,15 +179,16 @@ fn is_at_its_place(own: &OwnedFd, file: &File) -> bool {
 fn kernel_holder(locked: impl AsFd) -> Option<u32> {
     let stat = fstat(locked).ok()?;
     let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
-    let place = format!("{major:02x}:{minor:02x}:{}", stat.st_ino);
+    let inode = format!("{major:02x}:{minor:02x}:{}", stat.st_ino);
     let locks = File::open("/proc/locks").ok()?;
     let mut text = String::new();
     locks.take(1 << 20).read_to_string(&mut text).ok()?;
     text.lines().find_map(|line| {
         // 1: FLOCK  ADVISORY  WRITE 4711 fe:00:5309531 0 EOF
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let is_it = fields.get(1) == Some(&"FLOCK") && fields.get(5) == Some(&place.as_str());
-        is_it.then(|| fields.get(4)?.parse().ok().filter(|&pid| pid != 0))?
+        let is_this_lock =
+            fields.get(1) == Some(&"FLOCK") && fields.get(5) == Some(&inode.as_str());
+        is_this_lock.then(|| fields.get(4)?.parse().ok().filter(|&pid| pid != 0))?
     })
 }
 

@@ -36,7 +36,7 @@ use rustix::io::Errno;
 use symphony_core::{WorkspaceKey, WorkspaceRecord};
 use symphony_host::is_exhaustion;
 
-pub use address::{Announced, service_address};
+pub use address::{AnnouncedAddress, service_address};
 pub use lock::LockHolder;
 pub(crate) use root::{OWN_FOLDER, Root};
 
@@ -171,7 +171,7 @@ pub(crate) struct Disk {
 
 impl Disk {
     /// Keeps hold of a root until the service ends.
-    pub(crate) fn hold(&self, root: &Arc<Root>) {
+    pub(crate) fn add_root(&self, root: &Arc<Root>) {
         let mut roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
         if !roots.iter().any(|known| Arc::ptr_eq(known, root)) {
             roots.push(Arc::clone(root));
@@ -179,14 +179,14 @@ impl Disk {
     }
 
     /// The root with this resolved path, if it is held already.
-    pub(crate) fn held(&self, path: &std::path::Path) -> Option<Arc<Root>> {
+    pub(crate) fn root_at(&self, path: &std::path::Path) -> Option<Arc<Root>> {
         let roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
         roots.iter().find(|root| root.path() == path).cloned()
     }
 
     /// Where a recorded workspace is, also after the root has changed (contract 9.6).
     pub(crate) fn place(&self, record: &WorkspaceRecord) -> Result<WorkspacePlace, DiskError> {
-        let root = record.path.parent().and_then(|parent| self.held(parent));
+        let root = record.path.parent().and_then(|parent| self.root_at(parent));
         let root = root.ok_or_else(|| DiskError::Foreign { path: record.path.clone() })?;
         let place = WorkspacePlace::new(root, record.key.clone());
         if place.path() == record.path {

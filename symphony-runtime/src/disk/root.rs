@@ -17,7 +17,7 @@ use symphony_host::ProcessId;
 
 use super::file::{self, errno};
 use super::id::{self, ServiceId};
-use super::lock::Lock;
+use super::lock::RootLock;
 use super::{DiskError, Made, Opened, folder, mode, processes, record};
 
 /// The name of Symphony's own folder under a root: no key contains its first character.
@@ -39,7 +39,7 @@ pub(crate) struct Root {
     runs: OwnedFd,
     trash: OwnedFd,
     aside: OwnedFd,
-    lock: Lock,
+    lock: RootLock,
     service: ServiceId,
     former_service: Option<String>,
     /// What is missing is made anew by one at a time.
@@ -73,7 +73,7 @@ impl Root {
             .map_err(DiskError::io("cannot open the workspace root", &path))?;
         claim(&handle, &path)?;
         let own = subfolder(&handle, OWN_FOLDER, &path)?;
-        let lock = Lock::take(&handle, &own, &path)?;
+        let lock = RootLock::take(&handle, &own, &path)?;
         let (service, former_service) = service_of(&handle, &own, &path)?;
         let root = Self {
             records: subfolder(&own, "records", &path)?,
@@ -159,7 +159,7 @@ impl Root {
     ) -> Result<Opened, DiskError> {
         let key = record.key.as_str();
         let path = self.path.join(key);
-        self.check_hold()?;
+        self.check_lock()?;
         for _ in 0..MAX_ATTEMPTS {
             let known = record::read(&self.records, key);
             match file_type(&self.handle, key) {
@@ -252,7 +252,7 @@ impl Root {
 
     /// Whether a workspace's place still holds the folder that was opened.
     pub(super) fn check(&self, key: &WorkspaceKey, opened: &OwnedFd) -> Result<(), DiskError> {
-        self.check_hold()?;
+        self.check_lock()?;
         match self.folder(key)? {
             Some(now) if is_same(fstat(now.as_ref()), fstat(opened)) => Ok(()),
             _ => Err(DiskError::Replaced { path: self.path.join(key.as_str()) }),
@@ -261,7 +261,7 @@ impl Root {
 
     /// Whether the root is still this service's: its path, which agents and hooks are told, means it,
     /// and our lock is in it. What can be set right is.
-    pub(crate) fn check_hold(&self) -> Result<(), DiskError> {
+    pub(crate) fn check_lock(&self) -> Result<(), DiskError> {
         let _one_at_a_time = self.checking.lock().unwrap_or_else(PoisonError::into_inner);
         self.restore_modes();
         let named = |folder: BorrowedFd<'_>, name: &Path| {
@@ -295,7 +295,7 @@ impl Root {
     pub(super) fn remove_workspace(&self, key: &WorkspaceKey) -> Result<(), DiskError> {
         let path = self.path.join(key.as_str());
         // Under a root that is not ours any more the folder may be another service's.
-        self.check_hold()?;
+        self.check_lock()?;
         self.restore_modes();
         if file_type(&self.handle, key.as_str()) == Some(FileType::Symlink) {
             return Err(DiskError::Symlink { path });

@@ -40,9 +40,20 @@ const EARLIER_EXTENSION: &str = ".earlier.jsonl";
 /// What reaches the thread.
 #[derive(Debug)]
 pub(super) enum KeeperMessage {
-    Begin { run: RunId, key: WorkspaceKey, longest: u64, secrets: Arc<Redactor>, gauge: Arc<Gauge> },
-    Line { run: RunId, said: SaidLine },
-    End { run: RunId },
+    Begin {
+        run: RunId,
+        key: WorkspaceKey,
+        max_bytes: u64,
+        secrets: Arc<Redactor>,
+        gauge: Arc<Gauge>,
+    },
+    Line {
+        run: RunId,
+        said: SaidLine,
+    },
+    End {
+        run: RunId,
+    },
     Flush(oneshot::Sender<()>),
 }
 
@@ -118,7 +129,7 @@ fn length(path: &Path) -> u64 {
 pub(super) struct Keeper {
     folder: PathBuf,
     index: Arc<Mutex<Index>>,
-    runs: BTreeMap<RunId, Run>,
+    runs: BTreeMap<RunId, RunFiles>,
     /// Those that have no file: what is said in them waits for nothing.
     unkept: BTreeMap<RunId, Arc<Gauge>>,
 }
@@ -152,10 +163,10 @@ impl Keeper {
 
     fn on_message(&mut self, message: KeeperMessage) {
         match message {
-            KeeperMessage::Begin { run, key, longest, secrets, gauge } => {
-                self.make_room(longest);
+            KeeperMessage::Begin { run, key, max_bytes, secrets, gauge } => {
+                self.make_room(max_bytes);
                 let path = self.folder.join(key.as_str()).join(format!("{run}{EXTENSION}"));
-                match Run::begin(path.clone(), longest, secrets, Arc::clone(&gauge)) {
+                match RunFiles::begin(path.clone(), max_bytes, secrets, Arc::clone(&gauge)) {
                     Ok(begun) => {
                         lock(&self.index).0.insert(run, KeptFile { key, path, bytes: None });
                         self.runs.insert(run, begun);
@@ -198,11 +209,11 @@ impl Keeper {
     }
 
     /// Removes the oldest, if one more would be too much.
-    fn make_room(&self, longest: u64) {
+    fn make_room(&self, max_bytes: u64) {
         // Not while the index is locked: a disk may hang, and others read it.
         let next = || {
             let mut index = lock(&self.index);
-            let run = index.oldest_over_limit(longest.saturating_mul(MAX_TOTAL_FACTOR))?;
+            let run = index.oldest_over_limit(max_bytes.saturating_mul(MAX_TOTAL_FACTOR))?;
             index.0.remove(&run)
         };
         while let Some(entry) = next() {
@@ -216,11 +227,11 @@ impl Keeper {
 }
 
 /// One run's files.
-struct Run {
+struct RunFiles {
     path: PathBuf,
     file: File,
     length: u64,
-    longest: u64,
+    max_bytes: u64,
     secrets: Arc<Redactor>,
     gauge: Arc<Gauge>,
     /// Lines that are about to be written.
@@ -231,10 +242,10 @@ struct Run {
     has_failed: bool,
 }
 
-impl Run {
+impl RunFiles {
     fn begin(
         path: PathBuf,
-        longest: u64,
+        max_bytes: u64,
         secrets: Arc<Redactor>,
         gauge: Arc<Gauge>,
     ) -> io::Result<Self> {
@@ -244,7 +255,7 @@ impl Run {
             path,
             file,
             length,
-            longest,
+            max_bytes,
             secrets,
             gauge,
             pending: Vec::new(),
@@ -274,7 +285,7 @@ impl Run {
 
     /// Adds a line, in the next file if it does not fit into this one. `false` if it fits nowhere.
     fn push(&mut self, line: &str) -> bool {
-        let (half, more) = (self.longest / 2, bytes(line.len() + 1));
+        let (half, more) = (self.max_bytes / 2, bytes(line.len() + 1));
         let pending = bytes(self.pending.len());
         if self.length + pending + more > half {
             let earlier = earlier(&self.path);
@@ -283,8 +294,13 @@ impl Run {
             if more + bytes(told.len() + 1) > half || !self.write() {
                 return false;
             }
-            let moved = fs::rename(&self.path, &earlier).and_then(|()| open(&self.path));
-            let Ok(file) = moved.map_err(|error| self.fail(&error)) else { return false };
+            let moved = match fs::rename(&self.path, &earlier) {
+                // Removed by a person, or moved before and not opened: a new one is due either way.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                moved => moved,
+            };
+            let opened = moved.and_then(|()| open(&self.path));
+            let Ok(file) = opened.map_err(|error| self.fail(&error)) else { return false };
             (self.file, self.length, self.is_torn) = (file, 0, false);
             self.pending.extend_from_slice(told.as_bytes());
             self.pending.push(b'\n');

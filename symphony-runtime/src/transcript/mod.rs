@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use symphony_api::Logs;
+use symphony_api::TranscriptFiles;
 use symphony_core::redact::Redactor;
 use symphony_core::run::RunId;
 use symphony_core::time::Wall;
@@ -86,7 +86,7 @@ impl Transcripts {
         &self,
         run: RunId,
         identifier: &Identifier,
-        longest: u64,
+        max_bytes: u64,
         secrets: &Arc<Redactor>,
     ) -> Transcript {
         let key = WorkspaceKey::derive(identifier.as_str());
@@ -98,15 +98,16 @@ impl Transcripts {
         });
         let (begun, secrets) = (Arc::clone(&gauge), Arc::clone(secrets));
         // The receiver is gone if the thread has panicked. Then nothing is kept, and all goes on.
-        let _ = kept.keeper.send(KeeperMessage::Begin { run, key, longest, secrets, gauge: begun });
+        let _ =
+            kept.keeper.send(KeeperMessage::Begin { run, key, max_bytes, secrets, gauge: begun });
         let session = Session { run, gauge, keeper: kept.keeper.clone() };
         Transcript::new(move |direction, line| session.line(direction, line))
     }
 
     /// The files with what was said about an issue, newest first.
-    pub(crate) fn logs_of(&self, identifier: &Identifier) -> Logs {
+    pub(crate) fn logs_of(&self, identifier: &Identifier) -> TranscriptFiles {
         let key = WorkspaceKey::derive(identifier.as_str());
-        let (Some(kept), Ok(key)) = (&self.0, key) else { return Logs::default() };
+        let (Some(kept), Ok(key)) = (&self.0, key) else { return TranscriptFiles::default() };
         let index = lock(&kept.index);
         let files = index.runs_of(&key).into_iter().rev();
         files.map(|(run, path)| (run, path.display().to_string())).collect()

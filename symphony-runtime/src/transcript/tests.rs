@@ -17,8 +17,8 @@ fn secrets() -> Arc<Redactor> {
 }
 
 /// Says lines in a run, to its end.
-fn say(kept: &Transcripts, number: u64, longest: u64, lines: &[(Direction, &[u8])]) {
-    let transcript = kept.begin(run(number), &"MT-1".into(), longest, &secrets());
+fn say(kept: &Transcripts, number: u64, max_bytes: u64, lines: &[(Direction, &[u8])]) {
+    let transcript = kept.begin(run(number), &"MT-1".into(), max_bytes, &secrets());
     for (direction, line) in lines {
         transcript.line(*direction, line);
     }
@@ -130,7 +130,7 @@ async fn rule_13_1_the_files_of_the_last_runs_are_kept_and_named_newest_first() 
     let next = Transcripts::start(folder.path().to_owned());
     all_written(&next).await;
     assert_eq!(names(&next), told);
-    assert_eq!(next.logs_of(&"MT-2".into()), Logs::default());
+    assert_eq!(next.logs_of(&"MT-2".into()), TranscriptFiles::default());
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn rule_13_1_a_folder_that_cannot_be_written_blocks_no_caller() {
     let kept = Transcripts::start(folder.path().join("runs"));
     say(&kept, 1, LONG, &[(Direction::In, b"hello")]);
     all_written(&kept).await;
-    assert_eq!(kept.logs_of(&"MT-1".into()), Logs::default());
+    assert_eq!(kept.logs_of(&"MT-1".into()), TranscriptFiles::default());
     fs::remove_file(folder.path().join("runs")).unwrap();
     let transcript = kept.begin(run(2), &"MT-1".into(), 1000, &secrets());
     transcript.line(Direction::In, &[b'x'; 300]);
@@ -224,4 +224,20 @@ async fn rule_13_1_nothing_is_written_through_a_link() {
     say(&kept, 1, LONG, &[(Direction::In, b"hello")]);
     all_written(&kept).await;
     assert!(!elsewhere.exists());
+}
+
+#[tokio::test]
+async fn rule_13_1_a_file_that_was_removed_is_made_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = Transcripts::start(folder.path().to_owned());
+    let path = folder.path().join("MT-1/7.1.jsonl");
+    let transcript = kept.begin(run(1), &"MT-1".into(), 4096, &secrets());
+    transcript.line(Direction::Out, b"before");
+    all_written(&kept).await;
+    fs::remove_file(&path).unwrap();
+    for _ in 0..100 {
+        transcript.line(Direction::Out, b"after");
+    }
+    all_written(&kept).await;
+    assert_eq!(lines_of(&path).last(), Some(&json!({"dir": "out", "text": "after"})));
 }

@@ -16,7 +16,7 @@ use harness::{Harness, eventually, within, workflow};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 use symphony_core::orchestrator::NoticeKind;
 use symphony_memory::AgentScript;
-use symphony_runtime::Ended;
+use symphony_runtime::ServiceEnd;
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
@@ -47,7 +47,7 @@ async fn rule_2_6_many_edits_half_of_them_broken_while_agents_run() {
     let harness = Harness::new(AgentScript::new().hang());
     (0..10).for_each(|n| harness.issue(&format!("{n}"), &format!("MT-{n}")));
     let live = harness.start().await;
-    within("ten agents", harness.agent.wait_until(|journal| journal.live() == 10)).await;
+    within("ten agents", harness.agent.wait_until(|journal| journal.live_agents() == 10)).await;
     live.until("ten rows", |s| s.running.len() == 10).await;
     let runs: Vec<_> = live.handle.snapshot().unwrap().running.iter().map(|row| row.run).collect();
     let (mut good, mut reloaded, mut refused) = (0, 0, 0);
@@ -84,7 +84,7 @@ async fn rule_2_6_many_edits_half_of_them_broken_while_agents_run() {
     assert_eq!(now, runs, "no run was disturbed");
     assert_eq!((reloaded, refused), (edits.div_ceil(2), edits / 2));
     assert_eq!(harness.agent.journal().opened(), 10);
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 
     let kib: Vec<_> = curve.iter().map(|bytes| bytes / 1024).collect();
     println!("{edits} edits; held, KiB: {kib:?}");

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use symphony_memory::{AgentScript, Did, ScriptedAgent};
-use symphony_runtime::Ended;
+use symphony_runtime::ServiceEnd;
 
 use crate::harness::{Harness, within};
 
@@ -23,7 +23,7 @@ async fn rule_8_2_what_an_agent_does_after_it_moved_its_issue_is_not_lost() {
     let has_pushed = |did: &Did| matches!(did, Did::Write(path) if path.ends_with("pushed"));
     assert_eq!(harness.agent.journal().count(has_pushed), 1);
     assert!(!harness.workspace("MT-1").exists());
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -34,7 +34,7 @@ async fn rule_8_2_an_agent_that_does_not_end_its_turn_is_stopped_after_the_grace
     let live = harness.start().await;
     live.until("done", |s| s.totals.done == 1 && s.cleaning.is_empty()).await;
     assert!(!harness.workspace("MT-1").exists());
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -59,7 +59,7 @@ async fn rule_10_6_a_retried_question_is_told_that_it_was_not_answered() {
     assert_eq!(prompt, "Do A title.");
     assert!(again.starts_with("No answer was given to your question: decide yourself"), "{again}");
     assert!(again.ends_with("Do A title."), "{again}");
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,7 +71,7 @@ async fn rule_4_7_what_an_operator_decided_survives_restart_and_kill() {
     live.handle.stop("1".into()).unwrap();
     live.until("blocked", |s| s.blocked.len() == 1).await;
     live.handle.pause().unwrap();
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 
     let live = harness.start().await;
     live.until("as it was", |s| s.paused && s.blocked.len() == 1).await;
@@ -93,5 +93,5 @@ async fn rule_4_7_what_an_operator_decided_survives_restart_and_kill() {
     live.until("as it was", |s| !s.paused && s.blocked.len() == 1).await;
     live.handle.retry("1".into()).unwrap();
     live.until("both run", |s| s.running.len() == 2).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }

@@ -15,7 +15,7 @@ use symphony_host::{
     Survivor, SweepError,
 };
 use symphony_memory::{AgentScript, MemoryFactory, MemoryTracker, ScriptedAgent, ScriptedFactory};
-use symphony_runtime::{Ended, Handle, NoticeItem, NoticeStream, Service, ServiceBuilder};
+use symphony_runtime::{Handle, NoticeItem, NoticeStream, Service, ServiceBuilder, ServiceEnd};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
@@ -120,7 +120,7 @@ pub(crate) fn workflow(more: &str) -> String {
 /// A running service.
 pub(crate) struct Live {
     pub(crate) handle: Handle,
-    task: JoinHandle<Ended>,
+    task: JoinHandle<ServiceEnd>,
     pub(crate) notices: Arc<Mutex<Vec<Notice>>>,
     _listener: tokio_util::task::AbortOnDropHandle<()>,
 }
@@ -149,12 +149,12 @@ impl Live {
         self.notices.lock().unwrap().iter().filter(|notice| is_it(&notice.what)).count()
     }
 
-    pub(crate) async fn shut_down(self) -> Ended {
+    pub(crate) async fn shut_down(self) -> ServiceEnd {
         self.handle.shut_down().unwrap();
         self.ended().await
     }
 
-    pub(crate) async fn ended(self) -> Ended {
+    pub(crate) async fn ended(self) -> ServiceEnd {
         within("the end of the service", self.task).await.unwrap()
     }
 

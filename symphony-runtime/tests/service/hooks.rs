@@ -11,7 +11,7 @@ use symphony_core::tracker::{
 };
 use symphony_host::ProcessId;
 use symphony_memory::{AgentScript, MemoryFactory};
-use symphony_runtime::{Ended, Registry};
+use symphony_runtime::{Registry, ServiceEnd};
 
 use crate::harness::{Harness, Live, eventually, within};
 
@@ -56,7 +56,7 @@ async fn rule_9_4_hooks_run_in_order_around_every_attempt() {
     let expected =
         ["after_create", "before_run", "after_run", "before_run", "after_run", "before_remove"];
     assert_eq!(lines(&diary), expected.map(|hook| format!("{hook} MT-1")));
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
     assert!(!harness.root().join("MT-1").exists());
 }
 
@@ -76,7 +76,7 @@ async fn rule_9_4_a_failed_after_create_takes_the_folder_with_it_and_runs_again(
     live.handle.retry(id).unwrap();
     within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
     assert!(harness.root().join("MT-1/half").exists());
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn rule_9_4_a_failed_before_run_fails_the_attempt_and_after_run_still_runs
     assert_eq!(failure.to_string(), "hook_failed: before_run ended with exit code 3");
     assert!(ran.exists());
     assert_eq!(harness.agent.journal().entries(), []);
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test]
@@ -110,7 +110,7 @@ async fn rule_9_4_after_run_runs_after_a_stall_a_stop_and_a_failure_of_its_own()
     live.handle.stop(id).unwrap();
     live.until("blocked", |s| s.blocked.len() == 1).await;
     assert_eq!(lines(&ran).len(), 2);
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test]
@@ -123,12 +123,12 @@ async fn rule_14_2_after_run_runs_for_each_of_many_when_the_service_ends() {
     ));
     (0..12).for_each(|n| harness.issue(&format!("{n}"), &format!("MT-{n:02}")));
     let live = harness.start().await;
-    within("twelve agents", harness.agent.wait_until(|journal| journal.live() == 12)).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    within("twelve agents", harness.agent.wait_until(|journal| journal.live_agents() == 12)).await;
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
     let mut found = lines(&ran);
     found.sort();
     assert_eq!(found, (0..12).map(|n| format!("MT-{n:02}")).collect::<Vec<_>>());
-    assert_eq!((harness.agent.live(), harness.agent.journal().closed()), (0, 12));
+    assert_eq!((harness.agent.live_agents(), harness.agent.journal().closed()), (0, 12));
 }
 
 /// The memory tracker, with secrets that are variables of every test process.
@@ -190,7 +190,7 @@ async fn rule_9_5_hooks_see_the_issue_as_data_and_no_secrets() {
     assert!(value("CARGO_PKG_VERSION").is_some(), "named in hooks.env");
     assert!(!Path::new(&workspace).join("pwned").exists());
     assert_eq!(lines(&harness.dir.path().join("pwd")), [workspace]);
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 fn process(file: &Path) -> Option<ProcessId> {
@@ -214,7 +214,7 @@ async fn rule_9_5_a_hook_that_takes_too_long_is_ended_with_its_whole_tree() {
         "hook_failed: before_run did not end within 1500 ms; nothing was heard from it, not even on stderr: it or its login profile may hang"
     );
     assert!(!sleeper.is_alive());
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test]
@@ -240,7 +240,7 @@ async fn rule_9_5_what_a_hook_leaves_in_the_background_lives_until_the_run_ends(
     live.until("the run has ended", |s| s.blocked.len() == 1).await;
     assert!(!server.is_alive());
     assert_eq!(lines(&bye), ["bye"]);
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test]
@@ -250,7 +250,7 @@ async fn rule_9_5_a_hook_that_prints_without_end_is_bounded() {
     harness.issue("1", "MT-1");
     let live = harness.start().await;
     within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test]
@@ -263,7 +263,7 @@ async fn rule_9_4_a_failed_before_remove_is_ignored() {
     let workspace = harness.workspace("MT-1");
     eventually("it was removed", || seen.exists() && !workspace.exists()).await;
     assert_eq!(lines(&seen), [workspace.display().to_string()]);
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test]
@@ -290,7 +290,7 @@ async fn rule_2_7_run_hooks_are_frozen_and_before_remove_is_live() {
     gate.open();
     eventually("removed", || lines(&seen).len() == 2).await;
     assert_eq!(lines(&seen), ["run 1", "remove 2"]);
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test]
@@ -309,5 +309,5 @@ async fn rule_9_2_an_agent_is_not_launched_in_a_folder_that_was_replaced() {
     assert!(failure.starts_with("workspace_error:") && failure.contains("symlink"), "{failure}");
     assert_eq!(harness.agent.journal().entries(), []);
     assert_eq!(crate::harness::names(&outside), [""; 0]);
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }

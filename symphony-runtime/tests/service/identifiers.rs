@@ -5,7 +5,7 @@ use std::fs;
 
 use symphony_core::Issue;
 use symphony_memory::AgentScript;
-use symphony_runtime::Ended;
+use symphony_runtime::ServiceEnd;
 
 use crate::harness::{Harness, names, within};
 
@@ -68,7 +68,7 @@ async fn rule_9_2_no_identifier_leads_out_of_the_root() {
     assert!(found.iter().all(|name| harness.root().join(name).join("mine").is_file()));
     assert_eq!(names(&outside), ["file"]);
     assert_eq!(names(harness.dir.path()), ["WORKFLOW.md", "precious", "work"]);
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -82,7 +82,7 @@ async fn rule_6_2_two_issues_with_one_identifier_never_share_a_folder() {
     })
     .await;
     assert_eq!(harness.agent.journal().most_live_in_one_workspace(), 1);
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,7 +97,7 @@ async fn rule_15_2_issue_text_is_data_in_the_prompt() {
         _ => None,
     });
     assert_eq!(turn, Some(format!("Do {title}.")));
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -113,5 +113,5 @@ async fn rule_9_2_a_symlink_in_a_workspaces_place_fails_the_attempt() {
     let failure = live.handle.snapshot().unwrap().waiting[0].failure.clone().unwrap().to_string();
     assert!(failure.contains("is a symlink"), "{failure}");
     assert_eq!(names(&outside), [""; 0]);
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }

@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use symphony_core::orchestrator::NoticeKind;
 use symphony_memory::{AgentScript, Did, Gate};
-use symphony_runtime::Ended;
+use symphony_runtime::ServiceEnd;
 
 use crate::harness::{Harness, Live, TestHost, eventually, names, within, workflow};
 
@@ -34,7 +34,7 @@ async fn rule_2_6_a_file_that_is_deleted_and_restored_is_not_new() {
     fs::write(harness.file(), text).unwrap();
     within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
     live.until("it is back", |s| s.problems.is_empty()).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,7 +69,7 @@ async fn rule_2_6_what_stands_in_the_files_place_never_hangs_the_watch() {
         fs::write(harness.file(), &text).unwrap();
         live.until("no problem", |s| s.problems.is_empty()).await;
     }
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test]
@@ -100,7 +100,7 @@ async fn rule_2_6_editors_that_replace_by_rename_and_links_are_followed() {
     fs::remove_file(harness.file()).unwrap();
     fs::write(harness.file(), limit(6)).unwrap();
     live.until("no link any more", is(6)).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,7 +116,7 @@ async fn rule_2_3_the_warnings_of_the_file_show_until_it_is_edited() {
     live.until("no warning", |s| s.warnings.is_empty()).await;
     harness.write("  colour: red");
     live.until("a warning", |s| s.warnings.len() == 1 && s.problems.is_empty()).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,7 +137,7 @@ async fn rule_2_3_a_slip_on_a_reload_keeps_the_last_good_file_and_starts_wait() 
     fs::write(harness.file(), limit(3)).unwrap();
     within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
     live.until("in force", |s| s.slots.limit == 3 && s.problems.is_empty()).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,7 +153,7 @@ async fn rule_2_2_what_an_adapter_finds_in_its_keys_has_a_place() {
         })
     })
     .await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,7 +166,7 @@ async fn rule_2_6_a_handle_shows_the_settings_in_force() {
     within("a change", changes.changed()).await.unwrap();
     assert_eq!(live.handle.settings().agent.max_concurrent_agents, 7);
     let handle = live.handle.clone();
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
     assert_eq!(handle.settings().agent.max_concurrent_agents, 7, "also after its end");
 }
 
@@ -198,7 +198,7 @@ async fn rule_2_7_a_run_keeps_its_prompt_and_its_turns() {
     assert_eq!(told[0], "Do A title.");
     assert!(told[1].starts_with("This is turn 2 of at most 2"), "{}", told[1]);
     assert_eq!(told[2], "Undo A title.");
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -227,7 +227,7 @@ async fn rule_2_6_a_reload_to_another_root_takes_its_lock_first() {
         })
     })
     .await;
-    assert_eq!(there.shut_down().await, Ended::Drained);
+    assert_eq!(there.shut_down().await, ServiceEnd::Drained);
     live.until("taken", |s| s.problems.is_empty()).await;
 
     // New workspaces are made there; the one in use stays where it is, and is removed from there.
@@ -241,5 +241,5 @@ async fn rule_2_6_a_reload_to_another_root_takes_its_lock_first() {
     eventually("removed", || names(&harness.root()) == ["~symphony"]).await;
     let second = other.builder().workflow(other.file()).host(TestHost::new()).build().await;
     assert!(second.is_err(), "the new root is ours now");
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }

@@ -18,7 +18,7 @@ use symphony_core::orchestrator::NoticeKind;
 use symphony_core::snapshot::Snapshot;
 use symphony_host::{EarlierLife, ProcessId};
 use symphony_memory::AgentScript;
-use symphony_runtime::{Ended, StartError};
+use symphony_runtime::{ServiceEnd, StartError};
 
 use crate::harness::{Harness, Live, TestHost, eventually, names, within, workflow};
 
@@ -31,9 +31,9 @@ async fn rule_14_3_a_second_service_on_the_same_root_is_refused_and_told_the_hol
     let message = error.to_string();
     assert!(message.contains(&format!("process {}", std::process::id())), "{message}");
     assert!(message.contains(&harness.root().file_name().unwrap().to_string_lossy().into_owned()));
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
     let live = harness.start().await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -45,7 +45,7 @@ async fn rule_14_3_a_service_that_has_ended_lets_another_one_have_its_root() {
         let service = harness.builder().build().await.unwrap();
         if round % 2 == 0 {
             service.handle().shut_down().unwrap();
-            assert_eq!(service.run().await, Ended::Drained);
+            assert_eq!(service.run().await, ServiceEnd::Drained);
         } else {
             // Dropped in the middle of its work.
             let a_moment = Duration::from_millis(5);
@@ -58,12 +58,12 @@ async fn rule_14_3_a_service_that_has_ended_lets_another_one_have_its_root() {
 async fn rule_14_3_a_forged_home_changes_no_other_folder() {
     use std::os::unix::fs::PermissionsExt as _;
     let harness = Harness::new(AgentScript::new());
-    assert_eq!(harness.start().await.shut_down().await, Ended::Drained);
+    assert_eq!(harness.start().await.shut_down().await, ServiceEnd::Drained);
     let victim = tempfile::tempdir().unwrap();
     fs::set_permissions(victim.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let victims = victim.path().to_str().unwrap();
     fs::write(harness.root().join("~symphony/home"), victims).unwrap();
-    assert_eq!(harness.start().await.shut_down().await, Ended::Drained);
+    assert_eq!(harness.start().await.shut_down().await, ServiceEnd::Drained);
     let mode = fs::metadata(victim.path()).unwrap().permissions().mode();
     assert_eq!((mode & 0o777, fs::read_dir(victim.path()).unwrap().count()), (0o755, 0));
     assert!(!harness.root().join("~symphony/home").exists(), "it is not believed again");
@@ -88,9 +88,9 @@ async fn rule_4_2_the_workspaces_of_issues_finished_meanwhile_are_swept_by_their
     let harness = Harness::new(AgentScript::new().hang());
     ["1", "2"].iter().for_each(|n| harness.issue(n, &format!("MT-{n}")));
     let live = harness.start().await;
-    within("two agents", harness.agent.wait_until(|journal| journal.live() == 2)).await;
+    within("two agents", harness.agent.wait_until(|journal| journal.live_agents() == 2)).await;
     live.kill().await;
-    eventually("the agents are gone", || harness.agent.live() == 0).await;
+    eventually("the agents are gone", || harness.agent.live_agents() == 0).await;
     // An unknown folder, and one of a finished issue, both without a record.
     fs::create_dir(harness.root().join("MT-77")).unwrap();
     fs::create_dir(harness.root().join("somebodys")).unwrap();
@@ -99,8 +99,8 @@ async fn rule_4_2_the_workspaces_of_issues_finished_meanwhile_are_swept_by_their
     harness.board.set_state("77", "Done");
     let live = harness.start().await;
     eventually("swept", || names(&harness.root()) == ["MT-2", "somebodys", "~symphony"]).await;
-    within("an agent again", harness.agent.wait_until(|journal| journal.live() == 1)).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    within("an agent again", harness.agent.wait_until(|journal| journal.live_agents() == 1)).await;
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
     let records = names(&harness.root().join("~symphony/records"));
     assert_eq!(records, ["MT-2.json"]);
 }
@@ -110,13 +110,13 @@ async fn rule_12_4_last_runs_survive_a_restart_so_that_a_restart_loop_causes_no_
     let harness = Harness::new(AgentScript::new());
     let live = harness.start().await;
     live.until("a poll", |s| s.candidates.read_at.is_some()).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
     let before = harness.board.requests();
     for _ in 0..100 {
         let live = harness.start().await;
         let snapshot = live.handle.snapshot().unwrap();
         assert!(snapshot.polling.requests_today.values().sum::<u64>() > 0, "the day's counts");
-        assert_eq!(live.shut_down().await, Ended::Drained);
+        assert_eq!(live.shut_down().await, ServiceEnd::Drained);
     }
     assert_eq!(harness.board.requests(), before);
 }
@@ -130,7 +130,7 @@ async fn rule_12_4_a_damaged_state_file_is_set_aside_and_no_run_id_is_used_again
         live.handle.poll_now().unwrap();
         live.until("a run", |s| s.running.len() == 1).await;
         let boot = live.handle.snapshot().unwrap().running[0].run.boot;
-        assert_eq!(live.shut_down().await, Ended::Drained);
+        assert_eq!(live.shut_down().await, ServiceEnd::Drained);
         boot
     };
     let (first, second) = (boot().await, boot().await);
@@ -231,7 +231,7 @@ async fn rule_14_3_the_processes_of_an_earlier_life_are_ended_by_their_records()
     assert_eq!(names(&runs), [""; 0]);
     live.handle.poll_now().unwrap();
     eventually("another one is written", || names(&runs) == ["2.1"]).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
     assert_eq!(names(&runs), [""; 0]);
 }
 
@@ -254,7 +254,7 @@ async fn rule_14_3_what_an_older_version_left_is_ended_by_its_older_name_once() 
     let swept = async || {
         let host = TestHost::new();
         let live = Live::start(harness.builder().host(host.clone())).await;
-        assert_eq!(live.shut_down().await, Ended::Drained);
+        assert_eq!(live.shut_down().await, ServiceEnd::Drained);
         host.swept.lock().unwrap().clone()
     };
     let path = fs::canonicalize(harness.root()).unwrap().display().to_string();
@@ -292,7 +292,7 @@ async fn rule_14_3_a_root_that_is_not_ours_any_more_shows_and_starts_nothing() {
     work("1").await;
     // Longer than a poll and a look take.
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert_eq!(harness.agent.live(), 0);
+    assert_eq!(harness.agent.live_agents(), 0);
     drop(older);
     within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
     live.until("nothing is wrong", |s| s.problems.is_empty()).await;
@@ -306,7 +306,7 @@ async fn rule_14_3_a_root_that_is_not_ours_any_more_shows_and_starts_nothing() {
     fs::rename(&elsewhere, harness.root()).unwrap();
     within("another agent", harness.agent.wait_until(|journal| journal.opened() == 2)).await;
     live.until("nothing is wrong", |s| s.problems.is_empty()).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 /// A service that was led to another root, then killed, and started there.
@@ -345,13 +345,13 @@ async fn moved_and_killed(runs_before_the_move: bool) {
     assert_eq!(swept, [life("other", &[]), life("work", &[process])]);
     assert_eq!(**agent.service.lock().unwrap(), *swept[1].service, "so it is also found by mark");
     assert_eq!(names(&runs), [""; 0]);
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 
     // That is settled now: the next one has nothing to do with the first root.
     let host = TestHost::new();
     let live = Live::start(harness.builder().agent(agent).host(host.clone())).await;
     assert_eq!(*host.swept.lock().unwrap(), [life("other", &[])]);
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -391,5 +391,5 @@ async fn rule_14_3_what_was_left_under_another_root_is_ended_before_that_is_used
     let swept: Vec<_> =
         host.swept.lock().unwrap().iter().map(|life| life.records.clone()).collect();
     assert_eq!(swept, [vec![], vec![process]], "once, and never what is our own");
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }

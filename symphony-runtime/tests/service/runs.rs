@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use symphony_core::{Settings, StateSet};
 use symphony_memory::{AgentScript, Did, MemoryFactory, ScriptedFactory};
-use symphony_runtime::{Ended, Service, ServiceStopped};
+use symphony_runtime::{Service, ServiceEnd, ServiceStopped};
 
 use crate::harness::{Harness, Live, TestHost, names, within};
 
@@ -32,10 +32,10 @@ async fn rule_10_1_an_issue_is_worked_on_turn_by_turn_until_it_is_done() {
     assert_eq!(turns.len(), 2);
     assert_eq!(turns[0], (1, "Do A title.".to_owned()));
     assert!(turns[1].1.starts_with("This is turn 2 of at most 20"), "{}", turns[1].1);
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
     let left = names(&harness.root());
     assert_eq!(left, ["~symphony"], "the workspace of a finished issue is removed");
-    assert_eq!(harness.agent.live(), 0);
+    assert_eq!(harness.agent.live_agents(), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,7 +58,7 @@ async fn rule_13_2_an_embedder_needs_ten_lines_and_its_handle_says_when_the_serv
     let running = tokio::spawn(service.run());
     within("the board", harness.board.wait_until(|board| board.is_in("1", "Done"))).await;
     handle.shut_down().unwrap();
-    assert_eq!(running.await.unwrap(), Ended::Drained);
+    assert_eq!(running.await.unwrap(), ServiceEnd::Drained);
 
     // A handle outlives its service, and says so.
     assert_eq!(handle.snapshot().unwrap_err(), ServiceStopped);
@@ -87,10 +87,10 @@ async fn rule_4_7_operators_pause_resume_stop_retry_and_ask() {
     assert_eq!(live.handle.events(run)[0].name, "session_started");
     live.handle.stop(id.clone()).unwrap();
     live.until("blocked", |s| s.blocked.len() == 1).await;
-    assert_eq!(harness.agent.live(), 0);
+    assert_eq!(harness.agent.live_agents(), 0);
     live.handle.retry(id).unwrap();
     within("another session", harness.agent.wait_until(|journal| journal.opened() == 2)).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -116,7 +116,7 @@ async fn rule_4_3_explaining_does_not_take_the_schedulers_time() {
     assert!(told.len() <= 2, "{} answers for all of them", told.len());
     let took = begun.elapsed();
     assert!(took >= Duration::from_millis(1_900), "ten times a second at most: {took:?}");
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,7 +127,7 @@ async fn rule_9_3_the_next_attempt_finds_every_file() {
     within("three sessions", harness.agent.wait_until(|journal| journal.opened() == 3)).await;
     live.until("waiting", |s| s.waiting.len() == 1).await;
     assert_eq!(fs::read_to_string(harness.workspace("MT-1").join("log")).unwrap(), "xxx");
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
     assert_eq!(harness.agent.journal().most_live_in_one_workspace(), 1);
 }
 
@@ -136,10 +136,10 @@ async fn rule_14_2_a_shutdown_closes_every_session_and_drains() {
     let harness = Harness::new(AgentScript::new().hang());
     (0..40).for_each(|n| harness.issue(&format!("{n}"), &format!("MT-{n}")));
     let live = harness.start().await;
-    within("forty sessions", harness.agent.wait_until(|journal| journal.live() == 40)).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    within("forty sessions", harness.agent.wait_until(|journal| journal.live_agents() == 40)).await;
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
     let journal = harness.agent.journal();
-    assert_eq!((journal.live(), journal.closed()), (0, 40));
+    assert_eq!((journal.live_agents(), journal.closed()), (0, 40));
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,8 +149,8 @@ async fn rule_14_2_a_session_that_does_not_close_is_killed_when_its_time_is_over
     harness.issue("1", "MT-1");
     let live = harness.start().await;
     within("a session", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
-    assert!(matches!(live.shut_down().await, Ended::Killed(runs) if runs.len() == 1));
-    crate::harness::eventually("the agent is gone", || harness.agent.live() == 0).await;
+    assert!(matches!(live.shut_down().await, ServiceEnd::Killed(runs) if runs.len() == 1));
+    crate::harness::eventually("the agent is gone", || harness.agent.live_agents() == 0).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,10 +160,10 @@ async fn dropping_a_service_ends_its_agents() {
     let live = harness.start().await;
     within("a session", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
     live.kill().await;
-    crate::harness::eventually("the agent is gone", || harness.agent.live() == 0).await;
+    crate::harness::eventually("the agent is gone", || harness.agent.live_agents() == 0).await;
     // The lock is free again.
     let live = Live::start(harness.builder()).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,5 +178,5 @@ async fn rule_12_1_an_embedder_adds_a_job_of_its_own() {
     let live = Live::start(builder).await;
     within("three runs", count.wait_for(|count| *count == 3)).await.unwrap();
     live.until("told", |s| s.polling.jobs.iter().any(|row| row.failure.is_some())).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use symphony_core::snapshot::Mode;
 use symphony_memory::AgentScript;
-use symphony_runtime::Ended;
+use symphony_runtime::ServiceEnd;
 
 use crate::harness::{Harness, within};
 
@@ -21,7 +21,7 @@ async fn rule_12_2_a_touched_file_and_a_webhook_are_activity() {
     live.until("idle again", |s| s.polling.mode == Mode::Idle).await;
     live.handle.activity().unwrap();
     live.until("active again", |s| s.polling.mode == Mode::Active).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 /// Dormant after two seconds of silence, and then asks for new work once a day.
@@ -41,7 +41,7 @@ async fn rule_12_1_what_is_local_is_acted_on_at_once_also_when_polling_sleeps() 
     live.until("the next run", |s| s.running.len() == 1).await;
     let waited = live.handle.snapshot().unwrap().now.mono.since(ended);
     assert!(waited < Duration::from_secs(60), "after its backoff, not after a poll: {waited:?}");
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,7 +57,7 @@ async fn rule_12_2_a_cancel_is_noticed_within_the_active_interval_also_in_quiet_
     live.until("a stop", |s| s.totals.cancelled == 1).await;
     let noticed = live.handle.snapshot().unwrap().now.mono.since(cancelled);
     assert!(noticed < Duration::from_secs(40), "{noticed:?}");
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -72,7 +72,7 @@ async fn rule_12_3_quiet_hours_are_told_when_they_begin_and_end() {
     live.until("quiet", |s| s.polling.quiet).await;
     harness.write("");
     live.until("not quiet", |s| !s.polling.quiet).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,7 +97,7 @@ async fn rule_13_2_a_flood_of_news_is_published_ten_times_a_second_at_most() {
         (count, closest)
     });
     within("the board", harness.board.wait_until(|board| board.is_in("1", "Done"))).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
     let (count, closest) = within("the last snapshot", counting).await.unwrap();
     assert!(count > 20, "{count}");
     // The last one of all is published whenever the end comes.

@@ -16,7 +16,7 @@ use symphony_core::tracker::{
     TrackerProfile,
 };
 use symphony_memory::{AgentScript, Gate, MemoryFactory, MemoryFault, Requests, ScriptedAgent};
-use symphony_runtime::{Ended, ServiceBuilder};
+use symphony_runtime::{ServiceBuilder, ServiceEnd};
 
 use crate::harness::{Harness, Live, eventually, within};
 
@@ -56,8 +56,8 @@ async fn rule_4_3_a_tracker_that_hangs_for_ever_delays_nothing_else() {
     // Answers can be had, and the end comes.
     assert_eq!(live.handle.snapshot().unwrap().running.len(), 1);
     live.handle.explain().await.unwrap();
-    assert_eq!(live.shut_down().await, Ended::Drained);
-    assert_eq!(harness.agent.live(), 0);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
+    assert_eq!(harness.agent.live_agents(), 0);
 }
 
 /// What panics next.
@@ -138,7 +138,7 @@ async fn a_tracker_that_panics_is_a_failed_read() {
     };
     eventually("a failed run", || live.happened(broken) == 1).await;
     eventually("after_run for both", || hooks.after_runs.load(Ordering::Relaxed) == 2).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -155,7 +155,7 @@ async fn rule_2_6_a_factory_that_panics_on_a_reload_is_a_problem_of_the_file() {
     std::fs::write(harness.file(), text).unwrap();
     live.until("no problem", |s| s.problems.is_empty()).await;
     assert_eq!(live.handle.snapshot().unwrap().running.len(), 1);
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 /// An agent that panics: in the first session when it opens, in the second in its turn, in the
@@ -249,7 +249,7 @@ async fn an_agent_that_panics_is_a_failed_run_and_is_closed() {
     live.until("the fourth", |s| s.running.len() == 1 && s.totals.started >= 4).await;
     assert!(agent.1.load(Ordering::Relaxed) >= 2, "a session whose turn panicked is closed");
     assert!(hooks.after_runs.load(Ordering::Relaxed) >= 3, "after_run runs after a panic too");
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -267,7 +267,7 @@ async fn a_hook_that_panics_is_a_failed_hook() {
     );
     hooks.calm.store(true, Ordering::Relaxed);
     within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 /// Hooks that never end.
@@ -293,5 +293,5 @@ async fn hooks_of_an_embedder_are_bounded_in_time_too() {
         failure.to_string(),
         "hook_failed: after_create did not end within 60000 ms; nothing was heard from it, not even on stderr: it or its login profile may hang"
     );
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }

@@ -25,10 +25,10 @@ const TOO_LARGE: &str = "the front matter is too large once its aliases are foll
 /// # Errors
 /// The text is not YAML, is more than one document, or exceeds a bound.
 pub(super) fn load(yaml: &str) -> Result<Node, Problem> {
-    let mut loader = TreeBuilder::new(yaml);
+    let mut builder = TreeBuilder::new(yaml);
     let mut root = None;
     loop {
-        let (event, at) = loader.next()?;
+        let (event, at) = builder.next()?;
         match event {
             Event::StreamStart | Event::DocumentEnd => {}
             Event::StreamEnd => return Ok(root.unwrap_or(Node::Scalar(Value::Null))),
@@ -36,7 +36,7 @@ pub(super) fn load(yaml: &str) -> Result<Node, Problem> {
                 return refuse("the front matter is more than one YAML document", at);
             }
             Event::DocumentStart(..) => {}
-            event => root = Some(loader.node(event, at, 1)?),
+            event => root = Some(builder.node(event, at, 1)?),
         }
     }
 }
@@ -54,7 +54,7 @@ struct TreeBuilder<'a> {
     /// What each anchor stands for, once it is complete.
     anchors: BTreeMap<usize, Node>,
     /// What is left of [`MAX_TREE_COST`].
-    room: usize,
+    remaining_cost: usize,
 }
 
 impl<'a> TreeBuilder<'a> {
@@ -65,7 +65,7 @@ impl<'a> TreeBuilder<'a> {
             events: Parser::new_from_str_with_options(yaml, limits),
             line_starts: std::iter::once(0).chain(ends.map(|(end, _)| end + 1)).collect(),
             anchors: BTreeMap::new(),
-            room: MAX_TREE_COST,
+            remaining_cost: MAX_TREE_COST,
         }
     }
 
@@ -94,7 +94,7 @@ impl<'a> TreeBuilder<'a> {
     /// The node that an event begins.
     fn node(&mut self, event: Event<'a>, at: Position, depth: usize) -> Result<Node, Problem> {
         let (anchor, node) = match event {
-            Event::Alias(anchor) => return self.copy(anchor, at, depth),
+            Event::Alias(anchor) => return self.resolve_alias(anchor, at, depth),
             Event::Scalar(text, style, anchor, tag) => {
                 self.charge(text.len().saturating_add(NODE_COST), at)?;
                 let Some(value) = scalar(&text, style, tag.as_deref()) else {
@@ -153,7 +153,12 @@ impl<'a> TreeBuilder<'a> {
     }
 
     /// What an alias stands for.
-    fn copy(&mut self, anchor: usize, at: Position, depth: usize) -> Result<Node, Problem> {
+    fn resolve_alias(
+        &mut self,
+        anchor: usize,
+        at: Position,
+        depth: usize,
+    ) -> Result<Node, Problem> {
         let Some(node) = self.anchors.get(&anchor) else {
             return refuse("an alias stands within what it stands for", at);
         };
@@ -166,10 +171,10 @@ impl<'a> TreeBuilder<'a> {
     }
 
     fn charge(&mut self, cost: usize, at: Position) -> Result<(), Problem> {
-        let Some(room) = self.room.checked_sub(cost) else {
+        let Some(remaining) = self.remaining_cost.checked_sub(cost) else {
             return refuse(TOO_LARGE, at);
         };
-        self.room = room;
+        self.remaining_cost = remaining;
         Ok(())
     }
 }
@@ -200,7 +205,7 @@ fn cost(node: &Node) -> usize {
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Option<Value> {
     match tag.and_then(Tag::core_suffix) {
         Some("null") => null(text),
-        Some("bool") => flag(text),
+        Some("bool") => boolean(text),
         Some("int") => integer(text),
         Some("float") => float(text),
         None if style == ScalarStyle::Plain => Some(plain(text)),
@@ -209,7 +214,7 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Option<Value> {
 }
 
 fn plain(text: &str) -> Value {
-    let special = null(text).or_else(|| flag(text)).or_else(|| integer(text));
+    let special = null(text).or_else(|| boolean(text)).or_else(|| integer(text));
     special.or_else(|| float(text)).unwrap_or_else(|| Value::from(text))
 }
 
@@ -217,7 +222,7 @@ fn null(text: &str) -> Option<Value> {
     matches!(text, "" | "~" | "null" | "Null" | "NULL").then_some(Value::Null)
 }
 
-fn flag(text: &str) -> Option<Value> {
+fn boolean(text: &str) -> Option<Value> {
     match text {
         "true" | "True" | "TRUE" => Some(Value::Bool(true)),
         "false" | "False" | "FALSE" => Some(Value::Bool(false)),
@@ -234,10 +239,11 @@ fn integer(text: &str) -> Option<Value> {
         Some("0b") => (2, &magnitude[2..]),
         _ => (10, magnitude),
     };
-    if is_padded(text) || digits.starts_with(['-', '+']) {
+    let is_number = !digits.is_empty() && digits.chars().all(|digit| digit.is_digit(radix));
+    if is_padded(text) || !is_number {
         return None;
     }
-    let number = i128::from_str_radix(digits, radix).ok()?;
+    let Ok(number) = i128::from_str_radix(digits, radix) else { return Some(Value::from(text)) };
     let number = if text.starts_with('-') { -number } else { number };
     let small = u64::try_from(number).map(Value::from);
     let small = small.or_else(|_| i64::try_from(number).map(Value::from));

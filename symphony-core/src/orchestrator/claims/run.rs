@@ -49,7 +49,7 @@ pub(in crate::orchestrator) struct Run {
     /// Whether it was told that its question was not answered.
     pub(in crate::orchestrator) unanswered: bool,
     /// Tool calls that Symphony has not answered yet.
-    pub(in crate::orchestrator) owed: u32,
+    pub(in crate::orchestrator) open_tool_calls: u32,
     /// Whether a tool call of this turn changed the tracker.
     pub(super) changed_issue: bool,
     /// By when the turn must have ended, because the issue is over: the agent's own doing.
@@ -102,7 +102,7 @@ impl Run {
             last_alive: now.mono,
             stall_timeout: settings.agent.common.stall_timeout,
             unanswered: false,
-            owed: 0,
+            open_tool_calls: 0,
             changed_issue: false,
             finish_by: None,
             turn: TurnStage::Open,
@@ -131,7 +131,7 @@ impl Run {
     /// Its turn is over: nothing is owed to it, and the issue is to be read.
     pub(in crate::orchestrator) fn end_turn(&mut self) -> bool {
         self.turn = TurnStage::Ended;
-        self.owed = 0;
+        self.open_tool_calls = 0;
         self.finish_by = None;
         self.turns = self.turns.max(1);
         self.read_failures = 0;
@@ -187,7 +187,7 @@ impl Run {
         now: Mono,
         grace: Duration,
     ) -> bool {
-        let may_be_its_own = self.changed_issue || self.owed > 0;
+        let may_be_its_own = self.changed_issue || self.open_tool_calls > 0;
         if self.turn != TurnStage::Open || !may_be_its_own || grace.is_zero() {
             return false;
         }
@@ -198,9 +198,9 @@ impl Run {
 
     /// Ends a tool call. If no call changed the tracker, the move was not the agent's.
     pub(in crate::orchestrator) fn end_tool(&mut self, changed_issue: bool, now: Mono) -> bool {
-        self.owed = self.owed.saturating_sub(1);
+        self.open_tool_calls = self.open_tool_calls.saturating_sub(1);
         self.changed_issue |= changed_issue;
-        if self.owed == 0 && !self.changed_issue && self.finish_by.is_some() {
+        if self.open_tool_calls == 0 && !self.changed_issue && self.finish_by.is_some() {
             self.finish_by = Some(now);
         }
         true
@@ -225,7 +225,7 @@ impl Run {
     pub(in crate::orchestrator) fn can_stall(&self) -> bool {
         self.phase >= Phase::LaunchingAgent
             && self.phase < Phase::Finishing
-            && self.owed == 0
+            && self.open_tool_calls == 0
             && self.turn == TurnStage::Open
     }
 }

@@ -3,8 +3,8 @@
 use rustix::fs::{CWD, Mode, OFlags};
 
 use super::*;
-use crate::disk::lock::Lock;
-use crate::disk::{Announced, service_address};
+use crate::disk::lock::RootLock;
+use crate::disk::{AnnouncedAddress, service_address};
 
 #[test]
 fn rule_14_3_a_root_is_locked_and_the_lock_names_its_holder() {
@@ -52,7 +52,7 @@ fn rule_14_5_an_address_is_believed_from_the_holder_of_a_root_that_is_ours_alone
     let yard = yard();
     let (root, own) = (yard.root.path().to_owned(), yard.root.path().join("~symphony"));
     assert_eq!(service_address(&root), None);
-    let announced = Announced::write(&yard.root, "http://127.0.0.1:1").unwrap();
+    let announced = AnnouncedAddress::write(&yard.root, "http://127.0.0.1:1").unwrap();
     assert_eq!(service_address(&root).as_deref(), Some("http://127.0.0.1:1"));
     for folder in [&root, &own] {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o777)).unwrap();
@@ -135,9 +135,9 @@ fn rule_14_3_where_folders_cannot_be_locked_the_file_has_to_do() {
     // The kernel locks no handle of this kind, as some file systems lock no folder.
     let flags = OFlags::PATH | OFlags::DIRECTORY;
     let folder = rustix::fs::openat(CWD, dir.path(), flags, Mode::empty()).unwrap();
-    let lock = Lock::take(&folder, &own, dir.path()).unwrap();
+    let lock = RootLock::take(&folder, &own, dir.path()).unwrap();
     lock.check(&own, dir.path()).unwrap();
-    let second = Lock::take(&folder, &own, dir.path()).unwrap_err();
+    let second = RootLock::take(&folder, &own, dir.path()).unwrap_err();
     assert!(matches!(second, DiskError::Locked { .. }), "{second}");
     fs::remove_file(dir.path().join("lock")).unwrap();
     let lost = lock.check(&own, dir.path()).unwrap_err();

@@ -319,7 +319,7 @@ fn rule_4_2_records_tell_whose_a_folder_is_and_folders_without_one_are_strays() 
 fn rule_9_6_a_record_that_points_elsewhere_leads_nowhere() {
     let yard = yard();
     let disk = Disk::default();
-    disk.hold(&yard.root);
+    disk.add_root(&yard.root);
     let mut record = yard.record("MT-1");
     assert_eq!(disk.place(&record).unwrap().path(), record.path);
     for path in ["/etc", "/", "", "MT-1"] {

@@ -128,7 +128,7 @@ fn rule_9_2_a_root_whose_mode_was_changed_gets_its_own_back() {
             spoil();
             assert_eq!(yard.root.list().unwrap().records.len(), 1);
             spoil();
-            yard.root.check_hold().unwrap();
+            yard.root.check_lock().unwrap();
             spoil();
             yard.remove("MT-1").unwrap();
         }

@@ -26,33 +26,33 @@ const MAX_PEERS: usize = 1024;
 
 /// The wrong tokens of every peer.
 #[derive(Debug, Default)]
-pub(crate) struct Guesses {
-    peers: Mutex<BTreeMap<Peer, Guesser>>,
+pub(crate) struct TokenRateLimit {
+    buckets: Mutex<BTreeMap<Peer, PeerBucket>>,
     wrong: AtomicU64,
     refused: AtomicU64,
 }
 
 #[derive(Debug)]
-struct Guesser {
+struct PeerBucket {
     /// When the bucket is full again: each wrong token adds [`REFILL_INTERVAL`].
     full_at: Instant,
-    told: Option<Instant>,
-    untold: u64,
+    logged_at: Option<Instant>,
+    unlogged: u64,
 }
 
-impl Guesses {
+impl TokenRateLimit {
     /// How many wrong tokens were shown, and how many requests were refused without a comparison.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.wrong.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
     }
 
     /// How long this peer's bucket stays empty.
-    pub(crate) fn wait(&self, peer: Peer) -> Option<Duration> {
-        let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
-        let full_at = peers.get(&peer)?.full_at;
+    pub(crate) fn refuse(&self, peer: Peer) -> Option<Duration> {
+        let buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let full_at = buckets.get(&peer)?.full_at;
         let wait =
             full_at.saturating_duration_since(Instant::now() + REFILL_INTERVAL * (BUCKET_SIZE - 1));
-        drop(peers);
+        drop(buckets);
         (!wait.is_zero()).then(|| {
             self.refused.fetch_add(1, Ordering::Relaxed);
             wait
@@ -63,30 +63,34 @@ impl Guesses {
     pub(crate) fn count_wrong(&self, peer: Peer) {
         self.wrong.fetch_add(1, Ordering::Relaxed);
         let now = Instant::now();
-        let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
-        if peers.len() >= MAX_PEERS && !peers.contains_key(&peer) {
-            forget(&mut peers, now);
+        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= MAX_PEERS && !buckets.contains_key(&peer) {
+            evict(&mut buckets, now);
         }
-        let guesser = peers.entry(peer).or_insert(Guesser { full_at: now, told: None, untold: 0 });
-        guesser.full_at = guesser.full_at.max(now) + REFILL_INTERVAL;
-        guesser.untold += 1;
-        let is_due = guesser.told.is_none_or(|told| now - told >= LOG_INTERVAL);
+        let bucket = buckets.entry(peer).or_insert(PeerBucket {
+            full_at: now,
+            logged_at: None,
+            unlogged: 0,
+        });
+        bucket.full_at = bucket.full_at.max(now) + REFILL_INTERVAL;
+        bucket.unlogged += 1;
+        let is_due = bucket.logged_at.is_none_or(|at| now - at >= LOG_INTERVAL);
         if is_due {
-            let guesses = std::mem::take(&mut guesser.untold);
-            guesser.told = Some(now);
-            drop(peers);
+            let guesses = std::mem::take(&mut bucket.unlogged);
+            bucket.logged_at = Some(now);
+            drop(buckets);
             warn!(%peer, guesses, "requests showed a wrong access token");
         }
     }
 }
 
 /// Makes room: forgets peers with a full bucket, else the one whose bucket is full first.
-fn forget(peers: &mut BTreeMap<Peer, Guesser>, now: Instant) {
-    peers.retain(|_, guesser| guesser.full_at > now);
-    if peers.len() >= MAX_PEERS
-        && let Some((&least, _)) = peers.iter().min_by_key(|(_, guesser)| guesser.full_at)
+fn evict(buckets: &mut BTreeMap<Peer, PeerBucket>, now: Instant) {
+    buckets.retain(|_, bucket| bucket.full_at > now);
+    if buckets.len() >= MAX_PEERS
+        && let Some((&least, _)) = buckets.iter().min_by_key(|(_, bucket)| bucket.full_at)
     {
-        peers.remove(&least);
+        buckets.remove(&least);
     }
 }
 
@@ -102,28 +106,27 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn rule_13_3_wrong_tokens_are_limited_by_a_token_bucket() {
-        let guesses = Guesses::default();
-        let guess =
-            |peer| guesses.wait(peer).is_none().then(|| guesses.count_wrong(peer)).is_some();
+        let limit = TokenRateLimit::default();
+        let guess = |peer| limit.refuse(peer).is_none().then(|| limit.count_wrong(peer)).is_some();
         assert_eq!((0..1000).filter(|_| guess(peer(1))).count(), 30);
-        assert!(guesses.wait(peer(1)).is_some_and(|wait| wait <= REFILL_INTERVAL));
+        assert!(limit.refuse(peer(1)).is_some_and(|wait| wait <= REFILL_INTERVAL));
         assert!(guess(peer(2)), "others may try");
         tokio::time::advance(Duration::from_secs(5)).await;
         assert_eq!((0..1000).filter(|_| guess(peer(1))).count(), 5);
         tokio::time::advance(Duration::from_secs(60)).await;
         assert_eq!((0..1000).filter(|_| guess(peer(1))).count(), 30);
-        assert_eq!(guesses.counts().0, 66);
-        assert!(guesses.counts().1 > 2000);
+        assert_eq!(limit.counts().0, 66);
+        assert!(limit.counts().1 > 2000);
     }
 
     #[tokio::test(start_paused = true)]
     async fn rule_13_3_what_is_remembered_of_peers_is_bounded() {
-        let guesses = Guesses::default();
-        (0..50).for_each(|_| guesses.count_wrong(peer(0)));
+        let limit = TokenRateLimit::default();
+        (0..50).for_each(|_| limit.count_wrong(peer(0)));
         for number in 1..10_000 {
-            guesses.count_wrong(peer(number));
+            limit.count_wrong(peer(number));
         }
-        assert!(guesses.peers.lock().unwrap().len() <= MAX_PEERS);
-        assert!(guesses.wait(peer(0)).is_some(), "the emptiest bucket is kept");
+        assert!(limit.buckets.lock().unwrap().len() <= MAX_PEERS);
+        assert!(limit.refuse(peer(0)).is_some(), "the emptiest bucket is kept");
     }
 }
