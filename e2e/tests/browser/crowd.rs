@@ -125,9 +125,13 @@ async fn rule_13_3_a_thousand_issues_can_be_searched_and_a_page_of_them_stays_al
     // A change comes to the open page; a row that did not change is the same element.
     browser.run("window.row = document.querySelector('#run-MT-3')").await;
     harness.board.update("1", |issue| issue.title = "The door again".to_owned());
-    harness.board.remove("7");
+    harness.board.remove("998");
     harness.handle.poll_now().unwrap();
     browser.until("document.querySelector('#run-MT-1').innerText.includes('The door again')").await;
+    let fewer = more.replace(&(unstarted - 200).to_string(), &(unstarted - 201).to_string());
+    browser
+        .until(&format!("document.querySelector('#more-candidates').innerText === '{fewer}'"))
+        .await;
     let untouched = "return window.row === document.querySelector('#run-MT-3')";
     assert_eq!(browser.run(untouched).await, true);
 

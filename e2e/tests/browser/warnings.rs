@@ -79,6 +79,9 @@ async fn rule_2_3_warnings_of_the_workflow_file_come_and_go_on_an_open_page() {
     browser.until("document.querySelector('#alert-problems')?.innerText.includes('often')").await;
     let problems = browser.run("return document.querySelector('#alert-problems').innerText").await;
     assert!(problems.as_str().unwrap().contains("the last good version stays in force"));
+    // What is shown as doubtful is in the version that stays.
+    let one = "document.querySelector('#alert-warnings').innerText.includes('the version in force has 1')";
+    browser.until(one).await;
     take(&browser, "problems-phone.png", PHONE).await;
     edit(folder.path(), &workflow(""));
     browser.until("document.querySelector('.alert') === null").await;
