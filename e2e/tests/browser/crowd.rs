@@ -3,7 +3,9 @@
 use symphony_core::{Issue, Label};
 use symphony_e2e::Appearance;
 
-use crate::harness::{HOSTILE_TITLES, Harness, NARROW, PHONE, WIDE, blocker, issue, take};
+use crate::harness::{
+    HOSTILE_TITLES, Harness, LONG_STATE, NARROW, PHONE, WIDE, blocker, issue, take,
+};
 
 const ENTER: &str = "\u{e007}";
 
@@ -34,6 +36,9 @@ fn nth(number: usize) -> Issue {
     if number == 2 || number == ALL {
         issue.identifier =
             format!("AVERYLONGKEYWITHOUTANYPLACETOBREAKIT<b>-{number}").as_str().into();
+    }
+    if number == 3 || number == 300 {
+        issue.state = LONG_STATE.into();
     }
     issue
 }

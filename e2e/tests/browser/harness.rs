@@ -31,6 +31,9 @@ pub(crate) const HOSTILE_TITLES: [&str; 8] = [
     "\u{ad}'\"><b onmouseover=alert(1)>x</b>&amp;&lt;</td></table></main>\u{feff}",
 ];
 
+/// An active state that is longer than a column.
+pub(crate) const LONG_STATE: &str = "AStateWhoseNameHasNoPlaceAtWhichALineCouldBeBroken";
+
 /// A window on a desk, one on a phone, and one between.
 pub(crate) const WIDE: Appearance = Appearance { width: 1_280, height: 1_000, dark: false };
 pub(crate) const PHONE: Appearance = Appearance { width: 390, height: 844, dark: false };
@@ -147,7 +150,8 @@ impl Harness {
 }
 
 fn settings(root: PathBuf) -> Settings {
-    let (active, done) = (StateSet::new(["Todo", "In Progress"]), StateSet::new(["Done"]));
+    let (active, done) =
+        (StateSet::new(["Todo", "In Progress", LONG_STATE]), StateSet::new(["Done"]));
     let mut settings = Settings::new("board", active, done, root);
     settings.agent.kind = "scripted".to_owned();
     settings.agent.max_concurrent_agents = 6;
