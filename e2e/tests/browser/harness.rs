@@ -43,7 +43,7 @@ pub(crate) const NARROW: Appearance = Appearance { width: 800, height: 900, dark
 pub(crate) async fn take(browser: &Browser, name: &str, look: Appearance) {
     browser.look(look).await;
     let sticks_out = "return [...document.querySelectorAll('body *')].filter((element) =>
-        element.getClientRects().length > 0 && !element.closest('.skip, .out')
+        element.getClientRects().length > 0 && !element.closest('.skip, .out, .chip bdi')
         && element.getBoundingClientRect().right > window.innerWidth + 1)
         .map((element) => element.outerHTML.slice(0, 200))";
     assert_eq!(browser.run(sticks_out).await, json!([]), "{name}: wider than the window");

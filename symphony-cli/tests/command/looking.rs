@@ -81,7 +81,7 @@ fn rule_14_1_status_prints_a_table_and_with_json_what_the_api_answers() {
     ] {
         assert!(shown.stdout.contains(wanted), "no {wanted:?} in {}", shown.stdout);
     }
-    let waits = "MT-3   waits for its next attempt";
+    let waits = "waits for its next attempt";
     assert!(!shown.stdout.contains(waits), "another list has it: {}", shown.stdout);
     assert!(!shown.stdout.contains('\u{1b}'), "colours only on a terminal");
     let timeless = |mut state: Value| {
