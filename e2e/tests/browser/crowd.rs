@@ -128,7 +128,7 @@ async fn rule_13_3_a_thousand_issues_can_be_searched_and_a_page_of_them_stays_al
         .await;
 
     // A change comes to the open page; a row that did not change is the same element.
-    browser.run("window.row = document.querySelector('#run-MT-3')").await;
+    browser.run("window.row = document.querySelector('#why-MT-300')").await;
     harness.board.update("1", |issue| issue.title = "The door again".to_owned());
     harness.board.remove("998");
     harness.handle.poll_now().unwrap();
@@ -137,7 +137,7 @@ async fn rule_13_3_a_thousand_issues_can_be_searched_and_a_page_of_them_stays_al
     browser
         .until(&format!("document.querySelector('#more-candidates').innerText === '{fewer}'"))
         .await;
-    let untouched = "return window.row === document.querySelector('#run-MT-3')";
+    let untouched = "return window.row === document.querySelector('#why-MT-300')";
     assert_eq!(browser.run(untouched).await, true);
 
     // What is typed filters what is there, and says so where nothing is left.
