@@ -79,6 +79,19 @@ mod tests {
     }
 
     #[test]
+    fn rule_13_1_invisible_characters_are_written_out() {
+        for hidden in ['\u{ad}', '\u{180e}', '\u{2060}', '\u{fffa}', '\u{e0041}'] {
+            let written = format!("a{}b", hidden.escape_unicode());
+            assert_eq!(plain(&format!("a{hidden}b"), 100), written);
+        }
+        assert_eq!(
+            plain("❤\u{fe0f} e\u{301}", 100),
+            "❤\u{fe0f} e\u{301}",
+            "what changes a character"
+        );
+    }
+
+    #[test]
     fn the_end_of_a_long_text_is_kept_and_no_character_is_split() {
         assert_eq!(plain("ööö", 3), "…ö");
         assert_eq!(plain("abc", 3), "abc");

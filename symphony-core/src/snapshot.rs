@@ -331,7 +331,7 @@ pub struct CandidatesView {
     pub reasons: BTreeMap<String, usize>,
     /// How many of those are not claimed, so that no other list shows them.
     pub unclaimed: BTreeMap<String, usize>,
-    /// The first 200 of those, in dispatch order.
+    /// The first 200 of those, in dispatch order; what another list shows comes last.
     pub first: Vec<Unstarted>,
 }
 
@@ -351,6 +351,14 @@ pub struct Unstarted {
     pub is_claimed: bool,
     /// Why it is not running.
     pub reason: Reason,
+}
+
+impl Unstarted {
+    /// Whether another list shows it, or its work is over: then it does not wait to be started.
+    #[must_use]
+    pub const fn is_listed_elsewhere(&self) -> bool {
+        self.is_claimed || self.reason.is_over()
+    }
 }
 
 /// The one reason why a candidate is not running (contract 5.5), in the order they are tried.

@@ -62,7 +62,8 @@ pub(crate) use text_newtype;
 /// hides what stands around it (contract 13.1).
 #[must_use]
 pub fn is_plain(c: char) -> bool {
-    let is_invisible = matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    // Terminals do not agree on how wide a soft hyphen is, so a part of it would stay on the screen.
+    let is_invisible = matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
     !c.is_control() && !is_invisible
 }
 

@@ -84,17 +84,31 @@ function show(target, html) {
   wanted.innerHTML = html;
   const oldBody = target.querySelector("tbody");
   const newBody = wanted.content.querySelector("tbody");
-  const outside = (root) => [...root.children].filter((child) => !child.contains(root.querySelector("tbody")));
-  const same = (a, b) => a.length === b.length && a.every((child, at) => child.outerHTML === b[at].outerHTML);
   const keyed = (root) => root.children.length > 0 && [...root.children].every((child) => child.id);
-  if (oldBody && newBody && same(outside(target), outside(wanted.content))) {
+  if (oldBody && newBody) {
     morph(oldBody, newBody);
+    around(target, oldBody, wanted.content, newBody);
   } else if (!oldBody && !newBody && keyed(target) && keyed(wanted.content)) {
     morph(target, wanted.content);
   } else {
     target.replaceChildren(wanted.content);
     enable(target);
   }
+}
+
+// Makes what stands before and behind the table of `target` that of `wanted`.
+function around(target, oldBody, wanted, newBody) {
+  const outside = (root, body) => [...root.children].filter((child) => !child.contains(body));
+  const [before, after] = [outside(target, oldBody), outside(wanted, newBody)];
+  const same = before.length === after.length && before.every((child, at) => child.outerHTML === after[at].outerHTML);
+  if (same) return;
+  for (const child of before) child.remove();
+  const table = target.firstElementChild;
+  const place = [...wanted.children].findIndex((child) => child.contains(newBody));
+  [...wanted.children].forEach((child, at) => {
+    if (at < place) table.before(child);
+    else if (at > place) target.append(child);
+  });
 }
 
 function enable(root) {

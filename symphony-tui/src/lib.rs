@@ -17,7 +17,7 @@ pub mod text;
 
 pub use app::{App, AppAction, IssueList, Owner};
 pub use dashboard::{Dashboard, DashboardEnd, Options};
-pub use draw::{Palette, draw, phase, problems};
+pub use draw::{Palette, draw, phase, problems, warnings};
 pub use keys::{Key, KeyDecoder};
 pub use lines::LogTail;
 pub use source::{Link, SourceCommand, SourceRefusal, SourceView, StatusSource};

@@ -147,7 +147,8 @@ impl TerminalScreen for Taken {
     }
 
     fn forget(&mut self) -> io::Result<()> {
-        self.terminal.clear()
+        // Not `clear`: it asks the terminal where the cursor is, and the answer comes as keys.
+        self.terminal.resize(self.area)
     }
 }
 

@@ -1,14 +1,15 @@
 //! A service with a dashboard, and a browser in front of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde_json::json;
 use symphony_core::agent::{AgentErrorKind, RateLimitWindow, RateLimits};
 use symphony_core::snapshot::Snapshot;
 use symphony_core::time::Wall;
 use symphony_core::{Blocker, Issue, Label, Settings, StateSet};
-use symphony_e2e::Browser;
+use symphony_e2e::{Appearance, Browser};
 use symphony_http::{Config, Server};
 use symphony_memory::{AgentScript, Gate, MemoryTracker, ScriptStep, ScriptedAgent};
 use symphony_runtime::{FixedAgent, FixedTracker, Handle, Service};
@@ -17,6 +18,42 @@ use tokio::task::JoinHandle;
 /// A title that would like to be more than text.
 pub(crate) const HOSTILE: &str =
     "<script>window.hacked = 1</script><img src=x onerror=\"window.hacked = 2\"> \u{1b}[2J\u{202e}";
+
+/// Titles that would like to be more than text, or more than fits.
+pub(crate) const HOSTILE_TITLES: [&str; 8] = [
+    HOSTILE,
+    "{{ issue.title }} {% for x in y %} {{ 7*7 }} ${HOME} `id` $(id)",
+    "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}31m in red",
+    "\u{202e}backwards\u{2066} \u{200f} שלום مرحبا",
+    "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaftsvorstandssitzung",
+    "👩\u{200d}🚀👨\u{200d}👩\u{200d}👧\u{200d}👦🏳️\u{200d}🌈 e\u{301}\u{301}\u{301} 日本語の題名、とても長い題名",
+    "two\nlines\r\nand\ta tab",
+    "\u{ad}'\"><b onmouseover=alert(1)>x</b>&amp;&lt;</td></table></main>\u{feff}",
+];
+
+/// An active state that is longer than a column.
+pub(crate) const LONG_STATE: &str = "AStateWhoseNameHasNoPlaceAtWhichALineCouldBeBroken";
+
+/// A window on a desk, one on a phone, and one between.
+pub(crate) const WIDE: Appearance = Appearance { width: 1_280, height: 1_000, dark: false };
+pub(crate) const PHONE: Appearance = Appearance { width: 390, height: 844, dark: false };
+pub(crate) const NARROW: Appearance = Appearance { width: 800, height: 900, dark: false };
+
+/// Takes a picture of a page, of which nothing may be wider than the window.
+pub(crate) async fn take(browser: &Browser, name: &str, look: Appearance) {
+    browser.look(look).await;
+    let sticks_out = "return [...document.querySelectorAll('body *')].filter((element) =>
+        element.getClientRects().length > 0 && !element.closest('.skip, .out, .chip bdi')
+        && element.getBoundingClientRect().right > window.innerWidth + 1)
+        .map((element) => element.outerHTML.slice(0, 200))";
+    assert_eq!(browser.run(sticks_out).await, json!([]), "{name}: wider than the window");
+    let scrolls = "return [document.documentElement, ...document.querySelectorAll('.scroll')]
+        .some((box) => box.scrollWidth > box.clientWidth)";
+    assert_eq!(browser.run(scrolls).await, false, "{name}: can be scrolled sideways");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/screenshots");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join(name), browser.picture().await).unwrap();
+}
 
 pub(crate) struct Harness {
     pub(crate) board: MemoryTracker,
@@ -53,6 +90,7 @@ impl Harness {
             .settings(settings(root.path().join("work")), "Please do this: {{ issue.title }}")
             .tracker(FixedTracker::new("board", Arc::new(board.clone())))
             .agent(FixedAgent::new("scripted", Arc::new(agent(&gate))))
+            .transcripts(root.path().join("logs"))
             .build()
             .await
             .unwrap();
@@ -112,7 +150,8 @@ impl Harness {
 }
 
 fn settings(root: PathBuf) -> Settings {
-    let (active, done) = (StateSet::new(["Todo", "In Progress"]), StateSet::new(["Done"]));
+    let (active, done) =
+        (StateSet::new(["Todo", "In Progress", LONG_STATE]), StateSet::new(["Done"]));
     let mut settings = Settings::new("board", active, done, root);
     settings.agent.kind = "scripted".to_owned();
     settings.agent.max_concurrent_agents = 6;

@@ -2,7 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "these are tests")]
 
+mod crowd;
 mod dashboard;
 mod demo;
 mod harness;
+mod past;
 mod pictures;
+mod warnings;

@@ -1,25 +1,8 @@
 //! The pictures of the documents: `scripts/screenshots` puts them there.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use symphony_e2e::Appearance;
 
-use crate::harness::{Harness, blocker, issue};
-
-/// Where pictures go.
-fn folder() -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/screenshots");
-    fs::create_dir_all(&folder).unwrap();
-    folder
-}
-
-async fn take(harness: &Harness, name: &str, look: Appearance) {
-    harness.browser.look(look).await;
-    let too_wide = "return document.documentElement.scrollWidth > window.innerWidth";
-    assert_eq!(harness.browser.run(too_wide).await, false, "{name} is wider than the window");
-    fs::write(folder().join(name), harness.browser.picture().await).unwrap();
-}
+use crate::harness::{Harness, NARROW, PHONE, WIDE, blocker, issue, take};
 
 /// Fills the board with what a working day has.
 async fn busy(harness: &Harness) {
@@ -58,24 +41,22 @@ async fn rule_13_3_the_dashboard_fits_every_window_and_its_pictures_are_taken() 
     harness.visit("/").await;
     harness.browser.until("document.querySelectorAll('#main tr[id^=run-]').length === 4").await;
     harness.browser.until("document.querySelectorAll('.chart rect').length >= 3").await;
-    let wide = Appearance { width: 1_280, height: 1_000, dark: false };
-    take(&harness, "dashboard-light.png", wide).await;
-    take(&harness, "dashboard-dark.png", Appearance { dark: true, ..wide }).await;
-    take(&harness, "dashboard-phone.png", Appearance { width: 390, height: 844, dark: false })
-        .await;
+    let browser = &harness.browser;
+    take(browser, "dashboard-light.png", WIDE).await;
+    take(browser, "dashboard-dark.png", Appearance { dark: true, ..WIDE }).await;
+    take(browser, "dashboard-phone.png", PHONE).await;
     let named = "return getComputedStyle(document.querySelector('#run-MT-101 [data-label=Age]'), '::before').content";
     let named = harness.browser.run(named).await;
     assert!(
         named.as_str().is_some_and(|text| text.contains("Age")),
         "a number has its name: {named}"
     );
-    take(&harness, "dashboard-narrow.png", Appearance { width: 800, height: 900, dark: false })
-        .await;
+    take(browser, "dashboard-narrow.png", NARROW).await;
     harness.visit("/issues/MT-110").await;
     harness.browser.until("document.querySelector('#timeline')").await;
     let local = "/^\\d/.test(document.querySelector('#timeline time').textContent) && !document.querySelector('#timeline time').textContent.includes('T') && document.querySelector('#timeline time').title.endsWith('Z')";
     harness.browser.until(local).await;
-    take(&harness, "issue-light.png", wide).await;
-    take(&harness, "issue-phone.png", Appearance { width: 390, height: 844, dark: true }).await;
+    take(browser, "issue-light.png", WIDE).await;
+    take(browser, "issue-phone.png", Appearance { dark: true, ..PHONE }).await;
     harness.close().await;
 }

@@ -29,7 +29,8 @@ pub struct CandidatesStatus {
     /// How many of those are in no other list, by reason.
     #[serde(default)]
     pub unclaimed: BTreeMap<String, usize>,
-    /// The first of those, in the order in which they would start.
+    /// The first of those, in the order in which they would start; what another list shows comes
+    /// last.
     pub first: Vec<UnstartedStatus>,
 }
 
@@ -86,7 +87,7 @@ impl UnstartedStatus {
             issue_identifier: row.identifier.as_str().to_owned(),
             title: plain_start(&row.title, MAX_TITLE_BYTES),
             state: plain_start(row.state.as_str(), MAX_TITLE_BYTES),
-            is_listed_elsewhere: row.is_claimed || row.reason.is_over(),
+            is_listed_elsewhere: row.is_listed_elsewhere(),
             reason: row.reason.as_str().to_owned(),
             message: plain_start(&row.reason.to_string(), MAX_TEXT_BYTES),
             until,

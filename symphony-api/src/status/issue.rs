@@ -78,7 +78,7 @@ impl IssueStatus {
         let begun = rows.running.map(|row| row.key.clone());
         let key = begun.or_else(|| WorkspaceKey::derive(name.identifier.as_str()).ok());
         let key = key.filter(|_| status != IssueStage::Released);
-        Self {
+        let shown = Self {
             issue_identifier: name.identifier.as_str().to_owned(),
             issue_id: name.id.as_str().to_owned(),
             status,
@@ -101,7 +101,7 @@ impl IssueStatus {
             blocked: rows.blocked.map(BlockedStatus::from),
             checking: rows.checking.map(CheckingStatus::from),
             cleaning: rows.cleaning.map(|row| CleaningStatus::new(row, now)),
-            unstarted: rows.unstarted.map(|row| UnstartedStatus::new(row, now)),
+            unstarted: None,
             logs: TranscriptFiles::default(),
             recent_events: past.events,
             last_error,
@@ -110,18 +110,42 @@ impl IssueStatus {
                 (None, Some(last)) => Map::from_iter([("state".to_owned(), json!(last.state))]),
                 (None, None) => Map::new(),
             },
+        };
+        match rows.unstarted {
+            Some(row) => shown.with_reason(row, now),
+            None => shown,
         }
     }
 
     /// Makes an issue that stands nowhere else the candidate that this row shows.
     #[must_use]
     pub fn or_candidate(mut self, row: &Unstarted, now: Now) -> Self {
-        if self.status == IssueStage::Released {
-            if !row.reason.is_over() {
-                self.status = IssueStage::Candidate;
-            }
-            self.unstarted = Some(UnstartedStatus::new(row, now));
+        if self.status != IssueStage::Released {
+            return self;
         }
+        if !row.reason.is_over() {
+            self.status = IssueStage::Candidate;
+        }
+        self.with_reason(row, now)
+    }
+
+    /// Returns why the issue is not running, unless its question, the time of its next attempt or
+    /// its end says the same.
+    #[must_use]
+    pub fn reason_to_show(&self) -> Option<&UnstartedStatus> {
+        let is_told = self.status == IssueStage::Released
+            || self.blocked.is_some()
+            || self.retry.as_ref().is_some_and(|retry| retry.due_at.is_some());
+        self.unstarted.as_ref().filter(|_| !is_told)
+    }
+
+    /// Adds why the issue is not running. Of an issue that was never claimed, the row alone tells
+    /// what it is about.
+    fn with_reason(mut self, row: &Unstarted, now: Now) -> Self {
+        let row = UnstartedStatus::new(row, now);
+        self.title.get_or_insert_with(|| row.title.clone());
+        self.tracked.entry("state").or_insert_with(|| json!(row.state));
+        self.unstarted = Some(row);
         self
     }
 }

@@ -41,6 +41,8 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
     let mut builder = Service::builder().workflow(&args.workflow).registry(adapters::registry());
     if let Some(folder) = &args.logging.logs_root {
+        // Statuses name the files, and are read elsewhere.
+        let folder = std::path::absolute(folder).context("--logs-root")?;
         builder = builder.transcripts(folder.join(TRANSCRIPTS_FOLDER));
     }
     let inspection = super::inspect(&args.workflow, args.port);

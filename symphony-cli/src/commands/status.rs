@@ -7,11 +7,11 @@ use anstream::stdout;
 use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 use symphony_api::client::ApiClient;
-use symphony_api::{ProblemStatus, Status, Summary};
+use symphony_api::{Status, Summary};
 use symphony_core::plain;
 use symphony_core::time::Wall;
 use symphony_tui::text::{count, since, until};
-use symphony_tui::{phase, problems};
+use symphony_tui::{phase, problems, warnings};
 
 use crate::args::StatusArgs;
 use crate::{remote, table};
@@ -48,26 +48,20 @@ fn write_status(out: &mut impl Write, status: &Status, address: &str) -> io::Res
         counts.blocked,
         counts.candidates
     )?;
+    let service = summary.service.names().join(", ");
+    if !service.is_empty() {
+        writeln!(out, "{}", plain(&service, MAX_TEXT_BYTES))?;
+    }
     writeln!(out, "{}", plain(&summary.verdict.message, MAX_TEXT_BYTES))?;
     for problem in problems(status, summary.generated_at) {
         writeln!(out, "{bad}! {}{bad:#}", plain(&problem, MAX_TEXT_BYTES))?;
     }
-    write_warnings(out, &summary.warnings)?;
+    let doubtful = AnsiColor::Yellow.on_default();
+    for warning in warnings(status) {
+        writeln!(out, "{doubtful}? {}{doubtful:#}", plain(&warning, MAX_TEXT_BYTES))?;
+    }
     write_sums(out, summary)?;
     write_lists(out, status, summary.generated_at)
-}
-
-/// What is doubtful in the workflow file in force: it keeps no work back.
-fn write_warnings(out: &mut impl Write, warnings: &[ProblemStatus]) -> io::Result<()> {
-    let doubtful = AnsiColor::Yellow.on_default();
-    for warning in warnings {
-        let line = warning.line.map(|line| format!(" (line {line})")).unwrap_or_default();
-        let path = warning.path.as_ref().map(|path| format!("{path}: ")).unwrap_or_default();
-        let help = warning.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
-        let text = format!("workflow file{line}: {path}{}{help}", warning.message);
-        writeln!(out, "{doubtful}? {}{doubtful:#}", plain(&text, MAX_TEXT_BYTES))?;
-    }
-    Ok(())
 }
 
 fn write_sums(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
@@ -153,7 +147,16 @@ fn write_lists(out: &mut impl Write, status: &Status, now: Wall) -> io::Result<(
     });
     let columns = ["ISSUE", "STATE", "SINCE", "TITLE", "NEEDS"];
     list("Blocked", &columns, &blocked.collect::<Vec<_>>())?;
-    let unstarted = status.summary.candidates.first.iter();
-    let unstarted = unstarted.map(|row| vec![row.issue_identifier.clone(), row.message.clone()]);
-    list("Not started", &["ISSUE", "WHY NOT"], &unstarted.collect::<Vec<_>>())
+    let unstarted = status.summary.candidates.first.iter().filter(|row| !row.is_listed_elsewhere);
+    let unstarted = unstarted.map(|row| {
+        let (name, why) = (row.issue_identifier.clone(), row.message.clone());
+        vec![name, row.state.clone(), row.title.clone(), why]
+    });
+    let unstarted: Vec<Vec<String>> = unstarted.collect();
+    list("Not started", &["ISSUE", "STATE", "TITLE", "WHY NOT"], &unstarted)?;
+    let all: usize = status.summary.candidates.unclaimed.values().sum();
+    match all.saturating_sub(unstarted.len()) {
+        0 => Ok(()),
+        more => writeln!(out, "and {more} more; `symphony explain` lists all"),
+    }
 }

@@ -3,7 +3,9 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::process::Signal;
+use serde_json::Value;
 
+use crate::looking::{get_text, harness, served_with};
 use crate::program::{Harness, wait_for};
 
 /// A workflow whose one issue is started and never ends, with this section `logging`.
@@ -124,4 +126,18 @@ fn rule_13_1_a_log_beside_the_file_does_not_feed_on_itself() {
     assert_eq!(service.stop(), Some(0));
     let mode = std::fs::metadata(harness.path("symphony.log")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn rule_13_3_a_status_names_the_file_of_a_run_by_its_whole_path() {
+    let harness = harness("");
+    let (service, url) = served_with(&harness, &["--logs-root", "logs"]);
+    let mut path = None;
+    wait_for("a file", || {
+        let issue: Value = serde_json::from_str(&get_text(&url, "/api/v1/MT-1")).unwrap();
+        path = issue["logs"]["codex_session_logs"][0]["path"].as_str().map(str::to_owned);
+        path.is_some()
+    });
+    assert!(path.as_ref().is_some_and(|path| path.starts_with('/')), "{path:?}");
+    service.stop();
 }

@@ -28,7 +28,12 @@ pub(crate) fn harness(settings: &str) -> Harness {
 
 /// A service that is served, and where.
 pub(crate) fn served(harness: &Harness) -> (Service, String) {
-    let mut service = harness.start(&["run", "--port", "0"]);
+    served_with(harness, &[])
+}
+
+/// The same with more arguments.
+pub(crate) fn served_with(harness: &Harness, arguments: &[&str]) -> (Service, String) {
+    let mut service = harness.start(&[&["run", "--port", "0"], arguments].concat());
     let seen = service.log_until("dashboard and API are served");
     let line = seen.last().unwrap();
     let (_, address) = line.split_once("address=").unwrap();
@@ -70,10 +75,14 @@ fn rule_14_1_status_prints_a_table_and_with_json_what_the_api_answers() {
         "MT-1   Todo   turn   1/20",
         "Wait \\u{1b}[2J here",
         "turn_failed: as the label says",
-        "MT-2   blocked by MT-1",
+        "\nNot started\nISSUE  STATE  TITLE  WHY NOT\nMT-2   Todo   Two    blocked by MT-1\n",
+        "memory, ",
+        "WORKFLOW.md\n1 runs, 1 waits, 1 blocked by others\n",
     ] {
         assert!(shown.stdout.contains(wanted), "no {wanted:?} in {}", shown.stdout);
     }
+    let waits = "waits for its next attempt";
+    assert!(!shown.stdout.contains(waits), "another list has it: {}", shown.stdout);
     assert!(!shown.stdout.contains('\u{1b}'), "colours only on a terminal");
     let timeless = |mut state: Value| {
         state["generated_at"] = Value::Null;

@@ -15,6 +15,7 @@ mod observers;
 mod program;
 mod restarts;
 mod roots;
+mod screens;
 mod service;
 mod terminal;
 #[cfg(feature = "otel")]

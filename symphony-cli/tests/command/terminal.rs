@@ -17,14 +17,14 @@ const BOARD: &str = "---\ntracker:\n  kind: memory\n  provider:\n    issues:\n  
     after_run: echo ran >> ../../after_run.txt\nagent:\n  kind: scripted\n---\nWait.\n";
 
 /// A terminal of its own, in the harness's folder.
-struct Terminal<'a> {
+pub(crate) struct Terminal<'a> {
     harness: &'a Harness,
     socket: PathBuf,
 }
 
 impl<'a> Terminal<'a> {
     /// Runs a script; `None`, and a word about it, where there is no tmux.
-    fn run(harness: &'a Harness, script: &str) -> Option<Self> {
+    pub(crate) fn run(harness: &'a Harness, script: &str) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             println!("NOT RUN: tmux is not installed");
             return None;
@@ -50,7 +50,7 @@ impl<'a> Terminal<'a> {
         Some(terminal)
     }
 
-    fn tmux(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn tmux(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new("tmux");
         command.arg("-S").arg(&self.socket).args(["-f", "/dev/null"]).args(arguments);
         command.env_remove("TMUX").env("LC_ALL", "C.UTF-8").env("TERM", "xterm-256color");
@@ -62,11 +62,11 @@ impl<'a> Terminal<'a> {
         String::from_utf8(self.tmux(&["capture-pane", "-p"]).stdout).unwrap()
     }
 
-    fn wait_for(&self, wanted: &str) -> String {
+    pub(crate) fn wait_for(&self, wanted: &str) -> String {
         self.wait_until(wanted, |shown| shown.contains(wanted))
     }
 
-    fn wait_until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
+    pub(crate) fn wait_until(&self, what: &str, is_so: impl Fn(&str) -> bool) -> String {
         let mut shown = String::new();
         let looks = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             wait_for(what, || {
@@ -78,8 +78,13 @@ impl<'a> Terminal<'a> {
         shown
     }
 
-    fn press(&self, keys: &[&str]) {
+    pub(crate) fn press(&self, keys: &[&str]) {
         self.tmux(&[&["send-keys"], keys].concat());
+    }
+
+    pub(crate) fn resize(&self, columns: u16, rows: u16) {
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        self.tmux(&["resize-window", "-x", &columns, "-y", &rows]);
     }
 
     /// The program's process; it has written its number down.
@@ -156,13 +161,13 @@ fn rule_13_4_the_dashboard_is_driven_by_keys_and_gives_the_terminal_back() {
     terminal.press(&["Tab", "Tab", "t"]);
     terminal.wait_for("Blocked 0");
 
-    terminal.tmux(&["resize-window", "-x", "70", "-y", "16"]);
+    terminal.resize(70, 16);
     let fits = |shown: &str| {
         let lines: Vec<&str> = shown.lines().collect();
         lines.len() == 16 && lines[15].starts_with("Enter open")
     };
     terminal.wait_until("a smaller picture", fits);
-    terminal.tmux(&["resize-window", "-x", "180", "-y", "40"]);
+    terminal.resize(180, 40);
     terminal.wait_for("─ Service ─");
 
     terminal.press(&["q"]);

@@ -9,8 +9,9 @@ fn rule_2_3_warnings_are_in_status_state_and_metrics() {
     let harness = harness("server:\n  colour: blue\n");
     let (service, url) = served(&harness);
     let shown = harness.run(&["status", "--url", &url]).stdout;
-    let wanted = "? workflow file (line 12): server.colour: is unknown and ignored\n";
+    let wanted = "\n? warning, workflow file (line 12): server.colour: is unknown and ignored\n";
     assert!(shown.contains(wanted), "{shown}");
+    assert_eq!(shown.matches("server.colour").count(), 1, "it is told once: {shown}");
     let state: serde_json::Value = serde_json::from_str(&get_text(&url, "/api/v1/state")).unwrap();
     assert_eq!(state["problems"], serde_json::json!([]));
     assert_eq!(state["warnings"][0]["code"], "unknown_key");

@@ -25,20 +25,22 @@ impl Eligibility<'_> {
 
     /// Summarises the same for the snapshot: counts, and the first few candidates.
     ///
-    /// One pass without a copy or a sort: lists may be long, and changes frequent.
+    /// One pass without a copy or a sort: lists may be long, and changes frequent. What another
+    /// list shows comes last, so that it takes no place of what no other list has.
     pub(super) fn overview(&self) -> CandidatesView {
         let (mut counts, mut unclaimed) = (BTreeMap::new(), BTreeMap::new());
         // The worst is on top.
-        let mut first: BinaryHeap<(Rank<'_>, usize)> = BinaryHeap::new();
+        let mut first: BinaryHeap<(bool, Rank<'_>, usize)> = BinaryHeap::new();
         for (place, issue) in self.backlog.distinct() {
             let Some(reason) = self.reason(issue) else {
                 continue;
             };
             *counts.entry(reason.as_str()).or_default() += 1;
-            if !self.claims.contains(&issue.id) && !reason.is_over() {
+            let is_listed_elsewhere = self.claims.contains(&issue.id) || reason.is_over();
+            if !is_listed_elsewhere {
                 *unclaimed.entry(reason.as_str()).or_default() += 1;
             }
-            let ranked = (Rank::fresh(issue), place);
+            let ranked = (is_listed_elsewhere, Rank::fresh(issue), place);
             if first.len() < MAX_SHOWN_CANDIDATES {
                 first.push(ranked);
             } else if let Some(mut worst) = first.peek_mut()
@@ -47,7 +49,7 @@ impl Eligibility<'_> {
                 *worst = ranked;
             }
         }
-        let first = first.into_sorted_vec().into_iter().filter_map(|(_, place)| {
+        let first = first.into_sorted_vec().into_iter().filter_map(|(_, _, place)| {
             let issue = self.backlog.issues().get(place)?;
             Some(self.unstarted(issue, self.reason(issue)?))
         });

@@ -258,6 +258,21 @@ fn rule_5_5_the_snapshot_has_counts_the_first_200_and_the_lists_age() {
 }
 
 #[test]
+fn rule_5_5_what_another_list_shows_takes_no_place_among_the_first_candidates() {
+    let mut harness = Harness::new();
+    harness.works_on([issue("MT-0").created(0)]);
+    harness.run("MT-0").asks("Which door?");
+    harness.board((1..=199).map(|n| issue(&format!("MT-{n}")).created(n).undispatchable()));
+    harness.live(30_000);
+    let first = harness.snapshot().candidates.first.clone();
+    assert_eq!((first.len(), &first[199].id), (200, &id("MT-0")), "it comes last");
+    harness.board([issue("MT-200").created(200).undispatchable()]);
+    harness.live(30_000);
+    let first = harness.snapshot().candidates.first.clone();
+    assert_eq!((first.len(), &first[199].id), (200, &id("MT-200")), "it gives way");
+}
+
+#[test]
 fn rule_5_5_nothing_eligible_a_failed_poll_and_a_bad_file_are_three_answers() {
     let mut harness = Harness::new();
     assert_eq!(harness.verdict(), Verdict::NotPolledYet);

@@ -29,7 +29,7 @@ use crate::routes::HttpState;
 use crate::serialized::to_string;
 
 pub(crate) use chart::RunsChart;
-use pieces::{PageClock, Pieces, grouped, name_of, path_of, phase_label, took};
+use pieces::{ListQuery, PageClock, Pieces, grouped, name_of, path_of, phase_label, took};
 pub(crate) use transcript::transcript_path;
 
 /// The dashboard's routes.
@@ -115,7 +115,13 @@ async fn overview(
         Err(error) => return error_page(&error.into()),
     };
     let clock = PageClock { now: wall_now(), live: false };
-    let pieces = Pieces::render(&snapshot, &app.chart, clock, q.trim());
+    // A search looks through every candidate; a snapshot names the first of them.
+    let candidates = match q.trim() {
+        "" => None,
+        _ => app.handle.explain().await.ok(),
+    };
+    let query = ListQuery { text: q.trim(), candidates: candidates.as_deref() };
+    let pieces = Pieces::render(&snapshot, &app.chart, clock, query);
     let service = service(&snapshot, &headers);
     page(StatusCode::OK, &Overview { pieces: &pieces, q: &q, service, version: VERSION })
 }
@@ -195,7 +201,7 @@ impl PageFeed {
 impl Feed for PageFeed {
     fn changes(&mut self, snapshot: &Arc<Snapshot>, _: &[Arc<Notice>]) -> Vec<HubEvent> {
         let clock = PageClock { now: wall_now(), live: true };
-        let now = Pieces::render(snapshot, &self.chart, clock, "");
+        let now = Pieces::render(snapshot, &self.chart, clock, ListQuery::default());
         let before = self.told.as_ref().map(Pieces::all);
         let changed = now.all().into_iter().filter(|(name, html)| {
             let known = before.as_ref().and_then(|pieces| pieces.iter().find(|(n, _)| n == name));

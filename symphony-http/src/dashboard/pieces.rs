@@ -8,9 +8,9 @@ use symphony_api::{
     BlockedStatus, RetryStatus, RunningStatus, Summary, UnstartedStatus, obstacle, reason_in_words,
 };
 use symphony_core::orchestrator::Phase;
-use symphony_core::plain;
-use symphony_core::snapshot::Snapshot;
+use symphony_core::snapshot::{Explanation, Snapshot};
 use symphony_core::time::Wall;
+use symphony_core::{Issue, plain};
 
 use super::RunsChart;
 
@@ -110,9 +110,38 @@ pub(super) fn path_of(identifier: &str) -> String {
     path
 }
 
-/// What a reader of a long list may look for.
-fn matches(q: &str, texts: &[&str]) -> bool {
-    q.is_empty() || texts.iter().any(|text| text.to_lowercase().contains(&q.to_lowercase()))
+/// What a reader of long lists looks for; empty for everything.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ListQuery<'a> {
+    pub(super) text: &'a str,
+    /// Every candidate that is not running: a snapshot names the first of them.
+    pub(super) candidates: Option<&'a Explanation>,
+}
+
+impl ListQuery<'_> {
+    /// Whether one of these texts contains it.
+    fn is_in(self, texts: &[&str]) -> bool {
+        let wanted = self.text.to_lowercase();
+        texts.iter().any(|text| text.to_lowercase().contains(&wanted))
+    }
+
+    fn is_about(self, issue: &Issue) -> bool {
+        self.is_in(&[issue.identifier.as_str(), &issue.title, issue.state.as_str()])
+    }
+
+    /// Returns the first candidates that no other list shows, and how many there are besides.
+    fn unstarted(self, snapshot: &Snapshot) -> (Vec<UnstartedStatus>, usize) {
+        let candidates = &snapshot.candidates;
+        let all = self.candidates.map_or(&candidates.first, |all| &all.unstarted);
+        let rows = all.iter().filter(|row| !row.is_listed_elsewhere());
+        let rows = rows.map(|row| UnstartedStatus::new(row, snapshot.now)).filter(|row| {
+            self.is_in(&[&row.issue_identifier, &row.message, &row.title, &row.state])
+        });
+        let (rows, more) = first_rows(rows);
+        let all: usize = candidates.unclaimed.values().sum();
+        let more = if self.text.is_empty() { all.saturating_sub(rows.len()) } else { more };
+        (rows, more)
+    }
 }
 
 /// Each piece as HTML.
@@ -148,6 +177,7 @@ struct Head<'a> {
 #[derive(Template)]
 #[template(path = "running.html")]
 struct Running {
+    is_search: bool,
     rows: Vec<RunningStatus>,
     more: usize,
     clock: PageClock,
@@ -156,6 +186,7 @@ struct Running {
 #[derive(Template)]
 #[template(path = "retrying.html")]
 struct Retrying {
+    is_search: bool,
     rows: Vec<RetryStatus>,
     more: usize,
     clock: PageClock,
@@ -164,6 +195,7 @@ struct Retrying {
 #[derive(Template)]
 #[template(path = "blocked.html")]
 struct Blocked {
+    is_search: bool,
     rows: Vec<BlockedStatus>,
     more: usize,
     clock: PageClock,
@@ -172,8 +204,10 @@ struct Blocked {
 #[derive(Template)]
 #[template(path = "candidates.html")]
 struct CandidatesPiece<'a> {
+    is_search: bool,
     summary: &'a Summary,
-    rows: Vec<&'a UnstartedStatus>,
+    rows: Vec<UnstartedStatus>,
+    more: usize,
     clock: PageClock,
 }
 
@@ -189,37 +223,23 @@ impl Pieces {
         snapshot: &Snapshot,
         chart: &RunsChart,
         clock: PageClock,
-        q: &str,
+        query: ListQuery<'_>,
     ) -> Self {
+        let is_search = !query.text.is_empty();
         let summary = Summary::from(snapshot);
         let overdue = snapshot.running.iter().filter(|row| row.stop_overdue);
         let (bars, per_minute) = chart.bars(snapshot.totals.tokens.total);
-        let running = snapshot.running.iter().filter(|row| {
-            let issue = &row.issue;
-            matches(q, &[issue.identifier.as_str(), &issue.title, issue.state.as_str()])
-        });
+        let running = snapshot.running.iter().filter(|row| query.is_about(&row.issue));
         let (running, running_more) = first_rows(running.map(RunningStatus::from));
-        let mut waiting: Vec<_> = snapshot
-            .waiting
-            .iter()
-            .filter(|row| {
-                let issue = &row.issue;
-                matches(q, &[issue.identifier.as_str(), &issue.title, issue.state.as_str()])
-            })
-            .collect();
+        let waiting = snapshot.waiting.iter().filter(|row| query.is_about(&row.issue));
+        let mut waiting: Vec<_> = waiting.collect();
         waiting.sort_by_key(|row| row.until);
         let why = obstacle(snapshot);
         let waiting = waiting.into_iter().map(|row| RetryStatus::new(row, snapshot.now, why));
         let (waiting, waiting_more) = first_rows(waiting);
-        let blocked = snapshot.blocked.iter().filter(|row| {
-            let issue = &row.issue;
-            matches(q, &[issue.identifier.as_str(), &issue.title, issue.state.as_str()])
-        });
+        let blocked = snapshot.blocked.iter().filter(|row| query.is_about(&row.issue));
         let (blocked, blocked_more) = first_rows(blocked.map(BlockedStatus::from));
-        let candidates = summary.candidates.first.iter();
-        let candidates = candidates.filter(|row| !row.is_listed_elsewhere).filter(|row| {
-            matches(q, &[&row.issue_identifier, &row.message, &row.title, &row.state])
-        });
+        let (unstarted, unstarted_more) = query.unstarted(snapshot);
         Self {
             alerts: html(&Alerts {
                 summary: &summary,
@@ -233,12 +253,14 @@ impl Pieces {
                 per_minute,
                 clock,
             }),
-            running: html(&Running { rows: running, more: running_more, clock }),
-            retrying: html(&Retrying { rows: waiting, more: waiting_more, clock }),
-            blocked: html(&Blocked { rows: blocked, more: blocked_more, clock }),
+            running: html(&Running { is_search, rows: running, more: running_more, clock }),
+            retrying: html(&Retrying { is_search, rows: waiting, more: waiting_more, clock }),
+            blocked: html(&Blocked { is_search, rows: blocked, more: blocked_more, clock }),
             candidates: html(&CandidatesPiece {
+                is_search,
                 summary: &summary,
-                rows: candidates.collect(),
+                rows: unstarted,
+                more: unstarted_more,
                 clock,
             }),
             polling: html(&PollingPiece { summary: &summary, clock }),

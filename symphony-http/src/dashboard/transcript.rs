@@ -95,13 +95,22 @@ fn shown_line(line: &str) -> ShownLine {
     };
     let said = kept.line.map(|line| line.get().to_owned()).or(kept.text);
     let (direction, text) = match said {
-        Some(text) => (kept.dir.unwrap_or_default(), text),
+        Some(text) => (direction_in_words(kept.dir.unwrap_or_default()), text),
         None => ("note".to_owned(), kept.note.unwrap_or_default()),
     };
     ShownLine {
         at: kept.at.map(|at| plain(&at, 60)),
         direction: plain(&direction, 60),
         text: plain(&text, MAX_LINE_BYTES),
+    }
+}
+
+/// Names the direction of a line as seen from here.
+fn direction_in_words(direction: String) -> String {
+    match direction.as_str() {
+        "in" => "from agent".to_owned(),
+        "out" => "to agent".to_owned(),
+        _ => direction,
     }
 }
 
@@ -117,8 +126,8 @@ mod tests {
         };
         let word = |direction: &str, text: &str| (direction.to_owned(), text.to_owned());
         let said = r#"{"at":"2026-01-01T00:00:00Z","dir":"in","line":{"method":"x"}}"#;
-        assert_eq!(shown(said), word("in", r#"{"method":"x"}"#));
-        assert_eq!(shown(r#"{"dir":"out","text":"half"}"#), word("out", "half"));
+        assert_eq!(shown(said), word("from agent", r#"{"method":"x"}"#));
+        assert_eq!(shown(r#"{"dir":"out","text":"half"}"#), word("to agent", "half"));
         assert_eq!(
             shown(r#"{"note":"3 lines were lost here"}"#),
             word("note", "3 lines were lost here")

@@ -75,7 +75,7 @@ fn lines(issue: &IssueStatus, now: Wall, cells: usize, look: Palette) -> Vec<Lin
         let due = row.due_at.map_or_else(|| "now".to_owned(), |due| until(now, due));
         say("Next", &format!("attempt {}, due in {due}", row.attempt), plainly);
     }
-    if let Some(row) = &issue.unstarted {
+    if let Some(row) = issue.reason_to_show() {
         say("Not started", &row.message, plainly);
     }
     if let Some(error) = &issue.last_error {
@@ -145,6 +145,10 @@ fn runs(runs: &[RunStatus], now: Wall) -> Vec<Line<'static>> {
 
 fn timeline(events: &[TimelineEntry]) -> Vec<Line<'static>> {
     let mut lines = vec![Line::raw(""), Line::styled("Timeline, newest first", Palette::dim())];
+    if events.is_empty() {
+        let text = "nothing yet: starts, what the agent does, ends and retries appear here";
+        lines.push(Line::styled(text, Palette::dim()));
+    }
     lines.extend(events.iter().rev().map(|entry| {
         let event = fit(&plain(agent_event(&entry.event), 60), 20);
         let spans = vec![

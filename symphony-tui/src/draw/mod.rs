@@ -18,7 +18,7 @@ use crate::text::{cut, fit, time_of_day, width};
 use lists::Rows;
 pub use lists::phase;
 pub use look::Palette;
-pub use problems::problems;
+pub use problems::{problems, warnings};
 
 /// From this width on, the lists stand beside everything else.
 const WIDE_COLUMNS: u16 = 170;
@@ -32,9 +32,6 @@ const MIN_ROWS_FOR_ALL_LISTS: u16 = 18;
 /// The log is shown where it has this many lines.
 const MIN_LOG_ROWS: u16 = 4;
 
-/// The most lines of problems.
-const MAX_PROBLEM_ROWS: usize = 5;
-
 /// Draws all of it; `log` has the last lines, oldest first.
 pub fn draw(frame: &mut Frame<'_>, app: &mut App, log: &[String], look: Palette) {
     let mut rest = frame.area();
@@ -42,18 +39,7 @@ pub fn draw(frame: &mut Frame<'_>, app: &mut App, log: &[String], look: Palette)
     title(frame, app, head, look);
     let foot = take_bottom(&mut rest, 1);
     footer(frame, app, foot, look);
-    let problems = problems::all(app);
-    let most = MAX_PROBLEM_ROWS.min(usize::from(rest.height / 3));
-    let lines = most.min(problems.len());
-    let area = take_top(&mut rest, u16::try_from(lines).unwrap_or(u16::MAX));
-    for ((at, problem), y) in problems.iter().enumerate().take(lines).zip(0..) {
-        let hidden = problems.len() - lines;
-        let is_last = at + 1 == lines && hidden > 0;
-        let more = if is_last { format!(" (and {hidden} more)") } else { String::new() };
-        let space = usize::from(area.width).saturating_sub(2 + width(&more));
-        let text = format!("! {}{more}", cut(problem, space));
-        write(frame, Line::styled(text, look.bad()), area, y);
-    }
+    problems::draw(frame, app, &mut rest, look);
     if app.status.is_none() {
         let text = match app.link {
             Link::Connecting => "waiting for the first answer",

@@ -1,15 +1,74 @@
-//! What is wrong, in one line each: it stands above everything else.
+//! What is wrong or doubtful, in one line each: it stands above everything else.
 
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
 use symphony_api::{ProblemStatus, Status};
 use symphony_core::plain;
 use symphony_core::time::Wall;
 
+use super::look::Palette;
+use super::{take_top, write};
 use crate::app::App;
 use crate::source::Link;
-use crate::text::{time_of_day, until};
+use crate::text::{cut, time_of_day, until, width, wrap};
 
-/// What is wrong with a dashboard's connection, then with the service.
-pub(super) fn all(app: &App) -> Vec<String> {
+/// The most lines of problems.
+const MAX_PROBLEM_ROWS: usize = 5;
+
+/// Something that stands above everything else.
+enum TopEntry {
+    Problem(String),
+    Warning(String),
+}
+
+/// Takes the lines for what is wrong from the top of an area, and draws them there. Where there is
+/// not enough space to tell all of it, each gets one line.
+pub(super) fn draw(frame: &mut Frame<'_>, app: &App, area: &mut Rect, look: Palette) {
+    let entries = all(app);
+    let most = MAX_PROBLEM_ROWS.min(usize::from(area.height / 3));
+    let cells = usize::from(area.width).saturating_sub(2);
+    let whole: Vec<Line<'_>> =
+        entries.iter().flat_map(|entry| entry.lines(look, |text| wrap(text, cells))).collect();
+    let lines = if whole.len() <= most { whole } else { first_lines(&entries, most, cells, look) };
+    let top = take_top(area, u16::try_from(lines.len()).unwrap_or(u16::MAX));
+    lines.into_iter().zip(0..).for_each(|(line, y)| write(frame, line, top, y));
+}
+
+/// Returns one line for each of the first entries; the last line says how many there are besides.
+fn first_lines(
+    entries: &[TopEntry],
+    most: usize,
+    cells: usize,
+    look: Palette,
+) -> Vec<Line<'static>> {
+    let shown = most.min(entries.len());
+    let hidden = entries.len() - shown;
+    let line = |(at, entry): (usize, &TopEntry)| {
+        let is_last = at + 1 == shown && hidden > 0;
+        let more = if is_last { format!(" (and {hidden} more)") } else { String::new() };
+        let space = cells.saturating_sub(width(&more));
+        entry.lines(look, |text| vec![format!("{}{more}", cut(text, space))])
+    };
+    entries.iter().take(shown).enumerate().flat_map(line).collect()
+}
+
+impl TopEntry {
+    /// Returns its lines, with a mark before the first.
+    fn lines(&self, look: Palette, broken: impl Fn(&str) -> Vec<String>) -> Vec<Line<'static>> {
+        let (mark, text, style) = match self {
+            Self::Problem(text) => ("!", text, look.bad()),
+            Self::Warning(text) => ("?", text, look.attention()),
+        };
+        let line = |(at, text): (usize, String)| {
+            Line::styled(format!("{} {text}", if at == 0 { mark } else { " " }), style)
+        };
+        broken(text).into_iter().enumerate().map(line).collect()
+    }
+}
+
+/// What is wrong with a dashboard's connection, then with the service, then its warnings.
+fn all(app: &App) -> Vec<TopEntry> {
     let mut out = Vec::new();
     match &app.link {
         Link::Lost(why) => {
@@ -20,10 +79,10 @@ pub(super) fn all(app: &App) -> Vec<String> {
         }
         Link::Live | Link::Connecting => {}
     }
-    if let Some(status) = app.status.as_deref() {
-        out.extend(problems(status, app.clock()));
-    }
-    out
+    let status = app.status.as_deref();
+    out.extend(status.into_iter().flat_map(|status| problems(status, app.clock())));
+    let warnings = status.into_iter().flat_map(warnings).map(TopEntry::Warning);
+    out.into_iter().map(TopEntry::Problem).chain(warnings).collect()
 }
 
 /// Everything that keeps a service from doing its work, worst first.
@@ -54,9 +113,14 @@ pub fn problems(status: &Status, now: Wall) -> Vec<String> {
     if summary.paused {
         out.push("paused: nothing starts until it is resumed".to_owned());
     }
-    let doubtful = summary.warnings.iter();
-    out.extend(doubtful.map(|warning| file_line("doubtful in the workflow file", warning)));
     out
+}
+
+/// What is doubtful in the workflow file in force: it keeps no work back.
+#[must_use]
+pub fn warnings(status: &Status) -> Vec<String> {
+    let warnings = status.summary.warnings.iter();
+    warnings.map(|warning| file_line("warning, workflow file", warning)).collect()
 }
 
 /// Tells in one line what is wrong or doubtful in the workflow file, and where.

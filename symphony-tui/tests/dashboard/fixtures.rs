@@ -190,6 +190,19 @@ fn problems() -> Value {
     state
 }
 
+/// A service at which nothing is wrong, and whose workflow file has two warnings.
+fn warnings() -> Value {
+    let mut state = empty();
+    let warning = |path: &str, line: u32, help: Value| {
+        json!({"code": "unknown_key", "path": path, "line": line, "column": 3,
+               "message": "is unknown and ignored", "help": help})
+    };
+    let help = json!("did you mean `agent.max_turns`?");
+    state["warnings"] =
+        json!([warning("agent.maxTurns", 9, help), warning("server.colour", 12, Value::Null)]);
+    state
+}
+
 /// Blocked ones of both kinds, one with much to ask.
 fn questions() -> Value {
     let mut state = empty();
@@ -225,6 +238,7 @@ pub(crate) fn status(name: &str) -> Status {
         "busy" => busy(),
         "problems" => problems(),
         "questions" => questions(),
+        "warnings" => warnings(),
         "rogue" => hostile(HOSTILE),
         _ => hostile(&symphony_core::plain(HOSTILE, 200)),
     };
@@ -281,6 +295,20 @@ pub(crate) fn issue() -> IssueStatus {
         ],
         "last_error": "process_exit: Codex ended with code 1",
         "tracked": {"state": "In Progress", "priority": 2},
+    }))
+    .unwrap()
+}
+
+/// One issue that has not been started.
+pub(crate) fn untouched() -> IssueStatus {
+    serde_json::from_value(json!({
+        "issue_identifier": "MT-11", "issue_id": "id-11", "status": "candidate",
+        "title": "Oil the hinges", "issue_url": null, "workspace": null,
+        "attempts": {"restart_count": 0, "current_retry_attempt": null, "runs": []},
+        "running": null, "retry": null, "blocked": null, "checking": null, "cleaning": null,
+        "unstarted": unstarted(11, "blocked_by", "blocked by MT-1"),
+        "logs": {"codex_session_logs": []}, "recent_events": [], "last_error": null,
+        "tracked": {"state": "Todo"},
     }))
     .unwrap()
 }

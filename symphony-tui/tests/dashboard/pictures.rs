@@ -80,6 +80,23 @@ fn rule_13_4_problems_stand_on_top() {
 }
 
 #[test]
+fn rule_2_3_warnings_of_the_workflow_file_stand_on_top() {
+    compare("warnings", || app("warnings"));
+    let buffer = picture(&mut app("warnings"), &[], (80, 24), Palette { colours: true });
+    assert_ne!(buffer[(2, 1)].fg, Color::Red, "it is not an error");
+}
+
+#[test]
+fn rule_13_4_an_issue_that_nothing_has_happened_to_yet() {
+    compare("untouched", || {
+        let mut app = app("busy");
+        press(&mut app, &[Key::Tab, Key::Tab, Key::Tab, Key::Enter]);
+        app.issue("MT-11", Ok(fixtures::untouched()));
+        app
+    });
+}
+
+#[test]
 fn rule_13_4_a_blocked_issue_shows_its_question() {
     compare("questions", || {
         let mut app = app("questions");
