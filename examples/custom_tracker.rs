@@ -404,6 +404,7 @@ mod tests {
         rule_11_1_a_failed_page_fails_the_list: "the file is read in one piece",
         rule_11_1_a_read_by_id_is_complete_beyond_one_page: "the file is read in one piece",
         rule_11_1_what_is_out_of_scope_is_omitted: "all of the file is in scope",
+        rule_11_8_what_is_out_of_scope_is_not_found: "all of the file is in scope",
         rule_11_2_an_error_status_is_a_status_error: "a file has no status",
         rule_11_2_a_rate_limit_says_when_to_come_back: "a file has no limits",
     });

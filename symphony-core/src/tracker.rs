@@ -46,15 +46,16 @@ pub trait Tracker: fmt::Debug + Send + Sync {
     async fn poll(&self, poll: &Poll) -> Polled;
 
     /// Finds one issue of the scope by its id or its identifier, in whatever state it is: for a
-    /// person who asks about it.
+    /// person who asks about it (11.8).
     ///
-    /// An adapter whose ids are not its identifiers looks for both.
+    /// As it stands, this looks for the id alone. An adapter whose ids are not its identifiers
+    /// looks for both.
     ///
     /// # Errors
-    /// When the tracker cannot be read.
+    /// When the tracker cannot be read, or the issue's record cannot.
     async fn find(&self, name: &str) -> Result<Option<Issue>, TrackerError> {
         let poll = Poll::of_ids(Purpose::Manual, vec![name.into()]);
-        Ok(self.poll(&poll).await.by_id?.found.into_iter().next())
+        self.poll(&poll).await.by_id?.into_one()
     }
 
     /// The tools that an agent gets for this tracker. A session keeps the ones it began with.
@@ -232,6 +233,17 @@ impl IssuesById {
     pub const fn new(found: Vec<Issue>, unreadable: Vec<Unreadable>) -> Self {
         Self { found, unreadable }
     }
+
+    /// The answer to a read of one id, which finds one issue or none.
+    ///
+    /// # Errors
+    /// The record of the issue could not be read.
+    pub fn into_one(self) -> Result<Option<Issue>, TrackerError> {
+        match self.unreadable.into_iter().next() {
+            None => Ok(self.found.into_iter().next()),
+            Some(unreadable) => Err(unreadable.into()),
+        }
+    }
 }
 
 /// An issue whose record could not be read.
@@ -241,6 +253,14 @@ pub struct Unreadable {
     pub id: IssueId,
     /// Why its record could not be read.
     pub message: String,
+}
+
+impl From<Unreadable> for TrackerError {
+    /// For a caller that wanted this issue alone.
+    fn from(Unreadable { id, message }: Unreadable) -> Self {
+        let message = format!("the record of {id} cannot be read: {message}");
+        Self::new(TrackerErrorKind::Response, message)
+    }
 }
 
 /// Reads lists and single issues, each in a request of its own: all that an adapter with nothing
@@ -259,6 +279,14 @@ pub trait ReadIssues: fmt::Debug + Send + Sync {
     /// # Errors
     /// A failed page fails the read.
     async fn by_ids(&self, ids: &[IssueId]) -> Result<IssuesById, TrackerError>;
+
+    /// Finds one issue as [`Tracker::find`] does. As it stands, by its id alone.
+    ///
+    /// # Errors
+    /// When the tracker cannot be read, or the issue's record cannot.
+    async fn find(&self, name: &str) -> Result<Option<Issue>, TrackerError> {
+        self.by_ids(&[name.into()]).await?.into_one()
+    }
 
     /// The tools that an agent gets for this tracker.
     fn tools(&self) -> Option<Arc<dyn AgentTools>> {
@@ -290,6 +318,10 @@ impl<T: ReadIssues> Tracker for TwoReads<T> {
             self.0.by_ids(&poll.ids).await
         };
         Polled { candidates, by_id, next_poll: None, requests, budget: None }
+    }
+
+    async fn find(&self, name: &str) -> Result<Option<Issue>, TrackerError> {
+        self.0.find(name).await
     }
 
     fn tools(&self) -> Option<Arc<dyn AgentTools>> {

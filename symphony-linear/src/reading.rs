@@ -95,7 +95,7 @@ impl<'t> Reading<'t> {
     }
 
     /// One issue by its identifier or its id.
-    pub(crate) async fn find(&mut self, name: &str) -> Result<Option<Issue>> {
+    pub(crate) async fn find(&mut self, name: &str) -> Result<IssuesById> {
         let mut variables = PollVariables::nothing();
         (variables.ask_claimed, variables.claimed) = (true, IssueFilter::name(name));
         let points = complexity::poll(variables.candidates_first, variables.claimed_first);
@@ -103,7 +103,11 @@ impl<'t> Reading<'t> {
         let answer: queries::Poll = self.ask(self.purpose, points, &operation).await?;
         let mut nodes = answer.claimed.ok_or_else(|| absent("the issues by id"))?.nodes;
         self.complete(self.purpose, &mut nodes).await?;
-        Ok(self.usable(nodes).into_iter().next())
+        let mut answer = self.judged(nodes);
+        answer.found.retain(|issue| {
+            issue.id.as_str() == name || issue.identifier.as_str().eq_ignore_ascii_case(name)
+        });
+        Ok(answer)
     }
 
     /// One request for a part of a poll, or all of it.
@@ -213,6 +217,11 @@ impl<'t> Reading<'t> {
             self.take_page(&mut nodes, page, ids)?;
         }
         self.complete(self.by_id_purpose(), &mut nodes).await?;
+        Ok(self.judged(nodes))
+    }
+
+    /// The issues that are ours, and those that cannot be read.
+    fn judged(&self, nodes: Vec<queries::Issue>) -> IssuesById {
         let mut answer = IssuesById::default();
         let config = &self.tracker.config;
         let told = |node: &queries::Issue| config.board.holds(node) || !normal::is_whole(node);
@@ -222,7 +231,7 @@ impl<'t> Reading<'t> {
                 Err(Flaw { id, message }) => answer.unreadable.push(Unreadable { id, message }),
             }
         }
-        Ok(answer)
+        answer
     }
 
     /// The ids of a poll for candidates are there to be refreshed.

@@ -178,7 +178,7 @@ impl Tracker for LinearTracker {
     }
 
     async fn find(&self, name: &str) -> Result<Option<Issue>, TrackerError> {
-        Ok(Reading::new(self, Purpose::Manual).find(name).await?)
+        Reading::new(self, Purpose::Manual).find(name).await?.into_one()
     }
 
     fn tools(&self) -> Option<Arc<dyn AgentTools>> {

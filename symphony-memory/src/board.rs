@@ -103,6 +103,17 @@ impl MemoryBoard {
         by_id
     }
 
+    /// The issue with this id or, in any case, this identifier.
+    pub(crate) fn find(&self, name: &str) -> IssuesById {
+        let is_it = |issue: &&Issue| issue.identifier.as_str().eq_ignore_ascii_case(name);
+        let identified = self.issues().find(is_it).map(|issue| issue.id.clone());
+        let by_id = self.by_ids(&[name.into()]);
+        match identified {
+            Some(id) if by_id == IssuesById::default() => self.by_ids(&[id]),
+            _ => by_id,
+        }
+    }
+
     /// One issue with its kind and its blockers as they stand now, or why it cannot be read.
     pub(crate) fn read(&self, id: &IssueId) -> Option<Result<Issue, String>> {
         if let Some(why) = self.unreadable.get(id) {

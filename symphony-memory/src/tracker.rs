@@ -330,10 +330,7 @@ impl Tracker for MemoryTracker {
         let (met, fresh) = self.request(&[Requests::IssuesById]).await;
         met.part(Requests::IssuesById)?;
         fresh?;
-        let is_it = |issue: &Issue| {
-            issue.id.as_str() == name || issue.identifier.as_str().eq_ignore_ascii_case(name)
-        };
-        Ok(self.issues().into_iter().find(is_it))
+        self.shared.board.borrow().find(name).into_one()
     }
 
     fn tools(&self) -> Option<Arc<dyn AgentTools>> {

@@ -139,6 +139,7 @@ mod in_process {
         rule_11_1_a_failed_page_fails_the_list: "a board has one page",
         rule_11_1_a_read_by_id_is_complete_beyond_one_page: "a board has one page",
         rule_11_1_what_is_out_of_scope_is_omitted: "all of a board is in scope",
+        rule_11_8_what_is_out_of_scope_is_not_found: "all of a board is in scope",
     });
 }
 
@@ -258,6 +259,7 @@ mod on_file {
         rule_11_1_a_failed_page_fails_the_list: "a board has one page",
         rule_11_1_a_read_by_id_is_complete_beyond_one_page: "a board has one page",
         rule_11_1_what_is_out_of_scope_is_omitted: "all of a board is in scope",
+        rule_11_8_what_is_out_of_scope_is_not_found: "all of a board is in scope",
         rule_11_2_an_error_status_is_a_status_error: "a file has no status",
         rule_11_2_a_rate_limit_says_when_to_come_back: "a file has no limit",
     });

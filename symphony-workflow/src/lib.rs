@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use symphony_core::Settings;
 use symphony_core::env::Env;
-use symphony_core::problem::Problem;
+use symphony_core::problem::{Position, Problem, ProblemKind};
 use symphony_core::settings::AgentProfile;
 use symphony_core::tracker::{TrackerFactory, TrackerProfile};
 
@@ -83,6 +83,7 @@ impl Workflow {
             }
             Err(unreadable) => (None, vec![unreadable]),
         };
+        report_fences(text, &parts, &mut problems);
         let engine = settings.as_ref().and_then(|settings| settings.prompt.engine);
         let prompt = Prompt::compile(parts.body, parts.body_line, engine)
             .inspect(|prompt| problems.extend_from_slice(prompt.warnings()))
@@ -101,6 +102,22 @@ impl Workflow {
             }),
             _ => Err(problems),
         }
+    }
+}
+
+/// Says of settings that are missing and of a prompt that is, where a line `---` is.
+fn report_fences(text: &str, parts: &front_matter::Parts<'_>, problems: &mut Vec<Problem>) {
+    let is_missing = |problem: &&mut Problem| problem.kind == ProblemKind::UnsupportedTrackerKind;
+    if parts.yaml.is_none()
+        && let Some(problem) = problems.iter_mut().find(is_missing)
+    {
+        problem.help = Some(front_matter::opening_help(text));
+    }
+    if !parts.is_closed {
+        let message = "the front matter is never closed by a line `---`, so there is no prompt";
+        let at = Position { line: 1, column: 1 };
+        let problem = Problem::new(ProblemKind::TemplateWarning, message);
+        problems.push(problem.with_position(Some(at)));
     }
 }
 

@@ -172,14 +172,17 @@ fn rule_15_1_loops_have_their_own_names() {
 
 #[test]
 fn rule_15_1_a_parse_error_is_a_problem_of_the_file() {
-    assert_eq!(
-        refused("a\n{% if attempt %}\nb", Some(PromptEngine::Tera)),
-        ["3:2: Unexpected end of input"]
-    );
-    assert_eq!(
-        refused("a\n {% if attempt %}\nb", Some(PromptEngine::Liquid)),
-        ["2:2: this `if` is never closed by `endif`"]
-    );
+    for (body, told) in [
+        ("a\n {% if attempt %}\nb", "2:2: this `if` is never closed by `endif`"),
+        ("a{% endif %}", "1:2: this `endif` closes nothing that is open"),
+        ("{% else %}", "1:1: this `else` belongs to no block"),
+        ("a {{ issue.title", "1:3: this `{{` is never closed by `}}`"),
+        ("{% for l in issue.labels %}a", "1:1: this `for` is never closed by `endfor`"),
+    ] {
+        for engine in ENGINES {
+            assert_eq!(refused(body, Some(engine)), [told], "{engine:?}");
+        }
+    }
     let kinds = ENGINES.map(|engine| pinned("{{ issue.title", engine).unwrap_err()[0].kind);
     assert_eq!(kinds, [ProblemKind::TemplateParseError; 2]);
 }
@@ -302,6 +305,27 @@ fn rule_15_1_a_problem_is_told_in_the_language_that_was_meant() {
         "1:3: this is a mark of Handlebars, not of Tera or Liquid \
          (write a condition as `{% if issue.description %}` and `{% endif %}`)"
     );
+    assert_eq!(
+        first("{{{ issue.title }}}"),
+        "1:1: this is a mark of Handlebars, not of Tera or Liquid \
+         (write a variable as `{{ issue.title }}`)"
+    );
+    assert_eq!(
+        first("Run ${{ github.ref }}."),
+        "1:9: there is no variable `github` (if it is to stand in the prompt as it is, put it \
+         between `{% raw %}` and `{% endraw %}`)"
+    );
+    assert_eq!(
+        first("{{ issue.description | default('none') }}"),
+        "1:32: Found string but expected identifier (Tera's arguments have names: \
+         `default(value=\"none\")`)"
+    );
+    // A filter that only one language has points to that language.
+    assert_eq!(
+        first("{{ issue.titel | upcase }}"),
+        "1:4: `issue` has no field `titel` (did you mean `issue.title`?)"
+    );
+    assert_eq!(first("{{ issue | json }}"), "1:12: Tera has no filter `json`");
     for body in ["{{ .Issue.Title }}", "{{ if .attempt }}", "{{/* a note */}}"] {
         assert!(first(body).contains("mark of Go templates"), "{body}");
     }
@@ -323,7 +347,7 @@ fn rule_15_1_a_liquid_condition_on_an_unknown_name_is_null_with_a_warning() {
             "Fix the door".to_owned(),
             vec![
                 "1:7: there is no variable `reworkCount`: it is null \
-                 (what depends on it is never shown)"
+                 (in a condition it is false, and `default` stands in for it)"
                     .to_owned()
             ]
         )

@@ -67,6 +67,13 @@ pub(crate) enum Mistake {
     MovesNothing,
     MovesAnotherIssue,
     HidesItsChange,
+    FindsByIdAlone,
+    FindsOpenIssuesOnly,
+    FindsBeginnings,
+    FindsAnotherIssue,
+    FindsBeyondItsScope,
+    FindsNothingWhenItFails,
+    FindsNoBadRecord,
 }
 
 #[derive(Clone, Debug)]
@@ -235,9 +242,23 @@ impl Board {
         Err(TrackerError::new(kind, message).with_retry_at(back))
     }
 
+    /// Whether a name means an issue of the scope.
+    fn is_called(&self, record: &Record, name: &str) -> bool {
+        let identifier = identifier(record);
+        let is_called = match self.makes(Mistake::FindsBeginnings) {
+            true => identifier.starts_with(name),
+            false => identifier == name && !self.makes(Mistake::FindsByIdAlone),
+        };
+        let is_open = record.seed.state == StateName::from("In Progress");
+        let is_in_scope = !record.outside || self.makes(Mistake::FindsBeyondItsScope);
+        (is_called || record.id.as_str() == name)
+            && is_in_scope
+            && (is_open || !self.makes(Mistake::FindsOpenIssuesOnly))
+    }
+
     fn issue(&self, all: &[Record], record: &Record) -> Result<Issue, MalformedIssue> {
         let seed = &record.seed;
-        let identifier = record.id.as_str().replace("id-", "MT-");
+        let identifier = identifier(record);
         let mut issue =
             Issue::new(record.id.as_str(), &identifier, &seed.title, seed.state.as_str())?;
         let forgets = self.makes(Mistake::ForgetsThePriority);
@@ -374,6 +395,10 @@ impl Board {
     }
 }
 
+fn identifier(record: &Record) -> String {
+    record.id.as_str().replace("id-", "MT-")
+}
+
 /// Contract 5.3.
 fn order(record: &Record) -> (i64, bool, Option<Wall>, IssueId) {
     let seed = &record.seed;
@@ -410,6 +435,23 @@ impl Tracker for Board {
             false => u32::try_from(made).unwrap(),
         };
         polled
+    }
+
+    async fn find(&self, name: &str) -> Result<Option<Issue>, TrackerError> {
+        match self.request(0).await {
+            Err(_) if self.makes(Mistake::FindsNothingWhenItFails) => return Ok(None),
+            answer => answer?,
+        }
+        let world = self.world();
+        let Some(record) = world.records.iter().find(|record| self.is_called(record, name)) else {
+            let any = world.records.first().filter(|_| self.makes(Mistake::FindsAnotherIssue));
+            return Ok(any.and_then(|record| self.issue(&world.records, record).ok()));
+        };
+        match self.issue(&world.records, record) {
+            Ok(issue) => Ok(Some(issue)),
+            Err(_) if self.makes(Mistake::FindsNoBadRecord) => Ok(None),
+            Err(error) => Err(TrackerError::new(TrackerErrorKind::Response, error.to_string())),
+        }
     }
 
     fn tools(&self) -> Option<Arc<dyn AgentTools>> {

@@ -113,10 +113,22 @@ const CAUGHT: &[(Mistake, &[&str])] = &[
     (Mistake::MovesNothing, &[MOVING]),
     (Mistake::MovesAnotherIssue, &[MOVING]),
     (Mistake::HidesItsChange, &[MOVING]),
+    (Mistake::FindsByIdAlone, &[FINDING]),
+    (Mistake::FindsOpenIssuesOnly, &[FINDING]),
+    (Mistake::FindsBeginnings, &["rule_11_8_an_unknown_name_finds_nothing"]),
+    (
+        Mistake::FindsAnotherIssue,
+        &["rule_11_8_an_unknown_name_finds_nothing", "rule_11_8_what_is_out_of_scope_is_not_found"],
+    ),
+    (Mistake::FindsBeyondItsScope, &["rule_11_8_what_is_out_of_scope_is_not_found"]),
+    (Mistake::FindsNothingWhenItFails, &["rule_11_8_a_search_that_fails_is_an_error"]),
+    (Mistake::FindsNoBadRecord, &["rule_11_8_a_malformed_record_is_an_error"]),
 ];
 
 const STANDING: &str = "rule_1_1_a_blockers_state_comes_back_also_after_it_moved";
 const MOVING: &str = "rule_10_7_a_tool_that_moves_an_issue_moves_its_own_and_no_other";
+
+const FINDING: &str = "rule_11_8_an_issue_is_found_by_identifier_and_by_id_in_any_state";
 
 const EARLY: &str = "rule_11_1_a_poll_that_stops_early_brings_the_first_in_order_and_says_so";
 

@@ -45,7 +45,10 @@ impl Project {
     }
 
     fn issue(&self, seed: Seed) -> FakeIssue {
-        let issue = FakeIssue::new(self.fake.world().issues.len() + 1);
+        let number = self.fake.world().issues.len() + 1;
+        // Linear's ids look like this, and not like identifiers.
+        let id = format!("5f0c8a52-7c1e-4b7e-9d43-{number:012}");
+        let issue = FakeIssue { id, ..FakeIssue::new(number) };
         let created_at = seed.created_at.map_or(issue.created_at.clone(), |at| at.to_string());
         FakeIssue {
             title: seed.title,

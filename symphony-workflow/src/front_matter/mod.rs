@@ -16,6 +16,9 @@ use symphony_core::problem::{Position, Problem, ProblemKind};
 /// hostile input grow with this.
 const MAX_YAML_BYTES: usize = 256 * 1024;
 
+/// How far down the line is looked for that should have been the first.
+const MAX_LINES_SEARCHED: usize = 50;
+
 /// How many lines of a repeated key a message names.
 const MAX_LINES_NAMED: usize = 5;
 
@@ -28,6 +31,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) body: &'a str,
     /// The line of the file at which the body begins.
     pub(crate) body_line: u32,
+    /// Whether the front matter ends at a line of its own.
+    pub(crate) is_closed: bool,
 }
 
 /// Cuts a file at its `---` lines (contract 2.1).
@@ -44,7 +49,21 @@ pub(crate) fn split(text: &str) -> Parts<'_> {
         }
         end += line.len();
     }
-    Parts::new(text, Some(end), end)
+    Parts { is_closed: false, ..Parts::new(text, Some(end), end) }
+}
+
+/// What to do about a file whose first line opens no front matter, if that seems to be a slip.
+pub(crate) fn opening_help(text: &str) -> String {
+    let lines = text.lines().take(MAX_LINES_SEARCHED);
+    let fence = lines.enumerate().find(|(_, line)| line.trim() == "---");
+    match fence {
+        Some((index, _)) => format!(
+            "line {} has the first `---`: it must be the first line of the file, and nothing else \
+             may stand on it",
+            index + 1
+        ),
+        None => "settings stand at the top, between two lines `---`".to_owned(),
+    }
 }
 
 fn is_fence(line: &str) -> bool {
@@ -59,6 +78,7 @@ impl<'a> Parts<'a> {
         Self {
             yaml: yaml_end.map(|end| &text[..end]),
             body: body.trim_end(),
+            is_closed: true,
             body_line: u32::try_from(before.matches('\n').count() + 1).unwrap_or(u32::MAX),
         }
     }
@@ -76,7 +96,7 @@ pub(crate) fn parse(yaml: &str) -> Result<(Map, Vec<Duplicate>), Problem> {
         let message = format!("the front matter is larger than {} KiB", MAX_YAML_BYTES / 1024);
         return Err(Problem::new(ProblemKind::WorkflowParseError, message));
     }
-    match yaml::load(yaml)? {
+    match yaml::load(yaml).map_err(|problem| with_indent_help(problem, yaml))? {
         Node::Map(map) => {
             let mut duplicates = Duplicates::default();
             duplicates.find(&map, &mut Vec::new());
@@ -88,6 +108,17 @@ pub(crate) fn parse(yaml: &str) -> Result<(Map, Vec<Duplicate>), Problem> {
             format!("the front matter must be a map, got {}", node.kind()),
         )),
     }
+}
+
+/// What to do about YAML that cannot be read, if the line shows it.
+fn with_indent_help(mut problem: Problem, yaml: &str) -> Problem {
+    let index = problem.at.map_or(0, |at| at.line.saturating_sub(1));
+    let line = yaml.lines().nth(usize::try_from(index).unwrap_or(usize::MAX)).unwrap_or_default();
+    let is_space = |char: &char| char.is_whitespace();
+    if line.chars().take_while(is_space).any(|char| char == '\t') {
+        problem.help = Some("indent with spaces: YAML takes no tabs there".to_owned());
+    }
+    problem
 }
 
 /// A key that a map has more than once.

@@ -2,6 +2,7 @@
 //! error that helps is shown.
 
 use crate::prompt::marks::{Piece, PromptFault, Token, cut};
+use crate::prompt::{liquid, tera};
 use symphony_core::settings::PromptEngine;
 
 /// Marks of a third language, Handlebars or Go templates.
@@ -13,6 +14,7 @@ pub(super) fn other_language(body: &str) -> Option<PromptFault> {
         let inside = body[from..].trim_start_matches(['-', ' ', '{']);
         let word = inside.split(|c: char| !c.is_ascii_alphanumeric()).next();
         let fault = match (inside.chars().next(), word) {
+            _ if body[at..].starts_with("{{{") => mustache(at),
             _ if inside.starts_with("/*") => go_template(at),
             (Some('#' | '/' | '^' | '>' | '&'), _) | (_, Some("else")) => handlebars(inside, at),
             (Some('.' | '$'), _) => go_template(at),
@@ -31,6 +33,11 @@ fn handlebars(inside: &str, at: usize) -> PromptFault {
         "write a condition as `{% if issue.description %}` and `{% endif %}`"
     };
     PromptFault::new(at, "this is a mark of Handlebars, not of Tera or Liquid").with_help(help)
+}
+
+fn mustache(at: usize) -> PromptFault {
+    PromptFault::new(at, "this is a mark of Handlebars, not of Tera or Liquid")
+        .with_help("write a variable as `{{ issue.title }}`")
 }
 
 fn go_template(at: usize) -> PromptFault {
@@ -55,6 +62,7 @@ pub(super) fn likely_engine(body: &str) -> PromptEngine {
             balance += match (&pair[0].token, &pair[1].token) {
                 // A filter's arguments follow a colon, or stand in brackets.
                 (Token::Name(_), Token::Sign(":")) | (Token::Sign("."), Token::Name("size")) => 1,
+                (Token::Sign("|"), Token::Name(filter)) => filter_balance(filter),
                 (Token::Name("forloop"), _) | (_, Token::Name("contains")) => 1,
                 (Token::Name(_), Token::Sign("(")) | (Token::Name("is"), Token::Name(_)) => -1,
                 (Token::Name("loop"), Token::Sign(".")) | (_, Token::Sign("~" | "+")) => -1,
@@ -63,6 +71,13 @@ pub(super) fn likely_engine(body: &str) -> PromptEngine {
         }
     }
     if balance > 0 { PromptEngine::Liquid } else { PromptEngine::Tera }
+}
+
+/// One, if only Liquid has a filter of this name; less than nothing, if only Tera has.
+fn filter_balance(filter: &str) -> i32 {
+    let is_liquid = liquid::filters::filter_names().any(|name| name == filter);
+    let is_tera = tera::inspect::FILTERS.contains(&filter);
+    i32::from(is_liquid) - i32::from(is_tera)
 }
 
 #[cfg(test)]
@@ -75,6 +90,8 @@ mod tests {
             ("{{ a }} {% if b %}{% endif %}", PromptEngine::Tera),
             ("{{ a | join: \", \" }}", PromptEngine::Liquid),
             ("{{ a | join(sep=\", \") }}", PromptEngine::Tera),
+            ("{{ a | upcase }}", PromptEngine::Liquid),
+            ("{{ a | upper }}{{ b | first }}", PromptEngine::Tera),
             ("{% unless a %}{{ b | f(x=1) }}", PromptEngine::Liquid),
             ("{% if a %}{% elif b %}{% endif %}{{ c.size }}", PromptEngine::Tera),
         ] {
@@ -84,7 +101,7 @@ mod tests {
 
     #[test]
     fn marks_of_other_languages_are_known() {
-        for body in ["{{#each a}}", "{{/if}}", "{{else}}", "{{> part}}", "{{^a}}"] {
+        for body in ["{{{ a }}}", "{{#each a}}", "{{/if}}", "{{else}}", "{{> part}}", "{{^a}}"] {
             let fault = other_language(body).unwrap();
             assert!(fault.message.contains("Handlebars"), "{body}");
         }

@@ -66,6 +66,21 @@ const LOOP: &Fields = &[
     ("rindex0", Shape::Number),
 ];
 
+/// What other implementations call the fields of an issue.
+const FOREIGN_FIELDS: [(&str, &str); 8] = [
+    ("assignee", "assignee_id"),
+    ("blockers", "blocked_by"),
+    ("body", "description"),
+    ("branch", "branch_name"),
+    ("key", "identifier"),
+    ("link", "url"),
+    ("number", "identifier"),
+    ("status", "state"),
+];
+
+/// What other implementations call the issue.
+const FOREIGN_ISSUES: [&str; 4] = ["card", "item", "task", "ticket"];
+
 /// A name that no prompt has.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct UnknownName {
@@ -74,6 +89,8 @@ pub(super) struct UnknownName {
     /// Whether it is likely a slip of a known name. What is not may be a name that other
     /// implementations offer.
     pub(super) is_slip: bool,
+    /// What has its place here, if it is a name that others offer.
+    pub(super) counterpart: Option<String>,
 }
 
 /// One step behind a name.
@@ -166,12 +183,14 @@ impl Scope {
             .chain(GLOBALS.iter().map(|(name, _)| *name))
             .collect();
         let fault = PromptFault::new(at, format!("there is no variable `{name}`"));
+        let field = name.strip_prefix("issue_").unwrap_or(name);
         let near = match nearest(name, known.iter().copied()) {
-            _ if find(ISSUE, name).is_some() => Some(format!("issue.{name}")),
+            _ if find(ISSUE, field).is_some() => Some(format!("issue.{field}")),
             near => near.map(str::to_owned),
         };
+        let counterpart = FOREIGN_ISSUES.contains(&name).then(|| "issue".to_owned());
         let otherwise = || format!("a prompt has {}", list(&known));
-        UnknownName::new(fault, near, otherwise)
+        UnknownName::new(fault, near, counterpart, otherwise)
     }
 
     fn unknown_field(&self, shape: Shape, path: &str, field: &str, at: usize) -> UnknownName {
@@ -194,21 +213,31 @@ impl Scope {
                     }
                     _ => fault,
                 };
-                return UnknownName { fault, is_slip: true };
+                return UnknownName { fault, is_slip: true, counterpart: None };
             }
         };
         let names = || known.iter().map(|(name, _)| *name);
         let fault = PromptFault::new(at, format!("`{path}` has no field `{field}`"));
         let near = nearest(field, names()).map(|near| format!("{path}.{near}"));
-        UnknownName::new(fault, near, || format!("it has {}", list(&names().collect::<Vec<_>>())))
+        let foreign = FOREIGN_FIELDS.iter().find(|(foreign, _)| *foreign == field);
+        let counterpart =
+            foreign.filter(|_| shape == Shape::Issue).map(|(_, ours)| format!("{path}.{ours}"));
+        let otherwise = || format!("it has {}", list(&names().collect::<Vec<_>>()));
+        UnknownName::new(fault, near, counterpart, otherwise)
     }
 }
 
 impl UnknownName {
-    fn new(fault: PromptFault, near: Option<String>, otherwise: impl FnOnce() -> String) -> Self {
+    fn new(
+        fault: PromptFault,
+        near: Option<String>,
+        counterpart: Option<String>,
+        otherwise: impl FnOnce() -> String,
+    ) -> Self {
         let is_slip = near.is_some();
-        let help = near.map_or_else(otherwise, |near| format!("did you mean `{near}`?"));
-        Self { fault: fault.with_help(help), is_slip }
+        let meant = counterpart.clone().or(near);
+        let help = meant.map_or_else(otherwise, |meant| format!("did you mean `{meant}`?"));
+        Self { fault: fault.with_help(help), is_slip, counterpart }
     }
 }
 
@@ -266,6 +295,13 @@ mod tests {
     }
 
     #[test]
+    fn what_others_call_a_field_leads_to_one_of_ours() {
+        for (foreign, ours) in FOREIGN_FIELDS {
+            assert!(find(ISSUE, foreign).is_none() && find(ISSUE, ours).is_some(), "{foreign}");
+        }
+    }
+
+    #[test]
     fn a_near_miss_is_suggested() {
         let scope = Scope::new(PromptEngine::Tera);
         let help =
@@ -276,6 +312,11 @@ mod tests {
             help("issue", &[Hop::Field("titel")]),
             Some("did you mean `issue.title`?".to_owned())
         );
+        assert_eq!(help("issue_title", &[]), Some("did you mean `issue.title`?".to_owned()));
+        assert_eq!(help("ticket", &[]), Some("did you mean `issue`?".to_owned()));
+        let field = |name| help("issue", &[Hop::Field(name)]);
+        assert_eq!(field("status"), Some("did you mean `issue.state`?".to_owned()));
+        assert_eq!(field("body"), Some("did you mean `issue.description`?".to_owned()));
         assert_eq!(
             help("repo", &[]),
             Some("a prompt has `issue`, `attempt`, `turn` and `max_turns`".to_owned())

@@ -6,6 +6,10 @@ use crate::prompt::marks::PromptFault;
 use crate::prompt::{PromptError, Template};
 use symphony_core::problem::{Position, Problem, ProblemKind};
 
+/// What to do about marks that are meant for others.
+const RAW_HELP: &str =
+    "if it is to stand in the prompt as it is, put it between `{% raw %}` and `{% endraw %}`";
+
 /// The body, and where it stands in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Source {
@@ -28,8 +32,19 @@ impl Source {
     pub(super) fn problem(&self, fault: PromptFault, kind: ProblemKind) -> Problem {
         let mut problem =
             Problem::new(kind, fault.message).with_position(Some(self.position(fault.at)));
-        problem.help = fault.help;
+        problem.help = match self.is_behind_dollar(fault.at) {
+            true => Some(RAW_HELP.to_owned()),
+            false => fault.help,
+        };
         problem
+    }
+
+    /// Whether a place is the beginning of a mark such as `${{ github.ref }}`, which other programs
+    /// are to read.
+    fn is_behind_dollar(&self, at: usize) -> bool {
+        let before = self.body.get(..at).unwrap_or_default();
+        let open = before.trim_end_matches([' ', '-', '{']);
+        open.ends_with('$') && before[open.len()..].starts_with("{{")
     }
 
     pub(super) fn error(&self, broken: RenderError) -> PromptError {

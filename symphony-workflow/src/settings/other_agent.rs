@@ -56,7 +56,30 @@ const SELECTORS: [&str; 7] = [
 ];
 
 /// Keys whose value is a command, or a name that may also be the author's own.
-const HINTS: [&str; 4] = ["agent.command", "agent.name", "agent.default", "runner.command"];
+const HINTS: [&str; 22] = [
+    "agent",
+    "agent.command",
+    "agent.default",
+    "agent.name",
+    "agent_runtime",
+    "agent_runtime.command",
+    "agent_runtime.kind",
+    "agent_runtime.provider",
+    "backend",
+    "backend.kind",
+    "coding_agent",
+    "coding_agent.command",
+    "coding_agent.kind",
+    "executor",
+    "executor.command",
+    "executor.kind",
+    "llm.provider",
+    "provider",
+    "runner.command",
+    "runtime",
+    "runtime.command",
+    "runtime.provider",
+];
 
 /// Keys within a list of agents that name one.
 const MEMBERS: [&str; 6] = ["kind", "type", "backend", "provider", "command", "default"];

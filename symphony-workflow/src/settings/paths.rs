@@ -18,7 +18,7 @@ pub(super) struct Base<'a> {
 pub(super) enum Astray {
     /// The variable is unset or empty.
     Unset(String),
-    /// More follows a variable.
+    /// More follows a variable, or stands in its brackets.
     Embedded { name: String, rest: String },
     /// It needs a home folder, and none is known.
     NoHome,
@@ -55,7 +55,7 @@ impl Astray {
         match self {
             Self::Unset(name) => format!("the environment variable {name} is not set"),
             Self::Embedded { .. } => {
-                "only a whole value $NAME or ${NAME} is looked up, and here a path follows it"
+                "only a whole value $NAME or ${NAME} is looked up, and here more follows it"
                     .to_owned()
             }
             Self::NoHome => "begins with ~, but the home folder is not known".to_owned(),
@@ -71,7 +71,9 @@ impl Astray {
     /// Returns what to write instead.
     pub(super) fn help(&self) -> Option<String> {
         match self {
-            Self::Embedded { name, rest } if name == "HOME" => Some(format!("write `~{rest}`")),
+            Self::Embedded { name, rest } if name == "HOME" && rest.starts_with('/') => {
+                Some(format!("write `~{rest}`"))
+            }
             Self::Embedded { name, .. } => Some(format!(
                 "write the folder out, or set a variable such as {name} to the whole path"
             )),
@@ -80,10 +82,17 @@ impl Astray {
     }
 }
 
-/// The variable at the start of a text and the path behind it, as in `$HOME/work`.
+/// The variable at the start of a text and what stands behind it, as in `$HOME/work` or
+/// `${TMPDIR:-/tmp}/work`.
 fn embedded(text: &str) -> Option<(&str, &str)> {
-    let (reference, rest) = text.trim().split_at_checked(text.trim().find('/')?)?;
-    Some((env_reference(reference)?, rest))
+    let text = text.trim();
+    let inside = text.strip_prefix("${").or_else(|| text.strip_prefix('$'))?;
+    if env_reference(text).is_some() {
+        return None;
+    }
+    let is_part = |char: char| char.is_ascii_alphanumeric() || char == '_';
+    let (name, rest) = inside.split_at(inside.find(|char| !is_part(char)).unwrap_or(inside.len()));
+    Some((name, rest.trim_start_matches('}')))
 }
 
 /// Takes out `.` and `..` without looking at the disk.
@@ -135,6 +144,8 @@ mod tests {
         assert_eq!(path("~bob/w"), Err(Astray::OtherHome));
         let (name, rest) = ("ROOT".to_owned(), "/a/b".to_owned());
         assert_eq!(path(" ${ROOT}/a/b"), Err(Astray::Embedded { name, rest }));
+        let (name, rest) = ("TMPDIR".to_owned(), ":-/tmp}/w".to_owned());
+        assert_eq!(path("${TMPDIR:-/tmp}/w"), Err(Astray::Embedded { name, rest }));
         assert_eq!(path("a/$ROOT/b"), Ok("/code/project/a/$ROOT/b".to_owned()));
         assert_eq!(Base { home: None, ..base }.path("~/w"), Err(Astray::NoHome));
         let relative = Base { folder: Path::new("here"), ..base };

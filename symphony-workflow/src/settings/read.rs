@@ -36,7 +36,9 @@ impl<'a> Reader<'a> {
             {
                 let message =
                     format!("must be a map, got {}", shape::shown_without_text(&entry.value));
-                reader.refuse(section, Some(entry.at), message);
+                let mut problem = Problem::new(ProblemKind::InvalidSetting, message);
+                problem.help = shape::section_help(section, &entry.value);
+                reader.note(problem.with_path(section).with_position(Some(entry.at)));
             }
         }
         reader

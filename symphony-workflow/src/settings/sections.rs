@@ -13,7 +13,7 @@ use super::shape::shown;
 use super::unknown;
 use crate::WorkflowContext;
 use crate::front_matter::{Duplicate, Map};
-use symphony_core::issue::Label;
+use symphony_core::issue::{Label, StateName};
 use symphony_core::problem::{Problem, ProblemKind};
 use symphony_core::settings::{
     ActivitySettings, HookSettings, LoggingSettings, ObservabilitySettings, PollingSettings,
@@ -80,10 +80,23 @@ fn tracker<'c>(
     settings.active_states = states("tracker.active_states", |profile| &profile.active_states);
     settings.terminal_states =
         states("tracker.terminal_states", |profile| &profile.terminal_states);
+    report_overlap(r, &settings);
     settings.provider = provider(r, profile);
     settings.required_labels = required_labels(r);
     settings.timeout = r.millis_or("tracker.timeout_ms", settings.timeout);
     (settings, profile)
+}
+
+/// Warns of states that are both active and terminal: no issue in one of them is worked on.
+fn report_overlap(r: &mut Reader<'_>, settings: &TrackerSettings) {
+    let is_both = |state: &&StateName| settings.terminal_states.contains(state);
+    let both: Vec<&str> =
+        settings.active_states.names().iter().filter(is_both).map(StateName::as_str).collect();
+    let path = "tracker.active_states";
+    if !both.is_empty() {
+        let message = format!("{:?} is terminal too, and counts as that", both.join(", "));
+        r.ignore(path, r.place(path), message);
+    }
 }
 
 /// The kind is absent or not registered. One that is blank or no text has been refused before.

@@ -76,6 +76,13 @@ impl CheckShape for SettingShape {
 
     fn help(self, node: &Node) -> Option<&'static str> {
         match (self, node) {
+            (
+                Self::MILLIS | Self::MILLIS_OR_NONE | Self::MILLIS_OR_OFF,
+                Node::Scalar(Value::String(_)),
+            ) => Some("times are numbers of milliseconds: 30 s is 30000"),
+            (Self::OptionalText, Node::List(_) | Node::Map(_)) => {
+                Some("write one text: `|` behind the colon, and the lines below it, indented")
+            }
             (Self::Texts, Node::Scalar(Value::String(_))) => Some("write a list, such as [a, b]"),
             (
                 Self::Text | Self::OptionalText | Self::Secret | Self::Path,
@@ -86,11 +93,21 @@ impl CheckShape for SettingShape {
     }
 }
 
+/// What to do about a section that is not a map. Its text is not repeated: it may hold a secret.
+pub(super) fn section_help(section: &str, node: &Node) -> Option<String> {
+    let text = text(node)?;
+    if text.contains([':', '=']) {
+        return Some("put a space after the colon: `key: value`".to_owned());
+    }
+    matches!(section, "tracker" | "agent")
+        .then(|| format!("below `{section}:`, indented, `kind:` says which one it is"))
+}
+
 /// Whether a section says where agents run: a list, or a key that is called after hosts.
 pub(super) fn names_hosts(node: &Node) -> bool {
     let is_about_hosts = |key: &str| {
         let key = key.to_lowercase();
-        HOST_WORDS.iter().any(|word| key.contains(word))
+        HOST_WORDS.iter().any(|word| key.contains(word)) && !key.contains("per_host")
     };
     match node {
         Node::Scalar(_) => false,

@@ -1,7 +1,7 @@
 //! Keys that nothing reads: ignored and listed with what was probably meant, or refused where they
 //! are a slip of a known key (contract 2.3).
 
-use super::elsewhere;
+use super::elsewhere::{self, Counterpart};
 use super::keys::{self, KeyTable};
 use super::read::Reader;
 use super::shape;
@@ -19,6 +19,16 @@ const MAX_LISTED: usize = 100;
 const MAX_COMPARED_CHARS: usize = 64;
 /// How alike two keys must be, from 0 to 1, for one to be suggested in the place of the other.
 const MIN_SIMILARITY: f64 = 0.7;
+/// The same for each word of two keys.
+const MIN_WORD_SIMILARITY: f64 = 0.6;
+/// How the keys of times end.
+const MILLIS: &str = "_ms";
+/// How others' keys of times end.
+const OTHER_UNITS: [&str; 10] =
+    ["s", "sec", "secs", "seconds", "m", "min", "mins", "minutes", "h", "hours"];
+/// What there is instead of workers.
+const NO_WORKERS: &str =
+    "agents run on this machine: `agent.max_concurrent_agents` says how many at once";
 /// How many letters a slip may be off the key that was meant.
 const MAX_SLIP_EDITS: usize = 2;
 /// How many letters a key must have for another one to be a slip of it: two letters off a shorter
@@ -119,6 +129,7 @@ impl<'a> KnownKeys<'a> {
         };
         self.siblings(section)
             .filter(is_long)
+            .filter(|leaf| !elsewhere::has_another_word(&spelt, leaf))
             .map(|leaf| (strsim::damerau_levenshtein(&spelt, leaf), leaf))
             .filter(|(edits, _)| (1..=MAX_SLIP_EDITS).contains(edits))
             .min_by_key(|(edits, _)| *edits)
@@ -131,18 +142,32 @@ impl<'a> KnownKeys<'a> {
     /// the same key of another section, or one much like it.
     fn help(&self, section: &str, key: &str) -> Option<String> {
         let spelt = snake_case(key);
-        let did_you_mean = |path: &str| format!("did you mean `{path}`?");
-        if let Some(leaf) = self.siblings(section).find(|leaf| *leaf == spelt) {
-            return Some(did_you_mean(&joined(section, leaf)));
+        let path = joined(section, &spelt);
+        if self.table.find(&path).is_some_and(|known| known.shape == SettingShape::NotYet) {
+            return Some(NO_WORKERS.to_owned());
         }
-        if let Some(counterpart) = elsewhere::counterpart(&joined(section, &spelt)) {
+        if let Some(leaf) = self.siblings(section).find(|leaf| *leaf == spelt) {
+            return Some(elsewhere::did_you_mean(&joined(section, leaf)));
+        }
+        if let Some(counterpart) = elsewhere::counterpart(&path).filter(|it| self.has(*it)) {
             return Some(counterpart.help());
         }
         if let Some(path) = self.in_another_section(&spelt) {
-            return Some(did_you_mean(path));
+            return Some(elsewhere::did_you_mean(path));
         }
-        let near = most_similar(&spelt, self.siblings(section))?;
-        Some(did_you_mean(&joined(section, near)))
+        let in_millis = self.siblings(section).find(|leaf| is_in_millis(&spelt, leaf));
+        let near = in_millis.or_else(|| most_similar(&spelt, self.siblings(section)))?;
+        Some(meant_by(&spelt, &joined(section, near)))
+    }
+
+    /// Whether the tracker's adapter has a key of its own that is suggested.
+    fn has(&self, counterpart: Counterpart) -> bool {
+        match counterpart {
+            Counterpart::Key(path) if keys::parent(path) == PROVIDER => {
+                self.provider.is_empty() || self.provider.contains(&keys::leaf(path))
+            }
+            Counterpart::Key(_) | Counterpart::Absent(_) => true,
+        }
     }
 
     fn in_another_section(&self, spelt: &str) -> Option<&'static str> {
@@ -188,7 +213,7 @@ impl Unknown<'_> {
         if let Some(meant) = self.known.slip_of(section, key) {
             if self.slips.len() < MAX_LISTED {
                 let message = "is not a key, and one or two letters off one".to_owned();
-                let help = format!("did you mean `{}`?", joined(section, meant));
+                let help = meant_by(&snake_case(key), &joined(section, meant));
                 self.slips.push(problem(ProblemKind::MisspeltKey, message).with_help(help));
             }
         } else if self.warnings.len() < MAX_LISTED {
@@ -217,21 +242,57 @@ fn joined(section: &str, key: &str) -> String {
     if section.is_empty() { key.to_owned() } else { format!("{section}.{key}") }
 }
 
+/// What to write instead of a key. A time in other units is not to be copied as it is.
+fn meant_by(spelt: &str, path: &str) -> String {
+    match path.ends_with(MILLIS) && !spelt.ends_with(MILLIS) {
+        true => format!("did you mean `{path}`, in milliseconds?"),
+        false => elsewhere::did_you_mean(path),
+    }
+}
+
+/// Whether a key says in another unit what ours says in milliseconds, such as `interval_seconds`.
+fn is_in_millis(spelt: &str, leaf: &str) -> bool {
+    let unit = spelt.rsplit_once('_').filter(|(_, unit)| OTHER_UNITS.contains(unit));
+    let quantity = unit.map_or(spelt, |(quantity, _)| quantity);
+    leaf.strip_suffix(MILLIS) == Some(quantity)
+}
+
+/// Whether two keys differ in words that are alike, or one of them in words that it lacks: what
+/// most of `hook_timeout_ms` and `turn_timeout_ms` have in common says nothing.
+fn has_similar_words(spelt: &str, leaf: &str) -> bool {
+    let (spelt, leaf): (Vec<&str>, Vec<&str>) =
+        (spelt.split('_').collect(), leaf.split('_').collect());
+    if spelt.len() != leaf.len() {
+        let (short, long) = if spelt.len() < leaf.len() { (spelt, leaf) } else { (leaf, spelt) };
+        return short.iter().all(|word| long.contains(word));
+    }
+    let is_similar = |(a, b): (&&str, &&str)| {
+        strsim::normalized_damerau_levenshtein(a, b) >= MIN_WORD_SIMILARITY
+    };
+    spelt.iter().zip(&leaf).all(is_similar)
+}
+
 fn most_similar(spelt: &str, known: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     known
+        .filter(|leaf| has_similar_words(spelt, leaf))
+        .filter(|leaf| !elsewhere::has_another_word(spelt, leaf))
         .map(|leaf| (strsim::normalized_damerau_levenshtein(spelt, leaf), leaf))
         .filter(|(likeness, _)| *likeness >= MIN_SIMILARITY)
         .max_by(|(a, _), (b, _)| a.total_cmp(b))
         .map(|(_, leaf)| leaf)
 }
 
-/// `maxTurns` and `max-turns` as `max_turns`.
+/// `maxTurns`, `max-turns` and `MAX_TURNS` as `max_turns`.
 fn snake_case(key: &str) -> String {
     let mut out = String::new();
-    for char in key.trim().chars() {
-        if char.is_uppercase() && !out.is_empty() && !out.ends_with('_') {
+    let mut is_word = false;
+    let mut chars = key.trim().chars().peekable();
+    while let Some(char) = chars.next() {
+        let begins = is_word || chars.peek().is_some_and(|next| next.is_lowercase());
+        if char.is_uppercase() && begins && !out.is_empty() && !out.ends_with('_') {
             out.push('_');
         }
+        is_word = char.is_lowercase() || char.is_numeric();
         match char {
             '-' | ' ' => out.push('_'),
             char => out.extend(char.to_lowercase()),
@@ -254,7 +315,19 @@ mod tests {
         let meant = |section, key| known.help(section, key).unwrap_or_default();
         assert_eq!(meant("agent", "maxTurns"), "did you mean `agent.max_turns`?");
         assert_eq!(meant("agent", "Max-Turns"), "did you mean `agent.max_turns`?");
-        assert_eq!(meant("agent", "stall_timeout"), "did you mean `agent.stall_timeout_ms`?");
+        assert_eq!(meant("agent", "MAX_TURNS"), "did you mean `agent.max_turns`?");
+        let millis = |path| format!("did you mean `{path}`, in milliseconds?");
+        for (section, key, path) in [
+            ("agent", "stall_timeout", "agent.stall_timeout_ms"),
+            ("agent", "stallTimeoutSeconds", "agent.stall_timeout_ms"),
+            ("polling", "interval", "polling.interval_ms"),
+            ("polling", "interval_minutes", "polling.interval_ms"),
+        ] {
+            assert_eq!(meant(section, key), millis(path));
+        }
+        for key in ["max_tries", "install_timeout_ms", "min_turns", "hook_timeout"] {
+            assert_eq!(meant("agent", key), "", "{key}");
+        }
         assert_eq!(
             meant("workspace", "stall_timeout_ms"),
             "did you mean `agent.stall_timeout_ms`?"
@@ -275,7 +348,16 @@ mod tests {
         assert_eq!(slip("polling", "budgets"), "budget");
         for (section, key) in [
             ("agent", "maxTurns"),
+            ("agent", "MAX_TURNS"),
             ("agent", "max_trees"),
+            ("agent", "min_turns"),
+            ("agent", "min_retry_backoff_ms"),
+            ("agent", "run_timeout_ms"),
+            ("agent", "start_timeout_ms"),
+            ("agent", "comment"),
+            ("hooks", "before_turn"),
+            ("", "docker"),
+            ("", "workers"),
             ("agent", "stall_timeout"),
             ("agent", "knd"),
             ("hooks", "max_turn"),

@@ -20,7 +20,7 @@ impl Files {
     pub(crate) fn new() -> Self {
         let mut files = Self::bare().agent("codex");
         files.register_memory();
-        files.register("linear", &["api_key", "project_slug", "endpoint", "assignee", "team"]);
+        files.register("linear", &["api_key", "project_slug", "endpoint", "assignee", "team_key"]);
         files
     }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use files::{Files, problems};
+use files::{Files, problems, texts};
 use symphony_core::orchestrator::{Configuration, Generation, Restored};
 use symphony_core::problem::{Position, Problem, ProblemKind};
 use symphony_core::settings::{PromptEngine, StateSet};
@@ -34,6 +34,29 @@ fn rule_2_1_unclosed_front_matter_is_all_yaml_and_the_prompt_is_empty() {
     let workflow = Files::new().parse("---\ntracker:\n  kind: memory\nagent:\n  max_turns: 3");
     assert_eq!(workflow.settings.agent.max_turns, 3);
     assert_eq!((&*workflow.body, workflow.body_line), ("", 5));
+    let told = "line 1: the front matter is never closed by a line `---`, so there is no prompt";
+    assert_eq!(texts(&workflow.warnings), [told]);
+}
+
+#[test]
+fn rule_2_1_settings_that_do_not_begin_the_file_are_told_to() {
+    let help = |text: &str| problems(Files::new().read(text)).remove(0).help.unwrap();
+    let settings = "tracker: {kind: memory}\n---\nDo it.\n";
+    for (before, line) in [("\n---\n", 2), ("--- \n", 1), ("# Work\n\n---\n", 3)] {
+        let told =
+            format!("line {line} has the first `---`: it must be the first line of the file");
+        assert!(help(&format!("{before}{settings}")).starts_with(&told), "{before:?}");
+    }
+    let told = "settings stand at the top, between two lines `---`";
+    assert_eq!(help("tracker: {kind: memory}\n"), told);
+    assert_eq!(help("---\n---\nDo it.\n"), "write `kind: linear` or `kind: memory`");
+}
+
+#[test]
+fn rule_2_2_a_tab_in_the_indentation_is_named() {
+    let found = problems(Files::new().read("---\ntracker:\n\tkind: memory\n---\n")).remove(0);
+    assert_eq!(found.at.map(|at| at.line), Some(3));
+    assert_eq!(found.help.as_deref(), Some("indent with spaces: YAML takes no tabs there"));
 }
 
 #[test]
@@ -49,7 +72,7 @@ fn rule_2_1_a_file_without_front_matter_has_empty_settings() {
 
 #[test]
 fn rule_2_1_empty_front_matter_has_empty_settings() {
-    for text in ["---\n---\nDo it.", "---", "---\n# nothing\n---\n", "---\n~\n---\n"] {
+    for text in ["---\n---\nDo it.", "---\n# nothing\n---\n", "---\n~\n---\n"] {
         assert_eq!(
             Files::new().refused(text),
             ["tracker.kind: is required: this version has the trackers linear and memory"],
@@ -204,6 +227,9 @@ fn rule_2_3_unknown_keys_are_ignored_and_listed_with_what_was_meant() {
             .with_position(Some(Position { line, column }));
         match meant {
             "" => problem,
+            meant if meant.ends_with("_ms") => {
+                problem.with_help(format!("did you mean `{meant}`, in milliseconds?"))
+            }
             meant => problem.with_help(format!("did you mean `{meant}`?")),
         }
     };
@@ -226,18 +252,21 @@ fn rule_2_3_unknown_keys_are_ignored_and_listed_with_what_was_meant() {
 #[test]
 fn rule_2_3_unknown_keys_of_the_provider_are_listed_where_the_adapter_names_its_own() {
     let workflow = Files::new().parse(
-        "---\ntracker:\n  kind: linear\n  team: ENG\n  provider:\n    project: x\n    api_key: $KEY\n---\n",
+        "---\ntracker:\n  kind: linear\n  team_key: ENG\n  provider:\n    project: x\n    api_key: $KEY\n---\n",
     );
     let warnings: Vec<_> =
         workflow.warnings.iter().map(|w| (w.to_string(), w.help.as_deref())).collect();
     assert_eq!(
         warnings,
-        [("line 6: tracker.provider.project: is unknown and ignored".to_owned(), None)]
+        [(
+            "line 6: tracker.provider.project: is unknown and ignored".to_owned(),
+            Some("did you mean `tracker.provider.project_slug`?")
+        )]
     );
     let raw = workflow.settings.tracker.provider.raw();
     assert_eq!(
         serde_json::json!(raw),
-        serde_json::json!({"project": "x", "api_key": "$KEY", "team": "ENG"})
+        serde_json::json!({"project": "x", "api_key": "$KEY", "team_key": "ENG"})
     );
 }
 
@@ -310,7 +339,7 @@ fn rule_2_4_only_a_whole_value_is_looked_up() {
     let workflow = Files::new().parse(&format!("{MEMORY}workspace: {{root: work/$NAME}}\n---\n"));
     assert_eq!(workflow.settings.workspace.root.to_str(), Some("/code/project/work/$NAME"));
     assert_eq!(
-        files::texts(&workflow.warnings),
+        texts(&workflow.warnings),
         [
             "line 4: workspace.root: `$` is part of the name: only a whole value $NAME or ${NAME} is looked up"
         ]
@@ -327,11 +356,15 @@ fn rule_2_4_a_path_behind_a_variable_is_an_error_that_says_what_to_write() {
             "${TMPDIR}/work",
             "write the folder out, or set a variable such as TMPDIR to the whole path",
         ),
+        (
+            "${TMPDIR:-/tmp}/work",
+            "write the folder out, or set a variable such as TMPDIR to the whole path",
+        ),
     ] {
         let found = problems(files.read(&format!("{MEMORY}workspace:\n  root: {root}\n---\n")));
         assert_eq!(
             found[0].to_string(),
-            "line 5: workspace.root: only a whole value $NAME or ${NAME} is looked up, and here a path follows it"
+            "line 5: workspace.root: only a whole value $NAME or ${NAME} is looked up, and here more follows it"
         );
         assert_eq!(found[0].help.as_deref(), Some(help), "{root}");
     }
@@ -351,12 +384,12 @@ fn rule_2_4_commands_are_never_rewritten() {
 #[test]
 fn rule_2_5_flat_tracker_keys_are_read_as_the_providers_and_the_nested_form_wins() {
     let workflow = Files::new().parse(
-        "---\ntracker:\n  kind: linear\n  api_key: $OLD\n  project_slug: old\n  endpoint: http://old\n  assignee: me\n  team: T\n  provider:\n    project_slug: new\n    endpoint: ~\n---\n",
+        "---\ntracker:\n  kind: linear\n  api_key: $OLD\n  project_slug: old\n  endpoint: http://old\n  assignee: me\n  team_key: T\n  provider:\n    project_slug: new\n    endpoint: ~\n---\n",
     );
     assert_eq!(
         serde_json::json!(workflow.settings.tracker.provider.raw()),
         serde_json::json!({
-            "api_key": "$OLD", "project_slug": "new", "endpoint": "http://old", "assignee": "me", "team": "T",
+            "api_key": "$OLD", "project_slug": "new", "endpoint": "http://old", "assignee": "me", "team_key": "T",
         })
     );
     assert_eq!(workflow.warnings, []);
@@ -434,6 +467,11 @@ fn rule_2_10_a_file_that_names_another_agent_does_not_run_codex() {
             "line 4: agent.command: names the agent claude",
         ),
         ("agent: {command: pi --mode rpc}", "line 4: agent.command: names the agent pi"),
+        ("agent: claude", "line 4: agent: names the agent claude"),
+        ("runtime: {provider: claude}", "line 4: runtime.provider: names the agent claude"),
+        ("executor: claude-code", "line 4: executor: names the agent claude-code"),
+        ("provider: gemini", "line 4: provider: names the agent gemini"),
+        ("llm: {provider: anthropic}", "line 4: llm.provider: names the agent anthropic"),
         ("claude: {model: opus}", "line 4: claude: names the agent claude"),
         ("Claude-Code: {model: opus}", "line 4: Claude-Code: names the agent Claude-Code"),
         ("opencode:\n  command: opencode serve", "line 4: opencode: names the agent opencode"),
@@ -443,7 +481,7 @@ fn rule_2_10_a_file_that_names_another_agent_does_not_run_codex() {
         ),
     ] {
         let refused = Files::new().refused(&format!("{MEMORY}{yaml}\n"));
-        let refused = refused.first().unwrap();
+        let refused = refused.iter().find(|line| line.contains("names ")).unwrap();
         assert!(refused.contains(told), "{yaml}: {refused}");
         assert!(refused.contains("add `agent.kind: codex` if that is meant"), "{refused}");
     }
@@ -461,6 +499,9 @@ fn rule_2_10_a_file_that_decides_for_codex_may_name_others_too() {
         "agent: {provider: openai}",
         "agent: {command: ./agent.sh}",
         "runner: {timeout_ms: 5}",
+        "runtime: {provider: docker}",
+        "runtime: {provider: codex_cli, command: codex exec}\npi: {model: x}",
+        "provider: linear",
         "agents: {default: codex, profiles: {codex: {kind: codex}, claude: {kind: claude}}}",
         "claude: ~",
         "ampere: {a: 1}",

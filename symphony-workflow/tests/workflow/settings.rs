@@ -436,7 +436,12 @@ fn rule_3_a_worker_that_names_hosts_is_refused_with_the_reason() {
     for value in ["{ssh_hosts: [a]}", "{ssh_hosts: []}", "[a]", "{pool: {host: a}}"] {
         assert_eq!(files().refused(&file("worker", value)), [said]);
     }
-    for value in ["{runtime: pi}", "{agent: codex-app-server, budget: 5}", "5"] {
+    for value in [
+        "{max_concurrent_agents_per_host: 2}",
+        "{runtime: pi}",
+        "{agent: codex-app-server, budget: 5}",
+        "5",
+    ] {
         let warnings = files().parse(&file("worker", value)).warnings;
         assert_eq!(texts(&warnings), ["line 4: worker: is unknown and ignored"], "{value}");
     }
@@ -454,6 +459,25 @@ fn rule_3_a_value_that_is_nearly_right_comes_with_advice() {
         Some("write a list, such as [a, b]")
     );
     assert_eq!(advice("agent.max_turns", "0"), None);
+    for (path, value, said) in [
+        ("polling.interval_ms", "30s", "30 s is 30000"),
+        ("hooks.after_create", "[git clone, npm ci]", "write one text"),
+        ("agent", "max_turns:3", "put a space after the colon"),
+        ("agent", "codex", "`kind:` says which one it is"),
+    ] {
+        let help = advice(path, value).unwrap_or_default();
+        assert!(help.contains(said), "{path}: {value}: {help}");
+    }
+}
+
+#[test]
+fn rule_1_2_a_state_that_is_active_and_terminal_is_told_of() {
+    let text = "---\ntracker:\n  kind: memory\n  active_states: [Todo, done]\n---\n";
+    let workflow = files().parse(text);
+    assert_eq!(
+        texts(&workflow.warnings),
+        ["line 4: tracker.active_states: \"done\" is terminal too, and counts as that"]
+    );
 }
 
 /// Every key of a schema with its own part of it.

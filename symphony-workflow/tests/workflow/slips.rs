@@ -15,8 +15,11 @@ use symphony_workflow::json_schema;
 
 use crate::files::{Files, problems, texts};
 
-/// How many slips are made of known keys.
+/// How many slips are made of known keys, besides one of each sort for every key.
 const SLIPS: usize = 200;
+
+/// Keys that other implementations have, one letter off one of ours.
+const FOREIGN: [&str; 4] = ["prompts", "trackers", "workers", "tracker.project_slugs"];
 
 /// A file for the memory tracker with one more key, at its path.
 fn with_key(path: &str) -> String {
@@ -116,7 +119,24 @@ fn rule_2_3_a_key_of_other_implementations_says_what_it_is_called_here() {
     ] {
         assert_eq!(help(path), Some(format!("did you mean `{meant}`?")), "{path}");
     }
+    for (path, meant) in
+        [("polling.interval_s", "polling.interval_ms"), ("hooks.timeout_s", "hooks.timeout_ms")]
+    {
+        // In other units the value would be wrong below our key too.
+        assert_eq!(slip(path).help, Some(format!("did you mean `{meant}`, in milliseconds?")));
+    }
     for (path, said) in [
+        ("hooks.before_turn", "not around each of its turns"),
+        ("hooks.after_turn", "not around each of its turns"),
+        ("agent.run_timeout_ms", "`agent.max_turns`"),
+        ("agent.max_tokens", "not limited"),
+        ("agent.max_attempts", "tried again"),
+        ("docker", "on this machine"),
+        ("worker", "`agent.max_concurrent_agents` says how many"),
+        ("states", "`tracker.active_states` and `tracker.terminal_states`"),
+        ("provider", "`agent.kind` the agent"),
+        ("logging.file", "--logs-root"),
+        ("tracker.archive_states", "issues are not archived"),
         ("workspace.hooks", "`hooks` is a section of its own"),
         ("tracker.inactive_states", "neither active nor terminal"),
         ("tracker.archive_state", "issues are not archived"),
@@ -125,6 +145,22 @@ fn rule_2_3_a_key_of_other_implementations_says_what_it_is_called_here() {
         ("prompts", "the text below the front matter"),
     ] {
         assert!(help(path).is_some_and(|help| help.contains(said)), "{path}: {:?}", help(path));
+    }
+}
+
+#[test]
+fn rule_2_3_a_word_of_its_own_is_not_a_slip() {
+    for path in [
+        "agent.min_turns",
+        "agent.min_retry_backoff_ms",
+        "codex.start_timeout_ms",
+        "agent.install_timeout_ms",
+        "agent.comment",
+        "hooks.before_move",
+        "promote",
+        "tooling",
+    ] {
+        assert_eq!(help(path), None, "{path}");
     }
 }
 
@@ -148,14 +184,17 @@ fn rule_2_3_every_single_letter_slip_of_a_known_key_is_refused() {
     let mut keys = Vec::new();
     collect(&json_schema([&symphony_codex::PROFILE]), "", &mut keys);
     let mut rng = Rng(seed | 1);
-    let mut made = 0;
-    while made < SLIPS {
-        let path = &keys[rng.below(keys.len())];
-        let Some(slipped) = rng.slip(path) else { continue };
+    let each = keys.iter().flat_map(|path| SlipSort::ALL.map(|sort| (path, sort)));
+    let mut wanted: Vec<(&String, SlipSort)> = each.collect();
+    for _ in 0..SLIPS {
+        wanted.push((&keys[rng.below(keys.len())], SlipSort::ALL[rng.below(SlipSort::ALL.len())]));
+    }
+    for (path, sort) in wanted {
+        let slipped = rng.slip(path, sort);
         let found = slip(&slipped);
-        let meant = Some(format!("did you mean `{path}`?"));
-        assert_eq!(found.help, meant, "SYMPHONY_FUZZ_SEED={seed}: {slipped}");
-        made += 1;
+        let (plain, in_millis) = ("`?", "`, in milliseconds?");
+        let meant = [plain, in_millis].map(|end| Some(format!("did you mean `{path}{end}")));
+        assert!(meant.contains(&found.help), "SYMPHONY_FUZZ_SEED={seed}: {slipped}: {found:?}");
     }
 }
 
@@ -181,21 +220,47 @@ impl Rng {
         usize::try_from(self.0 % u64::try_from(end).unwrap()).unwrap()
     }
 
-    /// The path with one letter of its last part deleted, doubled, swapped or replaced.
-    fn slip(&mut self, path: &str) -> Option<String> {
-        let (section, key) = path.rsplit_once('.').unwrap_or(("", path));
-        let mut chars: Vec<char> = key.chars().collect();
-        let at = self.below(chars.len());
-        match self.below(4) {
-            0 => {
-                chars.remove(at);
-            }
-            1 => chars.insert(at, chars[at]),
-            2 if at + 1 < chars.len() => chars.swap(at, at + 1),
-            _ => chars[at] = char::from(b'a' + u8::try_from(self.below(26)).unwrap()),
-        }
-        let slipped: String = chars.into_iter().collect();
-        let dot = if section.is_empty() { "" } else { "." };
-        (slipped != key).then(|| format!("{section}{dot}{slipped}"))
+    fn letter(&mut self) -> char {
+        char::from(b'a' + u8::try_from(self.below(26)).unwrap())
     }
+
+    /// The path with one letter of its last part deleted, inserted, swapped with the next, or
+    /// replaced.
+    fn slip(&mut self, path: &str, sort: SlipSort) -> String {
+        let (section, key) = path.rsplit_once('.').unwrap_or(("", path));
+        loop {
+            let mut chars: Vec<char> = key.chars().collect();
+            let at = self.below(chars.len());
+            match sort {
+                SlipSort::Delete => {
+                    chars.remove(at);
+                }
+                SlipSort::Insert => {
+                    let at = self.below(chars.len() + 1);
+                    chars.insert(at, self.letter());
+                }
+                SlipSort::Transpose => chars.swap(at, (at + 1).min(key.len() - 1)),
+                SlipSort::Substitute => chars[at] = self.letter(),
+            }
+            let slipped: String = chars.into_iter().collect();
+            let dot = if section.is_empty() { "" } else { "." };
+            let path = format!("{section}{dot}{slipped}");
+            if slipped != key && !FOREIGN.contains(&path.as_str()) {
+                return path;
+            }
+        }
+    }
+}
+
+/// What a hand does wrong with one letter.
+#[derive(Clone, Copy)]
+enum SlipSort {
+    Delete,
+    Insert,
+    Transpose,
+    Substitute,
+}
+
+impl SlipSort {
+    const ALL: [Self; 4] = [Self::Delete, Self::Insert, Self::Transpose, Self::Substitute];
 }

@@ -105,6 +105,13 @@ impl ReadIssues for PaperTracker {
         }
         Ok(answer)
     }
+
+    async fn find(&self, name: &str) -> Result<Option<Issue>, TrackerError> {
+        let text = self.paper.read().await?;
+        let mut issues = text.lines().filter_map(|line| issue(line).ok());
+        let id = issues.find(|issue| issue.identifier.as_str() == name).map(|issue| issue.id);
+        self.by_ids(&[id.unwrap_or_else(|| name.into())]).await?.into_one()
+    }
 }
 
 /// Makes paper trackers from `tracker.provider.board`, a text or `$NAME`.

@@ -137,6 +137,7 @@ mod tracker_rules {
         rule_11_1_a_failed_page_fails_the_list: "a paper has one page",
         rule_11_1_a_read_by_id_is_complete_beyond_one_page: "a paper has one page",
         rule_11_1_what_is_out_of_scope_is_omitted: "a paper has one scope",
+        rule_11_8_what_is_out_of_scope_is_not_found: "a paper has one scope",
         rule_11_2_an_error_status_is_a_status_error: "a paper can only be lost",
         rule_11_2_nonsense_is_a_response_error: "a paper can only be lost",
         rule_11_2_a_rate_limit_says_when_to_come_back: "a paper can only be lost",

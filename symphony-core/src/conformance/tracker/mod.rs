@@ -1,6 +1,8 @@
-//! The rules of contract sections 1 and 11 for a [`Tracker`].
+//! The rules of contract sections 1 and 11 for a [`Tracker`]: polls, errors, tools, and how
+//! [`Tracker::find`] answers a person who names an issue.
 
 mod faults;
+mod finds;
 mod polls;
 mod reads;
 mod records;
@@ -20,6 +22,7 @@ use crate::tracker::{
 };
 
 pub use faults::*;
+pub use finds::*;
 pub use polls::*;
 pub use reads::*;
 pub use records::*;
@@ -301,6 +304,11 @@ macro_rules! __tracker_rules {
             rule_11_2_a_rate_limit_says_when_to_come_back,
             rule_11_2_a_failed_poll_is_an_error_in_every_part,
             rule_11_2_a_failure_is_not_remembered,
+            rule_11_8_an_issue_is_found_by_identifier_and_by_id_in_any_state,
+            rule_11_8_an_unknown_name_finds_nothing,
+            rule_11_8_what_is_out_of_scope_is_not_found,
+            rule_11_8_a_search_that_fails_is_an_error,
+            rule_11_8_a_malformed_record_is_an_error,
             rule_10_7_tools_have_distinct_names_and_object_schemas,
             rule_10_7_an_unknown_tool_is_a_failure_result,
             rule_10_7_wrong_arguments_are_a_failure_result,

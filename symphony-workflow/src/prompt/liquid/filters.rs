@@ -44,7 +44,7 @@ pub(super) fn filter(name: &str) -> Option<&'static Filter> {
     FILTERS.iter().find(|filter| filter.name == name)
 }
 
-pub(super) fn filter_names() -> impl Iterator<Item = &'static str> {
+pub(in crate::prompt) fn filter_names() -> impl Iterator<Item = &'static str> {
     FILTERS.iter().map(|filter| filter.name)
 }
 

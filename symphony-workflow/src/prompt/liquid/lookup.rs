@@ -212,13 +212,17 @@ impl ValueReader {
 
     /// A name that is tested, or used where rendering never gets, is null as it is elsewhere. One
     /// that is likely a slip is not: what depends on it would silently be left out.
-    fn unknown(&mut self, UnknownName { fault, is_slip }: UnknownName, how: Use) {
+    fn unknown(&mut self, unknown: UnknownName, how: Use) {
+        let UnknownName { fault, is_slip, counterpart } = unknown;
         if is_slip || (how == Use::Used && !self.is_dead) {
             self.found.faults.push(fault);
         } else {
             let message = format!("{}: it is null", fault.message);
-            let warning = PromptFault::new(fault.at, message);
-            self.found.warnings.push(warning.with_help("what depends on it is never shown"));
+            let help = match counterpart {
+                Some(ours) => format!("did you mean `{ours}`?"),
+                None => "in a condition it is false, and `default` stands in for it".to_owned(),
+            };
+            self.found.warnings.push(PromptFault::new(fault.at, message).with_help(help));
         }
     }
 }

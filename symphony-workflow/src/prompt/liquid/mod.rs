@@ -4,7 +4,7 @@
 //! is filled with untrusted text: it must not panic, run for long, read the clock, or take a
 //! mistyped name for false, and an error must say its line.
 
-mod filters;
+pub(super) mod filters;
 mod lookup;
 mod numbers;
 mod parse;

@@ -212,6 +212,7 @@ fn unknown_filter(name: &str, at: usize) -> PromptFault {
         "upper" => Some("upcase"),
         "trim" => Some("strip"),
         "length" | "count" => Some("size"),
+        "json" | "tojson" | "to_json" => None,
         _ => nearest(name, filter_names()),
     };
     match meant {

@@ -16,7 +16,7 @@ const MAX_ELIFS: usize = 100;
 const TAGS: [&str; 10] =
     ["if", "elif", "else", "endif", "for", "endfor", "break", "continue", "set", "set_global"];
 
-const FILTERS: [&str; 37] = [
+pub(in crate::prompt) const FILTERS: [&str; 37] = [
     "abs",
     "capitalize",
     "default",
@@ -114,6 +114,34 @@ pub(super) fn screen(pieces: &[Piece<'_>]) -> Result<(), PromptFault> {
     Ok(())
 }
 
+/// The first block that is not closed, or end of a block that is not open.
+pub(super) fn unbalanced(pieces: &[Piece<'_>]) -> Option<PromptFault> {
+    let mut open: Vec<(&str, usize)> = Vec::new();
+    for mark in marks(pieces) {
+        let at = mark.span.start;
+        let top = open.last().map(|(tag, _)| *tag);
+        match (mark.tag(), top) {
+            (Some(tag @ ("if" | "for")), _) => open.push((tag, at)),
+            (Some("endif"), Some("if")) | (Some("endfor"), Some("for")) => {
+                open.pop();
+            }
+            (Some(tag @ ("endif" | "endfor")), None) => {
+                return Some(PromptFault::new(
+                    at,
+                    format!("this `{tag}` closes nothing that is open"),
+                ));
+            }
+            (Some("endif" | "endfor"), Some(_)) => break,
+            (Some(tag @ ("elif" | "else")), None) => {
+                return Some(PromptFault::new(at, format!("this `{tag}` belongs to no block")));
+            }
+            _ => {}
+        }
+    }
+    let (tag, at) = open.pop()?;
+    Some(PromptFault::new(at, format!("this `{tag}` is never closed by `end{tag}`")))
+}
+
 fn check_tag(tag: &str, mark: &TemplateMark<'_>) -> Result<(), PromptFault> {
     let at = mark.span.start;
     match tag {
@@ -122,7 +150,7 @@ fn check_tag(tag: &str, mark: &TemplateMark<'_>) -> Result<(), PromptFault> {
                 .with_help("text between `set` and `endset` is not available in prompts"))
         }
         tag if TAGS.contains(&tag) => Ok(()),
-        "include" | "extends" | "import" => {
+        "include" | "extends" | "import" | "layout" | "render" => {
             Err(PromptFault::new(at, format!("`{tag}` is not available: a prompt is one file")))
         }
         "block" | "component" | "macro" | "filter" | "endset" => {
@@ -382,6 +410,7 @@ fn unknown_filter(name: &str, at: usize) -> PromptFault {
         "upcase" => Some("upper"),
         "strip" => Some("trim"),
         "size" | "count" => Some("length"),
+        "json" | "tojson" | "to_json" => None,
         _ => nearest(name, FILTERS.into_iter()),
     };
     match meant {

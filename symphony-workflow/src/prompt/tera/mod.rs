@@ -5,7 +5,7 @@
 //! `set`, which measures the value.
 
 mod filters;
-mod inspect;
+pub(super) mod inspect;
 
 use std::io::{self, Write};
 use std::ops::Range;
@@ -17,7 +17,7 @@ use serde_json::{Map, Value as Json};
 use crate::prompt::marks::{PromptFault, cut};
 use crate::prompt::meter::{MAX_TEXT_BYTES, StepMeter, StepsSpent};
 use crate::prompt::source::{Compiled, RenderError};
-use crate::prompt::tera::inspect::{Measure, Probe, TeraInspection, inspect, screen};
+use crate::prompt::tera::inspect::{Measure, Probe, TeraInspection, inspect, screen, unbalanced};
 use symphony_core::settings::PromptEngine;
 
 const TEMPLATE_NAME: &str = "prompt";
@@ -47,7 +47,10 @@ pub(super) fn compile(body: &str) -> Result<Compiled<TeraTemplate>, Vec<PromptFa
     if let Err(error) = &parsed
         && let ErrorKind::SyntaxError(report) = error.kind()
     {
-        return Err(vec![syntax(body, report)]);
+        let syntax = syntax(body, report);
+        // Where a mark or a block is not closed, the library names the end of the file.
+        let ours = fault.or_else(|| unbalanced(&pieces)).filter(|ours| ours.at <= syntax.at);
+        return Err(vec![ours.unwrap_or(syntax)]);
     }
     if let Some(fault) = fault {
         return Err(vec![fault]);
@@ -209,9 +212,22 @@ fn syntax(body: &str, report: &ReportError) -> PromptFault {
     let fault = PromptFault::new(at, clip(message));
     let unnamed = message.contains("expected identifier") && body[..at].trim_end().ends_with('(');
     if unnamed || message.starts_with("Found `:`") {
-        return fault.with_help("Tera's arguments have names: `join(sep=\", \")`");
+        let named = with_names(body[..at].trim_end().trim_end_matches(['(', ':']));
+        return fault.with_help(format!("Tera's arguments have names: `{named}`"));
     }
     fault
+}
+
+/// How the filter at the end of a text is called with an argument.
+fn with_names(text: &str) -> &'static str {
+    let is_part = |char: char| char.is_ascii_alphanumeric() || char == '_';
+    match text.rsplit(|char| !is_part(char)).next() {
+        Some("default") => "default(value=\"none\")",
+        Some("replace") => "replace(from=\"a\", to=\"b\")",
+        Some("split") => "split(pat=\",\")",
+        Some("truncate") => "truncate(length=80)",
+        _ => "join(sep=\", \")",
+    }
 }
 
 /// The beginning of a message: the library may quote an issue's whole text.
