@@ -11,9 +11,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::wire::Outgoing;
 
-/// At most so much waits for a server that does not read.
+/// How many bytes may wait for a server that does not read.
 const MAX_UNREAD_BYTES: usize = 8 * 1024 * 1024;
-/// What a line costs besides its text, so that there are not too many of them either.
+/// What each line counts besides its text: many short lines cost memory too.
 const LINE_OVERHEAD_BYTES: usize = 1024;
 
 /// Lines that wait to be written. Dropped, the server's input ends after them.
@@ -40,7 +40,8 @@ impl Outbox {
         (Self { lines, unread, transcript }, writer)
     }
 
-    /// Queues a message. The first in a queue may have any length.
+    /// Queues a message. The first in a queue may have any length. Only the reader task sends, so
+    /// checking the bound and counting need not be one step.
     pub(crate) fn send(&self, message: &Outgoing<'_>) -> Result<(), OutboxFull> {
         let line = message.line();
         let before = self.unread.load(Ordering::Relaxed);

@@ -44,7 +44,7 @@ pub struct CodexSession {
 
 impl CodexSession {
     /// Opens a session over two byte streams: the output of an app-server that another program runs,
-    /// and its input. Closing the session closes the input; ending the server is not its business.
+    /// and its input. Closing the session closes the input; it does not end the server.
     ///
     /// # Errors
     /// The handshake failed.
@@ -124,14 +124,14 @@ impl CodexSession {
         Ok(())
     }
 
-    /// Says hello, and what the server answered.
+    /// Sends `initialize` and `initialized`. Returns what the server answered.
     pub(crate) async fn greet(&mut self) -> Result<Value, AgentError> {
         let greeted = self.ask("initialize", greeting(), self.handshake_timeout()).await?;
         self.connection.notify("initialized");
         Ok(greeted)
     }
 
-    /// How long a request may take that makes Codex read files and start servers.
+    /// Returns how long a request of the handshake may take: Codex reads files and starts servers.
     pub(crate) fn handshake_timeout(&self) -> Duration {
         self.request.settings.agent.common.read_timeout.saturating_mul(OPENING_FACTOR)
     }
@@ -314,7 +314,7 @@ impl CodexSession {
         }
     }
 
-    /// What there is to say of a server from which not one line came.
+    /// Returns a hint for a server from which not one line came.
     fn silence_hint(&self) -> String {
         match self.process.as_ref().map(Process::last_words) {
             None => "; nothing was heard from it".to_owned(),
@@ -417,7 +417,7 @@ fn unanswered(method: &str, limit: Duration) -> String {
     format!("Codex did not answer {method} within {} ms", limit.as_millis())
 }
 
-/// Whether the end of the turn was Codex's own word, and so has been shown.
+/// Whether Codex itself reported this end of a turn: then an event has shown it.
 fn is_reported_by_codex(kind: AgentErrorKind) -> bool {
     use AgentErrorKind::{RateLimited, TurnCancelled, TurnFailed, Unauthorized, UsageLimit};
     matches!(kind, TurnFailed | TurnCancelled | UsageLimit | RateLimited | Unauthorized)

@@ -132,7 +132,7 @@ pub enum HookError {
     },
 }
 
-/// What there is to say of a script that printed nothing: the login profile runs before it.
+/// Returns a hint for a script that printed nothing: the login profile runs before it.
 fn silence_hint(output: &str) -> &'static str {
     match output.trim() {
         "" => "; nothing was heard from it, not even on stderr: it or its login profile may hang",

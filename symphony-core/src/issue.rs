@@ -234,7 +234,7 @@ pub struct Issue {
     pub id: IssueId,
     /// The human key.
     pub identifier: Identifier,
-    /// One line on what it is about.
+    /// The title, in one line.
     pub title: String,
     /// The state, as the tracker spells it.
     pub state: StateName,
@@ -253,13 +253,13 @@ pub struct Issue {
     /// The adapter's verdict on tracker-specific rules such as assignee or membership.
     #[serde(default = "default_true")]
     pub dispatchable: bool,
-    /// Which of those rules keeps it back, for people.
+    /// The rule that makes it not dispatchable, in words for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_back_by: Option<String>,
     /// Labels, normalised by [`Label::list`].
     #[serde(default, deserialize_with = "deserialize_labels")]
     pub labels: Vec<Label>,
-    /// What must be done first.
+    /// The issues that must be done before this one may start.
     #[serde(default)]
     pub blocked_by: Vec<Blocker>,
     /// The body.
@@ -268,7 +268,7 @@ pub struct Issue {
     /// The branch the tracker suggests.
     #[serde(default)]
     pub branch_name: Option<String>,
-    /// Where people look at it.
+    /// The address of its page in the tracker.
     #[serde(default)]
     pub url: Option<String>,
     /// The user it is assigned to.
@@ -288,7 +288,7 @@ fn deserialize_labels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<
 }
 
 impl Issue {
-    /// An issue with what every issue must have.
+    /// Creates an issue of the fields that every issue must have; the others are empty.
     ///
     /// # Errors
     /// [`MalformedIssue`] names the fields that are empty.
@@ -317,33 +317,24 @@ impl Issue {
             assignee_id: None,
             native_ref: None,
         };
-        match issue.missing_fields().as_slice() {
-            [] => Ok(issue),
-            missing => Err(MalformedIssue { id: issue.id.clone(), missing: missing.to_vec() }),
-        }
+        let missing: Vec<_> = issue.missing_fields().collect();
+        if missing.is_empty() { Ok(issue) } else { Err(MalformedIssue { id: issue.id, missing }) }
     }
 
     /// Whether everything an issue must have is there (contract 5.1).
     #[must_use]
     pub fn is_well_formed(&self) -> bool {
-        let filled = |text: &str| text.chars().any(|c| !c.is_whitespace());
-        filled(self.id.as_str())
-            && filled(self.identifier.as_str())
-            && filled(&self.title)
-            && !self.state.is_blank()
+        self.missing_fields().next().is_none()
     }
 
-    fn missing_fields(&self) -> Vec<&'static str> {
-        [
+    fn missing_fields(&self) -> impl Iterator<Item = &'static str> {
+        let fields = [
             ("id", self.id.as_str()),
             ("identifier", self.identifier.as_str()),
             ("title", self.title.as_str()),
             ("state", self.state.as_str()),
-        ]
-        .into_iter()
-        .filter(|(_, text)| text.trim().is_empty())
-        .map(|(name, _)| name)
-        .collect()
+        ];
+        fields.into_iter().filter(|(_, text)| text.trim().is_empty()).map(|(name, _)| name)
     }
 }
 

@@ -67,7 +67,7 @@ pub fn is_plain(c: char) -> bool {
     !c.is_control() && !is_invisible
 }
 
-/// How states and labels compare (contract 1.2).
+/// Returns the form in which states and labels are compared (contract 1.2).
 pub(crate) fn trim_lowercase(text: &str) -> String {
     text.trim().to_lowercase()
 }

@@ -29,7 +29,8 @@ use crate::wire::{self, Report};
 /// What a helper is called, and how it knows that it is one.
 pub(crate) const NAME: &CStr = c"symphony-helper";
 
-/// Signals that would end a helper: its service, or the service's end, tell it what to do.
+/// Signals that would end a helper by default. They are caught: only its service, or the death of
+/// its service, ends a helper.
 const HANDLED_SIGNALS: [i32; 7] = {
     use signal_hook::consts::signal::{
         SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2,
@@ -37,7 +38,8 @@ const HANDLED_SIGNALS: [i32; 7] = {
     [SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]
 };
 
-/// Between two scans while killing: at first, and when no process dies.
+/// The pause between two rounds of kills: it doubles from the first to the second while no child
+/// dies.
 const MIN_KILL_PAUSE: Duration = Duration::from_millis(1);
 const MAX_KILL_PAUSE: Duration = Duration::from_secs(1);
 
@@ -77,13 +79,13 @@ pub(crate) fn is_available() -> bool {
 /// What a helper is told when it starts. The command's environment is the helper's own.
 #[derive(Debug)]
 pub(crate) struct Launch {
-    /// For people who look at the process list.
+    /// The mark, as an argument, so that the process list shows it.
     pub(crate) mark: OsString,
     pub(crate) tag: Tag,
     /// The soft limit of descriptors that the command is to have.
     pub(crate) descriptor_limit: Option<u64>,
     pub(crate) service_pid: u32,
-    /// The control group to run in.
+    /// The folder of the control group to run in.
     pub(crate) cgroup: Option<PathBuf>,
     pub(crate) command: Vec<OsString>,
 }
@@ -140,7 +142,7 @@ fn serve(args: impl Iterator<Item = OsString>) -> io::Result<()> {
     served
 }
 
-/// One byte per signal arrives here; children that end are told like that too.
+/// Turns each signal, SIGCHLD too, into a byte on the returned socket (the self-pipe trick).
 fn register_signals() -> io::Result<UnixStream> {
     let (wakeup, sender) = UnixStream::pair()?;
     wakeup.set_nonblocking(true)?;
@@ -150,7 +152,8 @@ fn register_signals() -> io::Result<UnixStream> {
     Ok(wakeup)
 }
 
-/// Makes this process one that can hold a tree together.
+/// Makes this process a session leader and a child subreaper, and sets its tag, control group and
+/// limits.
 fn prepare(launch: &Launch) -> io::Result<()> {
     // In a session of its own, so that no group below can hold a process that is not ours, and
     // no command can reach the terminal.
@@ -176,11 +179,15 @@ fn prepare(launch: &Launch) -> io::Result<()> {
     Ok(())
 }
 
-/// A handle that tells when the service is gone, even if a copy of its socket is open elsewhere.
-/// Where there are no such handles the socket has to do. An error if it is gone already.
+/// Opens a handle (pidfd) that is ready when the service is gone, even if a copy of its socket is
+/// open elsewhere. Returns `None` where there are no such handles: then only the socket's end
+/// tells.
+///
+/// # Errors
+/// The service is gone already.
 fn service_handle(service_pid: u32) -> io::Result<Option<OwnedFd>> {
     let service = i32::try_from(service_pid).ok().and_then(Pid::from_raw);
-    // Held before the check, so that the number cannot change hands after it.
+    // Opened before the check: after it the PID cannot be reused.
     let handle = service.and_then(|service| process::handle(service).ok());
     if rustix::process::getppid() != service {
         return Err(io::ErrorKind::BrokenPipe.into());
@@ -210,7 +217,7 @@ fn start(launch: &Launch) -> Result<Pid, Report> {
     number.and_then(Pid::from_raw).ok_or_else(|| failed(io::ErrorKind::Other.into()))
 }
 
-/// Tells the service. Where there is none any more, the socket's end says so next.
+/// Sends a report to the service. If the service is gone, the socket's end says so next.
 fn send_report(report: Report) {
     let _ = rustix::io::write(rustix::stdio::stdin(), report.to_string().as_bytes());
 }
@@ -224,7 +231,7 @@ struct Helper<'a> {
     wakeup: UnixStream,
     /// The command itself, and its group.
     leader: Pid,
-    /// Until it has been collected; then its number may be another's.
+    /// Whether the leader has not been reaped yet: after that its PID may be reused.
     leader_running: bool,
 }
 
@@ -391,7 +398,8 @@ impl OrderBuffer {
         }
     }
 
-    /// The next whole line that is an order.
+    /// Returns the next whole line that is an order. Both ends are one program, so that any other
+    /// line can only come from a later version.
     fn next(&mut self) -> Option<StopOrder> {
         loop {
             let end = self.0.iter().position(|&byte| byte == b'\n')?;

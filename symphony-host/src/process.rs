@@ -158,7 +158,7 @@ impl ProcessRow {
         matches!(self.state, b'T' | b't')
     }
 
-    /// Reads `pid (name) state parent group session ... start`. The name may hold anything.
+    /// Reads `pid (name) state parent group session ... start`. The name may hold brackets too.
     fn parse(stat: &[u8]) -> Option<Self> {
         let open = stat.iter().position(|&byte| byte == b'(')?;
         let close = stat.iter().rposition(|&byte| byte == b')')?;

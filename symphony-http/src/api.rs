@@ -26,7 +26,7 @@ use crate::peers::Peer;
 use crate::routes::HttpState;
 use crate::serialized::{SerializedState, to_string};
 
-/// How long a written state is good while something runs: its sums go on.
+/// How long the cached state is served while an agent runs: its totals grow with time.
 const STATE_MAX_AGE: Duration = Duration::from_secs(1);
 
 /// An answer in JSON.
@@ -41,12 +41,12 @@ pub(crate) fn with_type(kind: &'static str, status: StatusCode, body: Body) -> R
     response
 }
 
-/// What time it is.
+/// Returns the wall-clock time.
 pub(crate) fn wall_now() -> Wall {
     SystemTime::now().into()
 }
 
-/// The state as it was last written.
+/// The state as it was last serialised.
 #[derive(Debug, Default)]
 pub(crate) struct StateCache(Mutex<Option<CachedState>>);
 
@@ -63,7 +63,7 @@ impl StateCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The state as JSON, and a number that is another one whenever it is.
+    /// Returns the state as JSON and its version, which changes with it.
     fn state(&self, snapshot: &Arc<Snapshot>) -> (Bytes, u64) {
         let mut cache = self.lock();
         let now = Instant::now();
@@ -122,7 +122,7 @@ fn has_tag(headers: &HeaderMap, tag: &str) -> bool {
         .any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
-/// The issue that a path names.
+/// The name in a path: of an issue, or of a tracker's kind.
 pub(crate) struct PathSegment(pub(crate) Identifier);
 
 impl<S: Send + Sync> FromRequestParts<S> for PathSegment {
@@ -287,18 +287,18 @@ pub(crate) async fn events(
     stream(app.events.subscribe(last_seen(&headers), peer))
 }
 
-/// The last event that a listener has seen before it lost its connection.
+/// Returns the last event that a subscriber saw before it lost its connection.
 pub(crate) fn last_seen(headers: &HeaderMap) -> Option<&str> {
     headers.get("last-event-id").and_then(|value| value.to_str().ok())
 }
 
-/// A stream of events, if there is a place for one more listener.
+/// Returns a stream of events, if there is room for one more subscriber.
 pub(crate) fn stream<S>(subscribed: Option<S>) -> Result<Response, Error>
 where
     S: futures_util::Stream<Item = Result<Bytes, std::convert::Infallible>> + Send + 'static,
 {
     let full = || {
-        let message = "too many listen already; close some, or read /api/v1/state now and then";
+        let message = "there are too many subscribers; close some, or poll /api/v1/state instead";
         Error::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_listeners", message)
     };
     let stream = subscribed.ok_or_else(full)?;

@@ -26,7 +26,7 @@ use crate::write_timeout::WriteTimeout;
 /// How many connections there may be at a time.
 const MAX_CONNECTIONS: usize = 512;
 
-/// And at most one for so many files that the process may have open: agents need them too.
+/// At most one connection per so many descriptors of `RLIMIT_NOFILE`: agents need descriptors too.
 const DESCRIPTORS_PER_CONNECTION: u64 = 4;
 
 /// Below this, idle connections and those being answered would block each other.
@@ -76,10 +76,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes the port.
+    /// Binds the port.
     ///
     /// # Errors
-    /// When it is taken, or cannot be listened on, or needs a token.
+    /// When the port is in use, the address cannot be listened on, or a token is missing.
     pub async fn bind(config: &Config) -> Result<Self, BindError> {
         let wanted = SocketAddr::new(config.ip()?, config.port);
         let failed = |source: io::Error| match source.kind() {
@@ -97,7 +97,7 @@ impl Server {
         self.address
     }
 
-    /// Answers until it is dropped. When the service ends it goes on, and says so.
+    /// Serves until this future is dropped. After the service has ended, requests are answered 503.
     pub async fn serve(self, handle: Handle) {
         info!(address = %self.address, "dashboard and API are served");
         let connections = Connections::new(connection_limit(getrlimit(Resource::Nofile).current));
@@ -128,7 +128,7 @@ impl Server {
     }
 }
 
-/// How many connections there may be where so many files may be open.
+/// Returns how many connections there may be with this limit of descriptors.
 fn connection_limit(descriptors: Option<u64>) -> usize {
     let quarter = descriptors.map_or(usize::MAX, |descriptors| {
         usize::try_from(descriptors / DESCRIPTORS_PER_CONNECTION).unwrap_or(usize::MAX)

@@ -13,18 +13,18 @@ use tracing::warn;
 
 use crate::peers::Peer;
 
-/// The size of a bucket and how often it gains one. A forgotten tab with an outdated token stays
-/// below that.
+/// How many wrong tokens a full bucket allows, and how long it takes to regain one. A forgotten tab
+/// with an outdated token stays below that.
 const BUCKET_SIZE: u32 = 30;
 const REFILL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often the log tells of a peer.
+/// The least interval between two log lines about one peer. The metrics count every wrong token.
 const LOG_INTERVAL: Duration = Duration::from_secs(600);
 
 /// How many peers are tracked.
 const MAX_PEERS: usize = 1024;
 
-/// The wrong tokens of every peer.
+/// A token bucket for each peer that has shown a wrong token.
 #[derive(Debug, Default)]
 pub(crate) struct TokenRateLimit {
     buckets: Mutex<BTreeMap<Peer, PeerBucket>>,
@@ -41,12 +41,13 @@ struct PeerBucket {
 }
 
 impl TokenRateLimit {
-    /// How many wrong tokens were shown, and how many requests were refused without a comparison.
+    /// Returns how many wrong tokens were shown, and how many requests were refused without a
+    /// comparison.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.wrong.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
     }
 
-    /// How long this peer's bucket stays empty.
+    /// Returns for how long this peer is refused, if its bucket is empty, and counts the refusal.
     pub(crate) fn refuse(&self, peer: Peer) -> Option<Duration> {
         let buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let full_at = buckets.get(&peer)?.full_at;
@@ -84,7 +85,7 @@ impl TokenRateLimit {
     }
 }
 
-/// Makes room: forgets peers with a full bucket, else the one whose bucket is full first.
+/// Evicts the full buckets, else the one that is full first.
 fn evict(buckets: &mut BTreeMap<Peer, PeerBucket>, now: Instant) {
     buckets.retain(|_, bucket| bucket.full_at > now);
     if buckets.len() >= MAX_PEERS

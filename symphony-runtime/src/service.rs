@@ -289,7 +289,7 @@ impl Service {
         }
     }
 
-    /// A handle on the service.
+    /// Returns a handle on the service.
     #[must_use]
     pub fn handle(&self) -> Handle {
         Handle::new(
@@ -303,17 +303,17 @@ impl Service {
         )
     }
 
-    /// The settings it starts with.
+    /// Returns the settings it starts with.
     #[must_use]
     pub fn settings(&self) -> &Arc<Settings> {
         self.loaded.settings()
     }
 
-    /// Says where the service answers, for [`service_address`](crate::service_address) to find, as
-    /// long as what is returned lives.
+    /// Writes the service's URL to a file that [`service_address`](crate::service_address) reads,
+    /// until the returned value is dropped.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub fn announce(&self, url: &str) -> Result<AnnouncedAddress, DiskError> {
         AnnouncedAddress::write(&self.loaded.root, url)
     }

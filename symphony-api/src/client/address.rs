@@ -1,11 +1,11 @@
-//! Where a service answers, and the token that it wants.
+//! The URL of a service, and the token that it wants.
 
 use std::fmt;
 
 use reqwest::Url;
 use secrecy::SecretString;
 
-/// Where a service answers, and the token to send there. The token is never printed.
+/// The URL of a service, and the token to send there, which is never printed.
 #[derive(Clone)]
 pub struct ServiceAddress {
     pub(super) url: Url,
@@ -19,7 +19,7 @@ pub enum AddressError {
     /// The text is not a URL.
     #[error("not a URL; give it as http://HOST:PORT, such as http://127.0.0.1:4000")]
     NotUrl,
-    /// The URL is not one of the web.
+    /// The URL's scheme is neither http nor https.
     #[error(
         "does not begin with http:// or https://; give it as http://HOST:PORT, such as \
          http://127.0.0.1:4000"

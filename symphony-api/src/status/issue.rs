@@ -54,7 +54,7 @@ pub struct IssueStatus {
     pub cleaning: Option<CleaningStatus>,
     /// Why it is not running, if it is a candidate.
     pub unstarted: Option<UnstartedStatus>,
-    /// Files with what was said.
+    /// The transcript files of an issue.
     pub logs: TranscriptFiles,
     /// The last things that happened, oldest first.
     pub recent_events: Vec<TimelineEntry>,
@@ -227,7 +227,7 @@ fn tracked(issue: &Issue) -> Map<String, Value> {
 /// The past of an issue, oldest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IssueHistory {
-    /// The last things that happened.
+    /// The latest entries of its timeline.
     pub events: Vec<TimelineEntry>,
     /// The last runs.
     pub runs: Vec<RunStatus>,
@@ -236,7 +236,7 @@ pub struct IssueHistory {
 }
 
 impl IssueHistory {
-    /// Returns what went wrong in the last run that has ended: a success takes it back.
+    /// Returns the error of the last run that has ended; none after a success.
     fn last_error(&self) -> Option<String> {
         self.runs.iter().rfind(|run| run.ended_at.is_some())?.error.clone()
     }
@@ -345,11 +345,11 @@ impl RunStatus {
     }
 }
 
-/// Files with what was said.
+/// The transcript files of an issue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct TranscriptFiles {
-    /// What was said with the agent, a file for each run, newest first.
+    /// The transcript of each run, newest first.
     pub codex_session_logs: Vec<SessionLog>,
 }
 
@@ -364,7 +364,7 @@ impl FromIterator<(RunId, String)> for TranscriptFiles {
     }
 }
 
-/// One such file.
+/// The transcript file of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct SessionLog {

@@ -61,11 +61,11 @@ pub struct RunningStatus {
     /// Turns that the agent began without being asked to.
     #[serde(default)]
     pub unrequested_turns: u32,
-    /// Where it is.
+    /// The phase of the run.
     pub phase: Phase,
-    /// Why it was told to stop, if it was.
+    /// Why the run was told to stop, if it was.
     pub stopping: Option<StopReason>,
-    /// Whether it is still there after the bound of its stop.
+    /// Whether the run is still there after the time limit of its stop.
     pub stop_overdue: bool,
     /// The run.
     pub run: String,
@@ -73,9 +73,9 @@ pub struct RunningStatus {
     pub attempt: Option<u32>,
     /// The machine.
     pub host: String,
-    /// The folder's name.
+    /// The name of the workspace's folder.
     pub workspace_key: String,
-    /// The agent's process.
+    /// The PID of the agent.
     pub pid: Option<u32>,
     /// The name of the last thing worth showing.
     pub last_event: Option<String>,

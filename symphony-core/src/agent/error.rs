@@ -56,7 +56,7 @@ pub enum AgentErrorKind {
     UnrequestedTurns,
     /// The account's allowance is used up.
     UsageLimit,
-    /// The model refuses for a while.
+    /// The model's rate limit is reached.
     RateLimited,
     /// The model does not accept the credential.
     Unauthorized,

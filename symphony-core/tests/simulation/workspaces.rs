@@ -53,14 +53,14 @@ impl SimDisk {
         disk
     }
 
-    /// A folder is made, but its record is not written.
+    /// Makes a folder without a record.
     pub(crate) fn add_stray(&mut self, root: &str, key: &WorkspaceKey) {
         let path = path_of(root, &HostId::local(), key);
         let folder = SimFolder { key: key.clone(), record: None, stuck: 0 };
         self.folders.entry(path).or_insert(folder);
     }
 
-    /// Makes or reuses the folder of a run and writes its record. Says whether it is new.
+    /// Makes or reuses the folder of a run and writes its record, and says whether it is new.
     pub(crate) fn prepare(
         &mut self,
         start: &Start,

@@ -108,7 +108,7 @@ impl Journal {
         self.count(|did| *did == Did::Close)
     }
 
-    /// How many agents live.
+    /// Returns the number of live agents.
     #[must_use]
     pub fn live_agents(&self) -> usize {
         self.live.values().sum()

@@ -155,7 +155,7 @@ impl ScriptedAgent {
         self.shared.journal.borrow().clone()
     }
 
-    /// How many agents live.
+    /// Returns the number of live agents.
     #[must_use]
     pub fn live_agents(&self) -> usize {
         self.shared.journal.borrow().live_agents()

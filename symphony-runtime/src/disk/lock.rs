@@ -24,19 +24,19 @@ use crate::clock::wall_now;
 
 const LOCK_FILE: &str = "lock";
 
-/// How often to look again at a lock whose holder lets go of it. A child that the holder was about
-/// to start when it was killed has its open files until it becomes another program: a moment.
+/// How many times a lock is tried again whose holder is ending. A child that a killed holder had
+/// forked keeps the lock's descriptor until it calls exec: a moment.
 const LOCK_RETRIES: u32 = 100;
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// How often the file may be replaced while it is being locked.
+/// How many times the file may be replaced while it is being locked.
 const MAX_REPLACEMENTS: u32 = 16;
 
 /// The locks of a root, held as long as this and the root's handle live.
 #[derive(Debug)]
 pub(super) struct RootLock {
     file: Mutex<File>,
-    /// Some file systems lock files only.
+    /// Whether the root's folder is locked too, which some file systems cannot do.
     folder_is_locked: bool,
 }
 
@@ -44,9 +44,9 @@ pub(super) struct RootLock {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct LockHolder {
-    /// Its process.
+    /// The PID of the holder.
     pub pid: Option<u32>,
-    /// Since when.
+    /// When it took the lock.
     pub since: Option<Wall>,
 }
 
@@ -74,8 +74,8 @@ impl LockHolder {
         }
     }
 
-    /// Whether it is known by name and no longer there; or it is this process, in which an earlier
-    /// service may have ended whose last tasks are being dropped.
+    /// Whether the lock may be free in a moment: the holder is known and gone, or it is this
+    /// process, where the last tasks of an earlier service may still be ending.
     fn may_release(&self) -> bool {
         let is_gone = |pid| !ProcessId::from_pid(pid).is_some_and(ProcessId::is_alive);
         self.pid.is_some_and(|pid| pid == std::process::id() || is_gone(pid))
@@ -83,8 +83,7 @@ impl LockHolder {
 }
 
 impl RootLock {
-    /// Takes both locks. Without that of the folder, which some file systems do not have, the file's
-    /// has to do.
+    /// Takes both locks. Where the folder cannot be locked, the file's lock alone counts.
     pub(super) fn take(
         folder: &OwnedFd,
         own_folder: &OwnedFd,
@@ -129,7 +128,8 @@ pub(super) fn living_holder(own_folder: &OwnedFd) -> Option<u32> {
     ProcessId::from_pid(pid).is_some_and(ProcessId::is_alive).then_some(pid)
 }
 
-/// Locks the file that has the name when this returns, and writes down the holder.
+/// Opens and locks the lock file, makes sure that it still has its name, and writes the holder into
+/// it.
 fn lock_file(own_folder: &OwnedFd, root: &Path) -> Result<File, DiskError> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     for _ in 0..MAX_REPLACEMENTS {
@@ -169,7 +169,7 @@ fn acquire(handle: &OwnedFd, own_folder: &OwnedFd, root: &Path) -> Result<(), Di
     Ok(())
 }
 
-/// Whether the name still means the file that is locked.
+/// Whether the lock file's name still leads to this file.
 fn is_current(own_folder: &OwnedFd, file: &File) -> bool {
     is_same(rustix::fs::statat(own_folder, LOCK_FILE, AtFlags::SYMLINK_NOFOLLOW), fstat(file))
 }
@@ -188,7 +188,10 @@ fn kernel_holder(locked: impl AsFd) -> Option<u32> {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
         let is_this_lock =
             fields.get(1) == Some(&"FLOCK") && fields.get(5) == Some(&inode.as_str());
-        is_this_lock.then(|| fields.get(4)?.parse().ok().filter(|&pid| pid != 0))?
+        if !is_this_lock {
+            return None;
+        }
+        fields.get(4)?.parse().ok().filter(|&pid| pid != 0)
     })
 }
 

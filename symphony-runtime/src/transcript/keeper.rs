@@ -208,7 +208,7 @@ impl Keeper {
         }
     }
 
-    /// Removes the oldest, if one more would be too much.
+    /// Removes the oldest transcripts of ended runs until there is room for another.
     fn make_room(&self, max_bytes: u64) {
         // Not while the index is locked: a disk may hang, and others read it.
         let next = || {
@@ -220,13 +220,13 @@ impl Keeper {
             let _ = fs::remove_file(&entry.path);
             let _ = fs::remove_file(earlier(&entry.path));
             if let Some(folder) = entry.path.parent() {
-                let _ = fs::remove_dir(folder); // of an issue that has no other
+                let _ = fs::remove_dir(folder); // fails while the issue has other transcripts
             }
         }
     }
 }
 
-/// One run's files.
+/// The transcript files of a live run.
 struct RunFiles {
     path: PathBuf,
     file: File,

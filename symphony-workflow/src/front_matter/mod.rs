@@ -376,7 +376,7 @@ mod tests {
             ("a: *b", "column 4, line 2: while parsing node, found unknown anchor"),
             ("a: !!int sesame", "column 10, line 2: a value does not fit its tag"),
             ("--- a", "column 1, line 2: the front matter is more than one YAML document"),
-            ("&a [*a, *a]", "column 5, line 2: an alias stands within what it stands for"),
+            ("&a [*a, *a]", "column 5, line 2: an alias refers to a value that contains it"),
             ("- a", "the front matter must be a map, got a list"),
             ("a", "the front matter must be a map, got text"),
         ];

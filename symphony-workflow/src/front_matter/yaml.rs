@@ -1,5 +1,5 @@
-//! From YAML to its tree, by the events of a parser that tells the place of each. Depth and size
-//! are bounded, whatever aliases stand for.
+//! Builds the tree of a YAML document from a parser's events, which carry positions. Depth and size
+//! are bounded, aliases included.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Number, Value};
 use super::tree::{Entry, Map, Node};
 use symphony_core::problem::{Position, Problem, ProblemKind};
 
-/// A collection within so many others is refused.
+/// How deeply collections may be nested.
 const MAX_DEPTH: usize = 128;
 
 /// How much a tree may hold, in bytes of text and [`NODE_COST`] for each node. An alias stands for
@@ -20,7 +20,7 @@ const NODE_COST: usize = 16;
 const TOO_DEEP: &str = "the front matter is nested too deeply";
 const TOO_LARGE: &str = "the front matter is too large once its aliases are followed";
 
-/// Reads one YAML document. Nothing at all is a null.
+/// Reads one YAML document. An empty text is null.
 ///
 /// # Errors
 /// The text is not YAML, is more than one document, or exceeds a bound.
@@ -83,7 +83,7 @@ impl<'a> TreeBuilder<'a> {
         }
     }
 
-    /// The place of a character.
+    /// Returns the line and column of a character.
     fn position(&self, index: usize) -> Position {
         let line = self.line_starts.partition_point(|start| *start <= index);
         let start = line.checked_sub(1).and_then(|line| self.line_starts.get(line));
@@ -91,7 +91,7 @@ impl<'a> TreeBuilder<'a> {
         Position { line: number(line), column: number(index - start.unwrap_or(&0) + 1) }
     }
 
-    /// The node that an event begins.
+    /// Reads the node that begins with an event.
     fn node(&mut self, event: Event<'a>, at: Position, depth: usize) -> Result<Node, Problem> {
         let (anchor, node) = match event {
             Event::Alias(anchor) => return self.resolve_alias(anchor, at, depth),
@@ -152,7 +152,7 @@ impl<'a> TreeBuilder<'a> {
         self.charge(NODE_COST, at)
     }
 
-    /// What an alias stands for.
+    /// Returns a copy of what an alias stands for.
     fn resolve_alias(
         &mut self,
         anchor: usize,
@@ -160,7 +160,7 @@ impl<'a> TreeBuilder<'a> {
         depth: usize,
     ) -> Result<Node, Problem> {
         let Some(node) = self.anchors.get(&anchor) else {
-            return refuse("an alias stands within what it stands for", at);
+            return refuse("an alias refers to a value that contains it", at);
         };
         let (height, cost, node) = (height(node), cost(node), node.clone());
         if depth + height > MAX_DEPTH + 1 {
@@ -200,8 +200,8 @@ fn cost(node: &Node) -> usize {
     NODE_COST + inside
 }
 
-/// A scalar by the core schema of YAML 1.2, or `None` if it does not fit its tag. A tag that is not
-/// of that schema is not looked at.
+/// Reads a scalar by the core schema of YAML 1.2; `None` if it does not fit its tag. Tags of other
+/// schemas are ignored.
 fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Option<Value> {
     match tag.and_then(Tag::core_suffix) {
         Some("null") => null(text),
@@ -230,7 +230,7 @@ fn boolean(text: &str) -> Option<Value> {
     }
 }
 
-/// An integer; as text where JSON has no room for it.
+/// Reads an integer; it stays text where JSON has no room for it.
 fn integer(text: &str) -> Option<Value> {
     let magnitude = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (radix, digits) = match magnitude.get(..2) {
@@ -250,7 +250,7 @@ fn integer(text: &str) -> Option<Value> {
     Some(small.unwrap_or_else(|_| Value::String(number.to_string())))
 }
 
-/// A number with a fraction or an exponent; as text where JSON has none like it.
+/// Reads a number with a fraction or an exponent; an infinite one, and NaN, are text in JSON.
 fn float(text: &str) -> Option<Value> {
     let number = match text {
         ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => f64::INFINITY,
@@ -262,7 +262,7 @@ fn float(text: &str) -> Option<Value> {
     Some(json.unwrap_or_else(|| Value::String(number.to_string())))
 }
 
-/// Whether digits begin with a zero that counts nothing: they are a text, such as a phone number.
+/// Whether digits have a leading zero, as a phone number may: they stay text.
 fn is_padded(digits: &str) -> bool {
     let digits = digits.strip_prefix(['-', '+']).unwrap_or(digits);
     digits.len() > 1 && digits.starts_with('0') && digits.bytes().all(|b| b.is_ascii_digit())

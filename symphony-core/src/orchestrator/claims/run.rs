@@ -111,7 +111,7 @@ impl Run {
         }
     }
 
-    /// Takes in how far it is. Like all that may move its deadline, it says whether it does.
+    /// Notes the phase that it entered. Methods that change when it is due return whether they did.
     pub(in crate::orchestrator) fn enter(&mut self, phase: Phase, now: Mono) -> bool {
         self.phase = phase;
         self.last_alive = now;
@@ -128,7 +128,7 @@ impl Run {
         self.effort = opened.effort.map(Into::into);
     }
 
-    /// Its turn is over: nothing is owed to it, and the issue is to be read.
+    /// Ends the turn: no tool call is open any more, and the issue is to be read.
     pub(in crate::orchestrator) fn end_turn(&mut self) -> bool {
         self.turn = TurnStage::Ended;
         self.open_tool_calls = 0;
@@ -138,7 +138,7 @@ impl Run {
         true
     }
 
-    /// Another turn begins.
+    /// Begins another turn.
     pub(in crate::orchestrator) fn begin_turn(&mut self, now: Mono) -> bool {
         self.turns += 1;
         self.turn = TurnStage::Open;
@@ -148,7 +148,7 @@ impl Run {
         true
     }
 
-    /// It is told to finish; `then` follows.
+    /// Notes that it is told to finish, and what follows.
     pub(in crate::orchestrator) fn finish(&mut self, then: Option<After>) -> bool {
         self.turn = TurnStage::Finishing;
         self.then = then;

@@ -130,7 +130,7 @@ impl Claim {
     }
 
     /// Notes a failure: the next attempt comes after its backoff, in a new conversation (contract
-    /// 7.2, 10.3). Returns that wait.
+    /// 7.2, 10.3). Returns the backoff.
     pub(in crate::orchestrator) fn fail(&mut self, max_backoff: Duration) -> Duration {
         self.unchanged_ends = 0;
         self.forget_thread();

@@ -71,7 +71,7 @@ impl Setup {
     }
 }
 
-/// The record of an issue's workspace.
+/// Returns the record of an issue's workspace.
 pub(crate) fn record(name: &str) -> WorkspaceRecord {
     let key = WorkspaceKey::derive(name).unwrap();
     WorkspaceRecord {
