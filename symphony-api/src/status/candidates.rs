@@ -109,6 +109,7 @@ impl VerdictStatus {
     pub(super) fn new(verdict: &Verdict, issues: &Standing, now: Now) -> Self {
         let message = match verdict {
             Verdict::NothingEligible => issues.to_string(),
+            Verdict::Full => format!("{verdict}: {issues}"),
             Verdict::Held(hold) => {
                 let until = at(now, hold.until);
                 format!("the agent {} refuses until {until}: {}", hold.agent, hold.failure)
@@ -172,7 +173,7 @@ impl fmt::Display for Standing {
             self.unclaimed.iter().map(|(reason, n)| format!("{n} {}", reason_in_words(reason)));
         let parts: Vec<String> = claimed.chain(unclaimed).collect();
         if parts.is_empty() {
-            return Verdict::NothingEligible.fmt(f);
+            return f.write_str("nothing is left to start");
         }
         f.write_str(&parts.join(", "))
     }
@@ -270,6 +271,6 @@ mod tests {
         let text = "2 run, 1 waits, 1 needs a person, 3 blocked by others, 1 not dispatchable";
         assert_eq!(standing.to_string(), text);
         let none = Standing { running: 0, waiting: 0, needs_person: 0, unclaimed: BTreeMap::new() };
-        assert_eq!(none.to_string(), "no candidate may start");
+        assert_eq!(none.to_string(), "nothing is left to start", "each is over");
     }
 }

@@ -299,6 +299,24 @@ pub struct Attempts {
     pub runs: Vec<RunStatus>,
 }
 
+impl Attempts {
+    /// Returns what each run was, in words: the first, an attempt after a failure by its number, or
+    /// a continuation, whose number would be 1 each time.
+    #[must_use]
+    pub fn in_words(&self) -> Vec<String> {
+        let before = [None].into_iter().chain(self.runs.iter().map(Some));
+        let words = self.runs.iter().zip(before).map(|(run, before)| {
+            let outcome = before.and_then(|run| run.outcome.as_deref());
+            match (run.attempt, outcome) {
+                (None, _) => "first".to_owned(),
+                (Some(_), Some("succeeded" | "out_of_turns")) => "continuation".to_owned(),
+                (Some(attempt), _) => attempt.to_string(),
+            }
+        });
+        words.collect()
+    }
+}
+
 /// One run of an issue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
@@ -412,5 +430,29 @@ impl TimelineEntry {
     pub fn of_notice(at: Wall, run: Option<RunId>, code: &str, message: &str) -> Self {
         let (event, message) = (code.to_owned(), message.to_owned());
         Self { at, event, message, run: run.map(|run| run.to_string()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rule_7_1_a_continuation_is_not_one_more_first_attempt() {
+        let run = |attempt, outcome: &str| {
+            let id = RunId::parse("1.1").unwrap();
+            let mut run = RunStatus::started(id, attempt, Wall::from_unix_millis(0));
+            run.outcome = Some(outcome.to_owned());
+            run
+        };
+        let runs = vec![
+            run(None, "succeeded"),
+            run(Some(1), "out_of_turns"),
+            run(Some(1), "failed"),
+            run(Some(1), "stalled"),
+            run(Some(2), "done"),
+        ];
+        let attempts = Attempts { runs, ..Attempts::default() };
+        assert_eq!(attempts.in_words(), ["first", "continuation", "continuation", "1", "2"]);
     }
 }

@@ -4,7 +4,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
-use symphony_api::{IssueStatus, RunStatus, RunningStatus, TimelineEntry};
+use symphony_api::{Attempts, IssueStatus, RunningStatus, TimelineEntry};
 use symphony_core::plain;
 use symphony_core::time::Wall;
 
@@ -92,7 +92,7 @@ fn lines(issue: &IssueStatus, now: Wall, cells: usize, look: Palette) -> Vec<Lin
     for log in issue.logs.codex_session_logs.iter().take(3) {
         say("Log", &plain(&log.path, 2_000), plainly);
     }
-    out.extend(runs(&issue.attempts.runs, now));
+    out.extend(runs(&issue.attempts, now));
     out.extend(timeline(&issue.recent_events));
     out
 }
@@ -127,16 +127,21 @@ fn run(row: &RunningStatus, now: Wall) -> String {
     )
 }
 
-fn runs(runs: &[RunStatus], now: Wall) -> Vec<Line<'static>> {
-    if runs.is_empty() {
+fn runs(attempts: &Attempts, now: Wall) -> Vec<Line<'static>> {
+    if attempts.runs.is_empty() {
         return Vec::new();
     }
     let mut lines = vec![Line::raw(""), Line::styled("Runs, newest first", Palette::dim())];
-    lines.extend(runs.iter().rev().map(|run| {
+    lines.extend(attempts.runs.iter().zip(attempts.in_words()).rev().map(|(run, word)| {
         let took = since(run.ended_at.unwrap_or(now), run.started_at);
-        let outcome = run.outcome.as_deref().unwrap_or("lives");
+        let outcome =
+            run.outcome.as_deref().map_or_else(|| "lives".into(), |o| o.replace('_', " "));
         let error = run.error.as_deref().unwrap_or_default();
-        let attempt = run.attempt.map(|number| format!(" attempt {number}")).unwrap_or_default();
+        let attempt = match word.as_str() {
+            "first" => String::new(),
+            "continuation" => " continuation".to_owned(),
+            number => format!(" attempt {number}"),
+        };
         let began = time_of_day(run.started_at);
         Line::raw(format!("{began}  {}{attempt}  {outcome} after {took}  {error}", run.run))
     }));

@@ -256,7 +256,8 @@ fn waiting(row: &RetryStatus, now: Wall) -> (Vec<String>, Style) {
     if row.unchanged_ends > 1 {
         why = format!("{} ends changed nothing; {why}", row.unchanged_ends);
     }
-    let attempt = row.attempt.to_string();
+    // The number of a continuation stays 1, however many there are.
+    let attempt = row.error.as_ref().map_or_else(|| "-".to_owned(), |_| row.attempt.to_string());
     (
         vec![
             name(&row.issue.identifier),

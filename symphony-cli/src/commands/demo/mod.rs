@@ -58,7 +58,12 @@ async fn run_demo(
     let mut registry = Registry::default();
     registry.add_tracker(Arc::new(MemoryFactory::serving(board.clone())));
     registry.add_agent(Arc::new(CodexFactory::new()));
-    let service = Service::builder().workflow(workflow).registry(registry).build().await?;
+    let service = Service::builder()
+        .workflow(workflow)
+        .registry(registry)
+        .transcripts(folder.join("transcripts"))
+        .build()
+        .await?;
     let handle = service.handle();
     let server = super::listen(service.settings(), port).await?;
     let mut view = DemoView::new(board.issues());
