@@ -23,8 +23,8 @@ pub use symphony_memory as memory;
 pub use symphony_runtime::{
     AnnouncedAddress, DiskError, DryRun, FixedAgent, FixedTracker, Handle, Inspection, LockHolder,
     NotReceived, NoticeItem, NoticeStream, Received, Registry, Service, ServiceBuilder, ServiceEnd,
-    ServiceStopped, ShellHooks, StartError, TranscriptTail, Usable, inspect, plain, read_leniently,
-    service_address,
+    ServiceStopped, ShellHooks, StartError, TranscriptTail, Usable, inspect, open_tracker, plain,
+    read_leniently, service_address,
 };
 #[cfg(feature = "tui")]
 pub use symphony_tui as tui;

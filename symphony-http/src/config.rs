@@ -58,6 +58,17 @@ pub enum ConfigError {
     ShortToken,
 }
 
+impl ConfigError {
+    /// The setting that is wrong. The text of the error begins with it.
+    #[must_use]
+    pub const fn setting(&self) -> &'static str {
+        match self {
+            Self::TokenUnset(_) | Self::ShortToken => "server.token",
+            Self::BadHost(_) | Self::NeedsToken(_) => "server.host",
+        }
+    }
+}
+
 impl Config {
     /// What the settings say; `None` when they start no server. A port from elsewhere wins.
     ///

@@ -50,6 +50,12 @@ impl Usable {
         &self.workflow.settings
     }
 
+    /// The tracker of the file, with its settings.
+    #[must_use]
+    pub fn open_tracker(&self) -> OpenTracker {
+        OpenTracker { settings: Arc::clone(self.settings()), tracker: Arc::clone(&self.tracker) }
+    }
+
     /// Asks the tracker and the agent whether they would work. The tracker is read and the agent's
     /// command is run: only for a file that is trusted.
     pub async fn examine(&self) -> Vec<Finding> {
@@ -85,6 +91,36 @@ pub fn read_leniently(path: &Path, registry: &Registry) -> Option<Settings> {
     Some(loader::with_context(path, registry, &ProcessEnv, |cx| {
         symphony_workflow::read_leniently(&text, cx)
     }))
+}
+
+/// A tracker that was built from a workflow file, and what that file says of it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct OpenTracker {
+    /// The settings of the file; where it has errors, defaults stand in the place of what is wrong.
+    pub settings: Arc<Settings>,
+    /// Its tracker.
+    pub tracker: Arc<dyn Tracker>,
+}
+
+/// Builds the tracker that a workflow file names, whatever is wrong with its other sections; `None`
+/// where something is wrong with the tracker's.
+#[must_use]
+pub fn open_tracker(path: &Path, registry: &Registry) -> Option<OpenTracker> {
+    let inspection = inspect(path, registry);
+    if let Some(usable) = &inspection.usable {
+        return Some(usable.open_tracker());
+    }
+    let is_of_tracker = |problem: &Problem| {
+        let path = problem.path.as_deref().unwrap_or_default();
+        path.split('.').next() == Some("tracker") && !problem.kind.is_warning()
+    };
+    if inspection.problems.iter().any(is_of_tracker) {
+        return None;
+    }
+    let settings = Arc::new(read_leniently(path, registry)?);
+    let (_, built) = loader::tracker(&settings, Some(path), registry, &ProcessEnv).ok()?;
+    Some(OpenTracker { settings, tracker: built.tracker })
 }
 
 fn inspect_with(path: &Path, registry: &Registry, env: &dyn Env) -> Inspection {

@@ -76,7 +76,7 @@ pub use disk::{AnnouncedAddress, DiskError, LockHolder, service_address};
 pub use dry_run::DryRun;
 pub use fixed::{FixedAgent, FixedTracker};
 pub use handle::{Handle, ServiceStopped};
-pub use inspect::{Inspection, Usable, inspect, read_leniently};
+pub use inspect::{Inspection, OpenTracker, Usable, inspect, open_tracker, read_leniently};
 pub use notices::{NoticeItem, NoticeStream};
 pub use plain::plain;
 pub use registry::Registry;

@@ -115,7 +115,8 @@ impl Loader {
     ) -> Result<Loaded, LoadError> {
         let mut parsed = self.parse(text).map_err(LoadError::Problems)?;
         let started_with = self.started_with.get_or_init(|| Arc::clone(&parsed.settings));
-        parsed.warnings.extend(restart_warnings(started_with, &parsed.settings));
+        let restarts = restart_warnings(started_with, &parsed.settings);
+        parsed.warnings.extend(located(restarts, &parsed.places));
         let settings = parsed.settings;
         let mut problems = Vec::new();
         problems.extend(unknown_zone(&settings));
@@ -310,7 +311,8 @@ impl Env for ProcessEnv {
     }
 }
 
-fn tracker<'a>(
+/// Builds the tracker that the settings name.
+pub(crate) fn tracker<'a>(
     settings: &Settings,
     path: Option<&Path>,
     registry: &'a Registry,

@@ -40,13 +40,38 @@ fn tokio() -> anyhow::Result<tokio::runtime::Runtime> {
 /// Looks at a workflow file: what is wrong with it for `run` is wrong for `check`.
 fn inspect(path: &Path, port: Option<u16>) -> Inspection {
     let mut inspection = symphony_runtime::inspect(path, &adapters::registry());
-    let server = inspection.settings.as_ref().map(|settings| server_config(settings, port));
-    if let Some(Err(refused)) = server {
-        let problem = Problem::new(ProblemKind::InvalidSetting, refused.to_string());
+    let Some(settings) = &inspection.settings else { return inspection };
+    let refused = match server_config(settings, port) {
+        Err(refused) => Some((ProblemKind::InvalidSetting, refused)),
+        // Without a port it is not looked at, and `run --port` may follow.
+        Ok(None) => {
+            let refused = server_config(settings, Some(0)).err();
+            refused.map(|refused| (ProblemKind::IgnoredSetting, refused))
+        }
+        Ok(Some(_)) => None,
+    };
+    if let Some((kind, refused)) = refused {
+        let mut problem = server_problem(kind, &refused);
+        if let Some(usable) = &inspection.usable {
+            problem = usable.workflow.places.locate(problem);
+        }
         inspection.problems.insert(0, problem);
-        inspection.usable = None;
+        if !kind.is_warning() {
+            inspection.usable = None;
+        }
     }
     inspection
+}
+
+/// What is wrong with the section `server`.
+fn server_problem(kind: ProblemKind, refused: &ConfigError) -> Problem {
+    let (text, path) = (refused.to_string(), refused.setting());
+    let message = text.strip_prefix(path).map_or(&*text, |text| text.trim_start_matches(": "));
+    let message = match kind.is_warning() {
+        true => format!("is not used without a port; with one: {message}"),
+        false => message.to_owned(),
+    };
+    Problem::new(kind, message).with_path(path)
 }
 
 /// Where the dashboard and the API are to be served, if anywhere.

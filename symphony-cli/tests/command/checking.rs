@@ -26,8 +26,17 @@ fn rule_14_6_check_refuses_what_run_refuses() {
         assert_eq!((checked.code, ran.code), (Some(1), Some(1)), "{checked:#?} {ran:#?}");
         assert!(checked.stdout.contains(wanted), "no {wanted:?} in {checked:#?}");
         assert!(ran.stderr.contains(wanted), "no {wanted:?} in {ran:#?}");
+        assert!(checked.stdout.contains("--> WORKFLOW.md:5:"), "no line in {checked:#?}");
         assert!(!harness.path("work").exists(), "nothing was begun");
     }
+    // What is wrong only with a port is a warning until there is one.
+    harness.write("WORKFLOW.md", &file("server: {host: 0.0.0.0}\n"));
+    let (checked, ran) =
+        (harness.run(&["check", "--offline"]), harness.run(&["run", "--port", "0"]));
+    assert_eq!((checked.code, ran.code), (Some(0), Some(1)), "{checked:#?} {ran:#?}");
+    let wanted =
+        "warning[ignored_setting]: server.host: is not used without a port; with one: 0.0.0.0";
+    assert!(checked.stdout.contains(wanted), "{checked:#?}");
     harness.set("LINEAR_API_KEY", "lin_api_0123456789");
     assert_eq!(harness.run(&["init", "--force", "--tracker", "linear"]).code, Some(0));
     let (checked, ran) = (harness.run(&["check", "--offline"]), harness.run(&["run"]));

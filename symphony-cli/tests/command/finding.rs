@@ -45,6 +45,14 @@ fn assert_found(harness: &Harness) {
     assert_eq!(explained.stdout, "MT-1 (running): an agent works on it\n", "{explained:#?}");
 }
 
+/// An issue that the service does not know is read by the command.
+fn assert_read(harness: &Harness) {
+    let (issue, _, wanted) = REASONS[0];
+    let explained = harness.run(&["explain", issue]);
+    assert_eq!(explained.code, Some(0), "{explained:#?}");
+    assert!(explained.stdout.ends_with(&format!("{wanted}\n")), "{explained:#?}");
+}
+
 #[test]
 fn rule_14_5_a_service_is_found_by_its_root_whatever_is_wrong_with_the_file() {
     let harness = harness();
@@ -52,8 +60,10 @@ fn rule_14_5_a_service_is_found_by_its_root_whatever_is_wrong_with_the_file() {
     assert_found(&harness);
     let mode = std::fs::metadata(harness.path(ADDRESS)).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
+    let is_yaml = |wrong: &str| !wrong.contains(['\t', '[']);
     for wrong in [
         "polling: {interval_ms: lots}\n",
+        "pooling: {interval_ms: 5}\n",
         "server: {port: 9}\n",
         "server: {port: many}\n",
         "codex: [a, {b\n",
@@ -61,6 +71,13 @@ fn rule_14_5_a_service_is_found_by_its_root_whatever_is_wrong_with_the_file() {
     ] {
         harness.replace("WORKFLOW.md", &format!("{BOARD}{wrong}{SCRIPTED}"));
         assert_found(&harness);
+        if !is_yaml(wrong) {
+            let told = harness.run(&["explain", "MT-2"]);
+            assert_eq!((told.code, told.stdout.as_str()), (Some(1), ""), "{told:#?}");
+            assert!(told.stderr.contains("the service neither works on MT-2 nor has it"));
+            continue;
+        }
+        assert_read(&harness);
     }
     service.signal(Signal::TERM);
     assert_eq!(service.end().0, Some(0));
@@ -93,6 +110,8 @@ fn rule_2_6_a_setting_that_needs_a_restart_is_named() {
     harness.replace("WORKFLOW.md", &format!("{BOARD}server: {{port: 9}}\n{SCRIPTED}"));
     let told = service.log_until("takes effect after a restart");
     assert!(told.last().unwrap().contains("server.port"), "{told:?}");
+    let shown = harness.run(&["status"]).stdout;
+    assert!(shown.contains("(line 17): server.port: takes effect after a restart"), "{shown}");
     service.signal(Signal::TERM);
     assert_eq!(service.end().0, Some(0));
 }

@@ -14,7 +14,7 @@ use symphony_api::IssueStage::Released;
 use symphony_api::client::{ApiClient, ApiError};
 use symphony_api::{IssueExplanation, UnstartedStatus};
 use symphony_core::plain;
-use symphony_runtime::{DryRun, Usable, inspect};
+use symphony_runtime::{DryRun, OpenTracker, Usable, inspect, open_tracker};
 
 use super::find_issue;
 use one::{IssueReason, NOT_CANDIDATE};
@@ -72,20 +72,20 @@ async fn ask_service(client: &ApiClient, args: &ExplainArgs) -> anyhow::Result<E
         explained = client.issue_explanation(&upper).await;
     }
     if is_unknown(&explained) || explained.as_ref().is_ok_and(|issue| issue.status == Released) {
-        let usable = load(args.workflow()).with_context(|| {
+        let open = open(args.workflow()).with_context(|| {
             let issue = plain(issue, 60);
             format!("the service neither works on {issue} nor has it as a candidate")
         })?;
-        return write_reason(&one::explain(&usable, issue).await?, args.json);
+        return write_reason(&one::explain(&open, issue).await?, args.json);
     }
     let explained = explained?;
     let is_blocked = |row: &UnstartedStatus| row.reason == "blocked_by";
     let mut message = explained.message.clone();
     // The service names the blocker; whether there is one shows a look at it.
     if explained.unstarted.as_ref().is_some_and(is_blocked)
-        && let Ok(usable) = load(args.workflow())
-        && let Ok(Some(issue)) = find_issue(usable.tracker.as_ref(), issue).await
-        && let Ok(Some(text)) = one::blocked(&usable, &issue).await
+        && let Some(open) = open_tracker(args.workflow(), &adapters::registry())
+        && let Ok(Some(issue)) = find_issue(open.tracker.as_ref(), issue).await
+        && let Ok(Some(text)) = one::blocked(&open, &issue).await
     {
         message = text;
     }
@@ -102,6 +102,15 @@ async fn ask_service(client: &ApiClient, args: &ExplainArgs) -> anyhow::Result<E
 /// Whether the service knows nothing of an issue.
 const fn is_unknown(explained: &Result<IssueExplanation, ApiError>) -> bool {
     matches!(explained, Err(ApiError::Refused { status: 404, .. }))
+}
+
+/// The tracker of the workflow file, whatever is wrong with the rest of it, or its problems on
+/// standard error.
+fn open(workflow: &Path) -> anyhow::Result<OpenTracker> {
+    match open_tracker(workflow, &adapters::registry()) {
+        Some(open) => Ok(open),
+        None => Ok(load(workflow)?.open_tracker()),
+    }
 }
 
 /// The workflow, or its problems on standard error.
@@ -121,7 +130,7 @@ fn dry_run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         let outcome = usable.dry_run().await;
         let dry_run = outcome.map_err(|verdict| anyhow!("{verdict}"))?;
         match args.issue() {
-            Some(issue) => explain_one(&usable, &dry_run, issue, args.json).await,
+            Some(issue) => explain_one(&usable.open_tracker(), &dry_run, issue, args.json).await,
             None if args.json => write_all_json(&dry_run),
             None => write_all(&dry_run, args.workflow()),
         }
@@ -129,7 +138,7 @@ fn dry_run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn explain_one(
-    usable: &Usable,
+    open: &OpenTracker,
     dry_run: &DryRun,
     issue: &str,
     json: bool,
@@ -146,12 +155,12 @@ async fn explain_one(
     }
     let mut rest = dry_run.explanation.unstarted.iter();
     let Some(row) = rest.find(|row| is_it(row.id.as_str(), row.identifier.as_str())) else {
-        return write_reason(&one::explain(usable, issue).await?, json);
+        return write_reason(&one::explain(open, issue).await?, json);
     };
     let mut row = UnstartedStatus::new(row, dry_run.now);
     if row.reason == "blocked_by"
-        && let Some(issue) = find_issue(usable.tracker.as_ref(), issue).await?
-        && let Some(text) = one::blocked(usable, &issue).await?
+        && let Some(issue) = find_issue(open.tracker.as_ref(), issue).await?
+        && let Some(text) = one::blocked(open, &issue).await?
     {
         row.message = text;
     }

@@ -4,7 +4,7 @@
 use anyhow::{Context as _, bail};
 use symphony_core::policy::{self, Standing};
 use symphony_core::{Issue, Settings, StateName};
-use symphony_runtime::Usable;
+use symphony_runtime::OpenTracker;
 
 use super::super::find_issue;
 
@@ -22,17 +22,17 @@ pub(super) struct IssueReason {
 }
 
 /// Reads an issue and says why it is not worked on.
-pub(super) async fn explain(usable: &Usable, name: &str) -> anyhow::Result<IssueReason> {
-    let found = find_issue(usable.tracker.as_ref(), name).await;
+pub(super) async fn explain(open: &OpenTracker, name: &str) -> anyhow::Result<IssueReason> {
+    let found = find_issue(open.tracker.as_ref(), name).await;
     let Some(issue) = found.context("the tracker cannot be read")? else {
         bail!("{name} does not exist in the scope of the tracker");
     };
-    let (code, text) = judge(usable, &issue).await?;
+    let (code, text) = judge(open, &issue).await?;
     Ok(IssueReason { identifier: issue.identifier.as_str().to_owned(), code, text })
 }
 
-async fn judge(usable: &Usable, issue: &Issue) -> anyhow::Result<(&'static str, String)> {
-    let settings = usable.settings();
+async fn judge(open: &OpenTracker, issue: &Issue) -> anyhow::Result<(&'static str, String)> {
+    let settings = &open.settings;
     let tracker = &settings.tracker;
     let state = issue.state.as_str();
     Ok(match policy::standing(issue, tracker) {
@@ -50,7 +50,7 @@ async fn judge(usable: &Usable, issue: &Issue) -> anyhow::Result<(&'static str, 
             let label = label.map_or("", |label| label.as_str());
             ("missing_label", format!("lacks the label {label:?} of tracker.required_labels"))
         }
-        Standing::Active => match blocked(usable, issue).await? {
+        Standing::Active => match blocked(open, issue).await? {
             Some(text) => ("blocked_by", format!("is {text}")),
             None => ("next_read", "may start: it will be seen with the next poll".to_owned()),
         },
@@ -71,15 +71,15 @@ fn inactive(state: &StateName, settings: &Settings) -> String {
 }
 
 /// What keeps an issue from its start, and where that stands.
-pub(super) async fn blocked(usable: &Usable, issue: &Issue) -> anyhow::Result<Option<String>> {
-    let Some(blocker) = policy::open_blocker(issue, &usable.settings().tracker) else {
+pub(super) async fn blocked(open: &OpenTracker, issue: &Issue) -> anyhow::Result<Option<String>> {
+    let Some(blocker) = policy::open_blocker(issue, &open.settings.tracker) else {
         return Ok(None);
     };
     let name = blocker.identifier.as_ref().map(|name| name.as_str());
     let name = name.or(blocker.id.as_ref().map(|id| id.as_str())).unwrap_or("an unknown issue");
     let state = match &blocker.state {
         Some(state) => Some(state.clone()),
-        None => find_issue(usable.tracker.as_ref(), name).await?.map(|blocker| blocker.state),
+        None => find_issue(open.tracker.as_ref(), name).await?.map(|blocker| blocker.state),
     };
     Ok(Some(match state {
         Some(state) => format!("blocked by {name}, which is in `{}`", state.as_str()),
