@@ -12,12 +12,13 @@ use crate::wire::TurnError;
 pub(crate) fn turn_failed(error: Option<TurnError>) -> AgentError {
     let error = error.unwrap_or_default();
     let kind = kind_of(error.codex_error_info.as_ref());
-    let mut message = "Codex says the turn failed".to_owned();
     let texts = [error.message, error.additional_details.unwrap_or_default()];
-    for text in texts.iter().filter(|text| !text.is_empty()) {
-        message.push_str(": ");
-        message.push_str(text);
-    }
+    let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+    // Short: the kind says what failed, and a list has little room.
+    let mut message = match texts.as_slice() {
+        [] => "Codex says the turn failed".to_owned(),
+        texts => format!("Codex: {}", texts.join(": ")),
+    };
     if let Some(info) = error.codex_error_info.as_ref().and_then(name_of) {
         message.push_str(&format!(" ({})", one_line(info, 100)));
     }
@@ -98,7 +99,7 @@ mod tests {
         let told = |message: &str| {
             let error = TurnError::read(json!({ "message": message }));
             let told = turn_failed(error).message;
-            told.strip_prefix("Codex says the turn failed").unwrap().to_owned()
+            told.strip_prefix("Codex").unwrap().to_owned()
         };
         let unwell = r#"{"error": {"message": "the model is unwell", "type": "x", "code": 7}}"#;
         assert_eq!(told(unwell), ": the model is unwell");
@@ -123,9 +124,6 @@ mod tests {
             "codexErrorInfo": "usageLimitExceeded",
             "additionalDetails": "try tomorrow",
         }));
-        assert_eq!(
-            turn_failed(error).message,
-            "Codex says the turn failed: no more: try tomorrow (usageLimitExceeded)"
-        );
+        assert_eq!(turn_failed(error).message, "Codex: no more: try tomorrow (usageLimitExceeded)");
     }
 }

@@ -33,7 +33,7 @@ fn rule_2_3_warnings_come_and_go_on_the_terminal_dashboard() {
     let harness = Harness::new();
     let issue = "      - {identifier: MT-1, title: Wait, state: Todo, labels: [hang]}\n";
     harness.write("WORKFLOW.md", &workflow(issue, "server:\n  colour: blue\n  maxTurns: 5\n"));
-    let Some(terminal) = Terminal::run(&harness, "symphony run") else { return };
+    let Some(terminal) = Terminal::run(&harness, "symphony run --port 0") else { return };
     terminal.wait_for("▶MT-1");
     for size in SIZES {
         let shown = resize(&terminal, size);
@@ -54,6 +54,8 @@ fn rule_2_3_warnings_come_and_go_on_the_terminal_dashboard() {
     terminal.wait_until("a clean picture", |shown| {
         !shown.contains("workflow file (line") && shown.contains("▶MT-1")
     });
+    terminal.press(&["q"]);
+    terminal.wait_for("the service goes on, Ctrl-C ends it; `symphony top` shows it again");
 }
 
 /// Titles that would like to be more than text, and what of each must be seen on a screen.

@@ -199,7 +199,7 @@ async fn rule_10_4_bytes_that_are_no_utf_8_do_not_hide_a_message() {
     })
     .await;
     assert_eq!(answer["id"], 1);
-    assert_eq!(end.unwrap_err().message, "Codex says the turn failed: no \u{fffd}\u{fffd}");
+    assert_eq!(end.unwrap_err().message, "Codex: no \u{fffd}\u{fffd}");
     assert!(!told.has_event("malformed"));
 }
 

@@ -61,7 +61,7 @@ async fn rule_10_10_a_failure_that_was_told_before_the_end_is_in_the_error() {
     .await;
     let error = end.unwrap_err();
     assert_eq!(error.kind, AgentErrorKind::Unauthorized);
-    assert_eq!(error.message, "Codex says the turn failed: bad key (unauthorized)");
+    assert_eq!(error.message, "Codex: bad key (unauthorized)");
 }
 
 #[tokio::test(start_paused = true)]

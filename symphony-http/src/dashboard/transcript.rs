@@ -9,7 +9,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use symphony_core::run::RunId;
-use symphony_core::{Identifier, plain};
+use symphony_core::{Identifier, plain, plain_start};
 
 use super::{VERSION, error_page, name_of, page, path_of, service};
 use crate::error::Error;
@@ -20,6 +20,9 @@ const MAX_LINES: usize = 1_000;
 
 /// How much of a line is shown.
 const MAX_LINE_BYTES: usize = 4_000;
+
+/// How much of a longer line is shown before it is opened.
+const MAX_START_BYTES: usize = 300;
 
 #[derive(Template)]
 #[template(path = "transcript.html")]
@@ -39,6 +42,8 @@ struct TranscriptPage {
 struct ShownLine {
     at: Option<String>,
     direction: String,
+    /// The beginning of a long line.
+    start: Option<String>,
     text: String,
 }
 
@@ -90,18 +95,25 @@ pub(super) async fn transcript(
 /// Shows a line of the file; one that is not as it should be is shown as it is.
 fn shown_line(line: &str) -> ShownLine {
     let Ok(kept) = serde_json::from_str::<KeptLine<'_>>(line) else {
-        let text = plain(line, MAX_LINE_BYTES);
-        return ShownLine { at: None, direction: "torn".to_owned(), text };
+        return ShownLine::new(None, "torn", line);
     };
     let said = kept.line.map(|line| line.get().to_owned()).or(kept.text);
     let (direction, text) = match said {
         Some(text) => (direction_in_words(kept.dir.unwrap_or_default()), text),
         None => ("note".to_owned(), kept.note.unwrap_or_default()),
     };
-    ShownLine {
-        at: kept.at.map(|at| plain(&at, 60)),
-        direction: plain(&direction, 60),
-        text: plain(&text, MAX_LINE_BYTES),
+    ShownLine::new(kept.at.as_deref(), &direction, &text)
+}
+
+impl ShownLine {
+    fn new(at: Option<&str>, direction: &str, text: &str) -> Self {
+        let is_long = text.len() > MAX_START_BYTES;
+        Self {
+            at: at.map(|at| plain(at, 60)),
+            direction: plain(direction, 60),
+            start: is_long.then(|| plain_start(text, MAX_START_BYTES)),
+            text: plain(text, MAX_LINE_BYTES),
+        }
     }
 }
 
@@ -134,5 +146,10 @@ mod tests {
         );
         assert_eq!(shown("{\u{1b}"), word("torn", "{\\u{1b}"));
         assert!(shown(&"x".repeat(100_000)).1.len() < 5_000);
+        let start = |length: usize| shown_line(&"\u{1b}".repeat(length)).start;
+        assert_eq!(start(300), None);
+        assert!(
+            start(301).is_some_and(|start| start.starts_with("\\u{1b}") && start.ends_with('…'))
+        );
     }
 }

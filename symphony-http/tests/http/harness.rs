@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use symphony_core::agent::AgentErrorKind;
+use symphony_core::agent::{AgentErrorKind, RateLimits};
 use symphony_core::tracker::Tracker;
 use symphony_core::{Blocker, Identifier, Issue, Settings, StateSet};
 use symphony_http::{Config, Server};
-use symphony_memory::{AgentScript, MemoryTracker, ScriptedAgent};
+use symphony_memory::{AgentScript, MemoryTracker, ScriptStep, ScriptedAgent};
 use symphony_runtime::{FixedAgent, FixedTracker, Handle, Service};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpSocket, TcpStream};
@@ -86,9 +86,11 @@ impl Harness {
         let board = MemoryTracker::new();
         let hang = AgentScript::new().event("notification", "at work").spend(1_200, 800).hang();
         let fail = AgentScript::new().fail(AgentErrorKind::TurnFailed, "as the label says");
+        let no_windows = ScriptStep::RateLimits(RateLimits::default());
         let agent = ScriptedAgent::new(AgentScript::new().set_state("Done"))
             .for_label("hang", hang)
             .for_label("fail", fail)
+            .for_label("windowless", AgentScript::new().then(no_windows).hang())
             .for_label("limit", AgentScript::new().fail(AgentErrorKind::UsageLimit, "used up"))
             .for_label("ask", AgentScript::new().ask("Which <b>colour</b>?"));
         let (todo, done) = (StateSet::new(["Todo"]), StateSet::new(["Done"]));

@@ -1,5 +1,7 @@
 //! The dashboard without a browser: see e2e for one.
 
+use symphony_http::Config;
+
 use crate::harness::Harness;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -127,4 +129,14 @@ async fn rule_13_3_an_issue_that_is_over_keeps_its_title_and_its_outcome() {
         assert!(page.contains(text), "{text}\n{page}");
     }
     assert!(!page.contains("Last error"), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rule_13_3_limits_without_a_window_have_no_card() {
+    let harness = Harness::with(Config::default(), 1).await;
+    harness.board.add(crate::harness::issue("1", "Sand the door", "windowless"));
+    harness.handle.poll_now().unwrap();
+    harness.until(|now| now.rate_limits.is_some()).await;
+    let page = harness.get("/").await.body;
+    assert!(page.contains("id=\"card-chart\"") && !page.contains("id=\"card-limits\""), "{page}");
 }
