@@ -43,26 +43,7 @@ impl Browser {
     /// # Panics
     /// The browser or its driver is not installed, or does not start.
     pub async fn open() -> Self {
-        let program = PathBuf::from("/usr/bin/chromedriver");
-        assert!(program.exists(), "ChromeDriver is not installed; run scripts/apt");
-        let mut driver = Command::new(program)
-            .arg("--port=0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
-        let mut port = None;
-        while let Some(line) = lines.next_line().await.unwrap() {
-            if let Some((_, rest)) = line.split_once("started successfully on port ") {
-                port = rest.trim_end_matches('.').parse().ok();
-                break;
-            }
-        }
-        // Later output is not needed, but must be drained.
-        tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        let port = port.unwrap();
+        let (driver, port) = start_driver().await;
         let profile = tempfile::Builder::new().prefix("browser-").tempdir().unwrap();
         let args = [
             "--headless",
@@ -223,6 +204,35 @@ impl Drop for Browser {
             let _ = kill_process(process, Signal::KILL);
         }
     }
+}
+
+/// How often a driver may find its port taken.
+const MAX_DRIVER_STARTS: usize = 10;
+
+/// Starts a driver, and the port that it listens on. It looks for a free port and then listens:
+/// another that starts at the same time may have found the same one, and then it ends.
+async fn start_driver() -> (Child, u16) {
+    let program = PathBuf::from("/usr/bin/chromedriver");
+    assert!(program.exists(), "ChromeDriver is not installed; run scripts/apt");
+    for _ in 0..MAX_DRIVER_STARTS {
+        let mut driver = Command::new(&program)
+            .arg("--port=0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+        while let Some(line) = lines.next_line().await.unwrap() {
+            let port = line.split_once("started successfully on port ");
+            if let Some(port) = port.and_then(|(_, port)| port.trim_end_matches('.').parse().ok()) {
+                // Later output is not needed, but must be drained.
+                tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+                return (driver, port);
+            }
+        }
+    }
+    panic!("ChromeDriver finds no port to listen on");
 }
 
 /// One request to the driver, and the value of its answer.

@@ -128,6 +128,7 @@ async fn rule_13_3_a_thousand_issues_can_be_searched_and_a_page_of_them_stays_al
         .await;
 
     // A change comes to the open page; a row that did not change is the same element.
+    browser.until("sent.has('why-MT-300')").await;
     browser.run("window.row = document.querySelector('#why-MT-300')").await;
     harness.board.update("1", |issue| issue.title = "The door again".to_owned());
     harness.board.remove("998");
