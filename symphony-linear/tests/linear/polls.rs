@@ -71,6 +71,22 @@ async fn rule_11_3_an_issue_is_found_by_name_in_whatever_state() {
 }
 
 #[tokio::test]
+async fn rule_11_8_a_server_that_answers_another_issue_found_nothing() {
+    let fake = Fake::new();
+    let node = json!({
+        "id": "id-2", "identifier": "MT-2", "title": "Other", "project": { "slugId": "abc123" },
+        "team": { "id": "t", "key": "MT" }, "state": { "name": "Todo", "type": "unstarted" },
+        "labels": { "nodes": [] }, "inverseRelations": { "nodes": [] },
+    });
+    let page = json!({ "nodes": [node], "pageInfo": { "hasNextPage": false, "endCursor": null } });
+    let body = json!({ "data": { "claimed": page } }).to_string();
+    fake.fail(Some(FakeFault::answer(200, &body)));
+    let tracker = tracker(&fake);
+    assert!(tracker.find("MT-2").await.unwrap().is_some());
+    assert_eq!(tracker.find("MT-1").await.unwrap(), None);
+}
+
+#[tokio::test]
 async fn rule_11_3_an_issue_is_read_in_full() {
     let fake = Fake::new();
     fake.put([FakeIssue::new(1)]);

@@ -103,6 +103,9 @@ fn rule_2_3_another_spelling_of_a_key_is_a_warning_that_names_it() {
         assert_eq!(help(path), Some(meant), "{path}");
     }
     assert_eq!(help("Agent"), Some("did you mean `agent`?".to_owned()));
+    // Another section has it too.
+    let meant = "did you mean `codex.stall_timeout_ms`?".to_owned();
+    assert_eq!(help("codex.stallTimeoutMs"), Some(meant));
 }
 
 #[test]
