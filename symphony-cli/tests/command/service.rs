@@ -34,7 +34,9 @@ fn rule_14_2_a_signal_during_the_start_is_heard() {
     std::fs::create_dir_all(harness.path("work/~symphony")).unwrap();
     harness.write("work/~symphony/lock", &format!("{{\"pid\": {}}}", gone.id()));
     let lock = std::fs::File::open(harness.path("work/~symphony/lock")).unwrap();
-    lock.lock().unwrap();
+    // Taken by a process that is gone: the kernel would name a living one, which is not waited for.
+    let mut locker = std::process::Command::new("flock");
+    assert!(locker.arg("0").stdin(lock.try_clone().unwrap()).status().unwrap().success());
     let service = harness.start(&[]);
     wait_for("an ear for signals", || hears(&service, Signal::TERM));
     service.signal(Signal::TERM);
