@@ -260,6 +260,8 @@ fn standing(issue: &IssueStatus) -> String {
 
 #[cfg(test)]
 mod tests {
+    use symphony_core::time::Mono;
+
     use super::*;
 
     #[test]
@@ -270,6 +272,9 @@ mod tests {
             Standing { running: 2, waiting: 1, needs_person: 1, unclaimed: unclaimed.into() };
         let text = "2 run, 1 waits, 1 needs a person, 3 blocked by others, 1 not dispatchable";
         assert_eq!(standing.to_string(), text);
+        let now = Now { mono: Mono::from_millis(0), wall: Wall::from_unix_millis(0) };
+        let full = VerdictStatus::new(&Verdict::Full, &standing, now);
+        assert_eq!(full.message, format!("every slot is taken: {text}"));
         let none = Standing { running: 0, waiting: 0, needs_person: 0, unclaimed: BTreeMap::new() };
         assert_eq!(none.to_string(), "nothing is left to start", "each is over");
     }
