@@ -117,7 +117,6 @@ fn rule_2_3_a_key_of_other_implementations_says_what_it_is_called_here() {
         ("workspace.rootDir", "workspace.root"),
         ("agent.max_concurrent", "agent.max_concurrent_agents"),
         ("tracker.labels", "tracker.required_labels"),
-        ("tracker.token", "tracker.provider.api_key"),
         ("tracker.active_statuses", "tracker.active_states"),
     ] {
         assert_eq!(help(path), Some(format!("did you mean `{meant}`?")), "{path}");
