@@ -79,6 +79,21 @@ impl MemoryBoard {
         StateSet::new(declared.chain(&self.configured).chain(cards).cloned())
     }
 
+    /// Whether the board itself declares a state.
+    pub(crate) fn declares(&self, state: &StateName) -> bool {
+        self.declared.iter().any(|declared| declared.name == *state)
+    }
+
+    /// The records that cannot be read, and why.
+    pub(crate) fn unreadable(&self) -> impl Iterator<Item = (&IssueId, &String)> {
+        self.unreadable.iter()
+    }
+
+    /// What was last written down of an issue.
+    pub(crate) fn raw_record(&self, id: &IssueId) -> Option<&Value> {
+        self.seeds.get(id)
+    }
+
     /// The full snapshots of the readable issues in these states.
     pub(crate) fn by_states(&self, states: &StateSet) -> Vec<Issue> {
         self.cards

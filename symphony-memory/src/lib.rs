@@ -48,6 +48,7 @@ mod board;
 mod board_file;
 mod clock;
 mod document;
+mod examine;
 mod factory;
 mod faults;
 mod file_thread;

@@ -6,6 +6,27 @@ use symphony_core::{Blocker, Issue, IssueId, Label, StateKind};
 
 use crate::board::{Card, Comment};
 
+/// The keys that a record may have.
+pub(crate) const KEYS: [&str; 17] = [
+    "assignee_id",
+    "blocked_by",
+    "branch_name",
+    "comments",
+    "created_at",
+    "description",
+    "dispatchable",
+    "id",
+    "identifier",
+    "labels",
+    "native_ref",
+    "priority",
+    "state",
+    "state_kind",
+    "title",
+    "updated_at",
+    "url",
+];
+
 /// One written issue.
 #[derive(Clone, Debug)]
 pub(crate) struct BoardRecord {

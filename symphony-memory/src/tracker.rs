@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use async_trait::async_trait;
+use symphony_core::finding::Finding;
 use symphony_core::tracker::{AgentTools, Candidates, Poll, Polled, Tracker, TrackerError};
-use symphony_core::{Issue, IssueId, StateName};
+use symphony_core::{Issue, IssueId, Settings, StateName};
 use tokio::sync::{Mutex, watch};
 
 use crate::board::{Card, Comment, MemoryBoard};
 use crate::board_file::{BoardError, BoardFile};
 use crate::clock::BoardClock;
+use crate::examine;
 use crate::factory::default_states;
 use crate::faults::{Faults, Met, Requests};
 use crate::file_thread::FileThread;
@@ -335,6 +337,15 @@ impl Tracker for MemoryTracker {
 
     fn tools(&self) -> Option<Arc<dyn AgentTools>> {
         Some(Arc::new(UpdateIssue::new(self.clone())))
+    }
+
+    async fn examine(&self, settings: &Settings) -> Vec<Finding> {
+        let (met, fresh) = self.request(&[Requests::Candidates]).await;
+        let outcome = met.part(Requests::Candidates).and_then(|()| Ok(fresh?));
+        match outcome {
+            Ok(()) => examine::findings(&self.shared.board.borrow(), &settings.tracker),
+            Err(error) => vec![Finding::wrong("board", error.message)],
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use symphony_core::finding::Severity;
 use symphony_core::settings::Provider;
 use symphony_core::tracker::{
     BuiltTracker, TrackerContext, TrackerError, TrackerErrorKind, TrackerExt, TrackerFactory,
@@ -203,4 +204,54 @@ async fn rule_11_5_the_tool_knows_the_states_of_the_settings() {
     assert!(call(&tracker, issue(1, "Todo"), json!({ "state": "merging" })).await.success);
     let result = call(&tracker, issue(1, "Todo"), json!({ "state": "Duplicate" })).await;
     assert_eq!(code(&result), "unknown_state", "the default states are not in force");
+}
+
+#[tokio::test]
+async fn rule_11_5_a_look_at_a_board_tells_what_is_probably_not_meant() {
+    let factory = MemoryFactory::new();
+    let folder = TempDir::new().unwrap();
+    let written = json!({
+        "states": ["Reviewed"],
+        "issues": [
+            { "identifier": "MT-1", "title": "One", "state": "Todoo", "priorty": 2 },
+            { "identifier": "MT-2", "title": "Two", "state": "Todo", "blocked_by": ["MT-1", "MT-44"] },
+            { "identifier": "MT-3", "title": "Three", "state": "Reviewed" },
+            { "identifier": "MT-4", "state": "Todo" },
+            { "identifier": "MT-5", "title": "Five", "state": "Somewhere" },
+        ],
+    });
+    fs::write(folder.path().join("board.yaml"), written.to_string()).unwrap();
+    let provider = json!({ "board": "board.yaml" });
+    let built = build_in(&factory, &provider, &[], Some(folder.path())).unwrap();
+    let profile = factory.profile();
+    let (active, terminal) = (profile.active_states.clone(), profile.terminal_states.clone());
+    let settings = Settings::new("memory", active, terminal, "/work".into());
+    let found = built.tracker.examine(&settings).await;
+    let told: Vec<_> =
+        found.iter().map(|it| format!("{:?} {}: {}", it.severity, it.subject, it.text)).collect();
+    assert_eq!(
+        told,
+        [
+            "Fine issues: 4 on the board, 1 active",
+            "Doubtful MT-4: cannot be read: has no title",
+            "Doubtful MT-1: is in `Todoo`, which is neither active nor terminal; did you mean `Todo`?",
+            "Doubtful MT-1: has the key \"priorty\", which nothing reads",
+            "Doubtful MT-2: is blocked by MT-44, which is not on the board",
+        ]
+    );
+}
+
+#[tokio::test]
+async fn rule_11_5_a_board_that_cannot_be_read_is_an_error_of_the_look() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("board.yaml");
+    fs::write(&file, "issues: []").unwrap();
+    let provider = json!({ "board": "board.yaml" });
+    let built = build_in(&MemoryFactory::new(), &provider, &[], Some(folder.path())).unwrap();
+    fs::write(&file, "issues: [").unwrap();
+    let settings =
+        Settings::new("memory", StateSet::default(), StateSet::default(), "/work".into());
+    let found = built.tracker.examine(&settings).await;
+    assert_eq!((found.len(), found[0].severity), (1, Severity::Wrong), "{found:?}");
+    assert!(found[0].text.contains("board.yaml:"), "{found:?}");
 }

@@ -51,6 +51,7 @@ const FOREIGN_KEYS: &[(&str, Counterpart)] = &[
     ),
     ("logs", Key("logging")),
     ("max_concurrency", Key("agent.max_concurrent_agents")),
+    ("model", Key("agent.model")),
     ("poll_interval_ms", Key("polling.interval_ms")),
     ("prompts", Absent("the prompt is the text below the front matter")),
     ("provider", Absent("`tracker.kind` names the tracker, and `agent.kind` the agent")),

@@ -124,7 +124,7 @@ impl<'a> KnownKeys<'a> {
             return None;
         }
         let is_long = |leaf: &&str| {
-            leaf.chars().filter(|char| char.is_alphabetic()).count() >= MIN_SLIP_LETTERS
+            letters(leaf) >= MIN_SLIP_LETTERS
                 && leaf.chars().count().abs_diff(length) <= MAX_SLIP_EDITS
         };
         self.siblings(section)
@@ -164,13 +164,17 @@ impl<'a> KnownKeys<'a> {
     fn has(&self, counterpart: Counterpart) -> bool {
         match counterpart {
             Counterpart::Key(path) if keys::parent(path) == PROVIDER => {
-                self.provider.is_empty() || self.provider.contains(&keys::leaf(path))
+                self.provider.contains(&keys::leaf(path))
             }
             Counterpart::Key(_) | Counterpart::Absent(_) => true,
         }
     }
 
+    /// The key of this name in another section. Short names, such as `kind`, say too little.
     fn in_another_section(&self, spelt: &str) -> Option<&'static str> {
+        if letters(spelt) < MIN_SLIP_LETTERS {
+            return None;
+        }
         let has_leaf = |path: &&str| keys::leaf(path) == spelt;
         let paths: Vec<&str> = self.table.keys().map(|row| row.path).filter(has_leaf).collect();
         // What every agent has is also in the agents' own sections.
@@ -236,6 +240,10 @@ fn is_empty(node: &Node) -> bool {
         Node::Map(map) => map.entries().iter().all(|entry| entry.value.is_null()),
         node => node.is_null(),
     }
+}
+
+fn letters(key: &str) -> usize {
+    key.chars().filter(|char| char.is_alphabetic()).count()
 }
 
 fn joined(section: &str, key: &str) -> String {
@@ -333,6 +341,8 @@ mod tests {
             "did you mean `agent.stall_timeout_ms`?"
         );
         assert_eq!(meant("workspace", "timeout_ms"), "");
+        assert_eq!(meant("workspace", "kind"), "");
+        assert_eq!(meant("agent", "env"), "");
         assert_eq!(meant("", "hoks"), "did you mean `hooks`?");
         assert_eq!(meant("agent", "colour"), "");
     }

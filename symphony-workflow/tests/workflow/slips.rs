@@ -117,11 +117,17 @@ fn rule_2_3_a_key_of_other_implementations_says_what_it_is_called_here() {
         ("workspace.rootDir", "workspace.root"),
         ("agent.max_concurrent", "agent.max_concurrent_agents"),
         ("tracker.labels", "tracker.required_labels"),
-        ("tracker.token", "tracker.provider.api_key"),
         ("tracker.active_statuses", "tracker.active_states"),
     ] {
         assert_eq!(help(path), Some(format!("did you mean `{meant}`?")), "{path}");
     }
+    // What an adapter is said to have it has.
+    let tracker = |kind| {
+        let text = format!("---\ntracker:\n  kind: {kind}\n  token: x\n---\n");
+        Files::new().parse(&text).warnings.remove(0).help
+    };
+    let meant = "did you mean `tracker.provider.api_key`?".to_owned();
+    assert_eq!((tracker("linear"), tracker("memory")), (Some(meant), None));
     for (path, meant) in
         [("polling.interval_s", "polling.interval_ms"), ("hooks.timeout_s", "hooks.timeout_ms")]
     {
