@@ -73,12 +73,17 @@ async fn rule_11_3_an_issue_is_found_by_name_in_whatever_state() {
 #[tokio::test]
 async fn rule_11_8_a_server_that_answers_another_issue_found_nothing() {
     let fake = Fake::new();
+    let end = json!({ "hasNextPage": false, "endCursor": null });
     let node = json!({
         "id": "id-2", "identifier": "MT-2", "title": "Other", "project": { "slugId": "abc123" },
-        "team": { "id": "t", "key": "MT" }, "state": { "name": "Todo", "type": "unstarted" },
-        "labels": { "nodes": [] }, "inverseRelations": { "nodes": [] },
+        "description": null, "priority": 0, "branchName": null, "url": null, "createdAt": null,
+        "updatedAt": null, "archivedAt": null, "trashed": null, "assignee": null,
+        "team": { "id": "t", "key": "MT" },
+        "state": { "id": "s", "name": "Todo", "type": "unstarted" },
+        "labels": { "nodes": [], "pageInfo": end },
+        "inverseRelations": { "nodes": [], "pageInfo": end },
     });
-    let page = json!({ "nodes": [node], "pageInfo": { "hasNextPage": false, "endCursor": null } });
+    let page = json!({ "nodes": [node], "pageInfo": end });
     let body = json!({ "data": { "claimed": page } }).to_string();
     fake.fail(Some(FakeFault::answer(200, &body)));
     let tracker = tracker(&fake);
