@@ -16,6 +16,7 @@ mod program;
 mod restarts;
 mod roots;
 mod service;
+mod state;
 mod terminal;
 #[cfg(feature = "otel")]
 mod traces;
