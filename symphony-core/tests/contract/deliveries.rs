@@ -391,6 +391,27 @@ fn rule_12_8_a_claim_that_changed_meanwhile_is_left_alone() {
     assert_eq!(harness.stage("MT-1"), Stage::Waiting);
 }
 
+/// Both are under way when the issue is over, and both say so: the second answer finds a claim that
+/// cleans.
+#[test]
+fn rule_4_2_a_sweep_and_a_delivery_remove_a_workspace_once() {
+    let mut harness = Harness::with(|setup| {
+        setup.left_behind(record("MT-1"));
+        setup.settings.polling.jobs.sweep = Duration::from_millis(20_500);
+    });
+    harness.board([issue("MT-1").state("Backlog")]);
+    harness.live(20_000);
+    harness.delivered(["MT-1"]);
+    harness.board([issue("MT-1").state("Done")]);
+    let delivery = harness.withhold();
+    harness.advance(500);
+    let sweep = harness.withhold_to("refresh MT-1");
+    harness.deliver(delivery);
+    assert_eq!(harness.removals(), ["MT-1"]);
+    harness.deliver(sweep);
+    assert_eq!(harness.removals(), ["MT-1"]);
+}
+
 #[test]
 fn rule_12_8_an_older_terminal_answer_does_not_clean_what_a_delivery_shows_alive() {
     let mut harness = Harness::with(|setup| _ = setup.left_behind(record("MT-1")));
