@@ -57,6 +57,23 @@ pub(crate) enum CliCommand {
     /// scheduler says what it would start and why it would not start the rest, and nothing is
     /// started, locked or written but the activity file, if there is one.
     Explain(ExplainArgs),
+    /// Start nothing until `resume`; what runs goes on
+    Pause(SteerArgs),
+    /// Start issues again after `pause`
+    Resume(SteerArgs),
+    /// Poll the tracker now
+    Refresh(SteerArgs),
+    /// Try agents again that refuse for now, because of a usage limit, say
+    ClearHolds(SteerArgs),
+    /// End the run of an issue, and keep the issue blocked until `retry`
+    Stop(SteerIssueArgs),
+    /// Try a waiting or blocked issue now
+    Retry(SteerIssueArgs),
+    /// Print the JSON Schema of the front matter, for editors
+    ///
+    /// Write it to a file beside WORKFLOW.md, and name it in the first line of the front matter:
+    /// `# yaml-language-server: $schema=./symphony.schema.json`
+    Schema,
 }
 
 #[derive(Debug, clap::Args)]
@@ -193,8 +210,8 @@ pub(crate) struct PromptArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = TOKEN_HELP)]
 pub(crate) struct ServiceArgs {
-    /// Where the service answers, such as http://127.0.0.1:4000. Without it, where `server.host`
-    /// and `server.port` of the workflow file say
+    /// Where the service answers, such as http://127.0.0.1:4000. Without it, the service that uses
+    /// the workspace root of the workflow file is asked, by its socket there
     #[arg(long, env = "SYMPHONY_URL", value_name = "URL")]
     url: Option<String>,
 }
@@ -229,6 +246,28 @@ pub(crate) struct StatusArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) service: ServiceArgs,
+}
+
+/// A command to the service as a whole.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SteerArgs {
+    /// The workflow file of the service
+    #[arg(default_value = "WORKFLOW.md")]
+    pub(crate) workflow: PathBuf,
+    /// Print the receipt of the API as it is
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) service: ServiceArgs,
+}
+
+/// A command about one issue.
+#[derive(Debug, clap::Args)]
+pub(crate) struct SteerIssueArgs {
+    /// The issue: its identifier, such as MT-1, in any case
+    pub(crate) issue: String,
+    #[command(flatten)]
+    pub(crate) of: SteerArgs,
 }
 
 #[derive(Debug, clap::Args)]

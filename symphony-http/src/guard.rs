@@ -51,6 +51,13 @@ impl Guard {
         }
     }
 
+    /// For a server that only listens on its unix socket.
+    pub(crate) fn for_socket(token: Option<&SecretString>) -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let config = Config { token: token.cloned(), ..Config::default() };
+        Self::new(&config, address)
+    }
+
     /// The wrong tokens so far.
     pub(crate) fn token_limit(&self) -> Arc<TokenRateLimit> {
         Arc::clone(&self.token_limit)

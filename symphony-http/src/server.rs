@@ -9,9 +9,11 @@ use std::time::Duration;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, geteuid, getrlimit};
+use secrecy::SecretString;
 use symphony_runtime::Handle;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tower::ServiceExt as _;
 use tracing::{debug, info, warn};
@@ -99,33 +101,107 @@ impl Server {
 
     /// Serves until this future is dropped. After the service has ended, requests are answered 503.
     pub async fn serve(self, handle: Handle) {
-        info!(address = %self.address, "dashboard and API are served");
-        let connections = Connections::new(connection_limit(getrlimit(Resource::Nofile).current));
-        let router = routes::router(handle, self.guard, Arc::clone(&connections));
-        // Dropped with this future, and its connections with it.
-        let mut tasks = JoinSet::new();
-        let mut is_failing = false;
-        loop {
-            connections.wait_for_room().await;
-            let (stream, address) = match self.listener.accept().await {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    // Out of descriptors, say: others may give some back.
-                    if !std::mem::replace(&mut is_failing, true) {
-                        warn!(%error, "connections cannot be accepted now; this is tried again");
-                    }
-                    tokio::time::sleep(ACCEPT_RETRY_PAUSE).await;
-                    continue;
-                }
-            };
-            if std::mem::take(&mut is_failing) {
-                info!("connections are accepted again");
-            }
-            let connection = Connection::new(&connections, Peer::from(address));
-            tasks.spawn(serve_connection(stream, router.clone(), connection));
-            while tasks.try_join_next().is_some() {}
-        }
+        serve(Some(self), None, handle).await;
     }
+}
+
+/// A unix socket that serves the same API to processes of the same user.
+#[derive(Debug)]
+pub struct LocalSocket {
+    listener: UnixListener,
+    token: Option<SecretString>,
+}
+
+impl LocalSocket {
+    /// Serves on a socket that listens already. Requests must show the token, where there is one.
+    ///
+    /// # Errors
+    /// When the listener blocks, or cannot be watched.
+    pub fn new(
+        listener: std::os::unix::net::UnixListener,
+        token: Option<SecretString>,
+    ) -> io::Result<Self> {
+        Ok(Self { listener: UnixListener::from_std(listener)?, token })
+    }
+}
+
+/// Serves the port, the socket or both until this future is dropped. The token of the port counts
+/// for both.
+pub async fn serve(server: Option<Server>, socket: Option<LocalSocket>, handle: Handle) {
+    let (socket, token) = socket.map(|socket| (socket.listener, socket.token)).unzip();
+    let (listener, guard) = match server {
+        Some(server) => {
+            info!(address = %server.address, "dashboard and API are served");
+            (Some(server.listener), server.guard)
+        }
+        None => (None, Guard::for_socket(token.flatten().as_ref())),
+    };
+    let connections = Connections::new(connection_limit(getrlimit(Resource::Nofile).current));
+    let router = routes::router(handle, guard, Arc::clone(&connections));
+    // Dropped with this future, and its connections with it.
+    let mut tasks = JoinSet::new();
+    let mut is_failing = false;
+    loop {
+        connections.wait_for_room().await;
+        let accepted = match accept(listener.as_ref(), socket.as_ref()).await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of descriptors, say: others may give some back.
+                if !std::mem::replace(&mut is_failing, true) {
+                    warn!(%error, "connections cannot be accepted now; this is tried again");
+                }
+                tokio::time::sleep(ACCEPT_RETRY_PAUSE).await;
+                continue;
+            }
+        };
+        if std::mem::take(&mut is_failing) {
+            info!("connections are accepted again");
+        }
+        match accepted {
+            Accepted::Tcp(stream, address) => {
+                let _ = stream.set_nodelay(true);
+                let connection = Connection::new(&connections, Peer::from(address));
+                tasks.spawn(serve_connection(stream, router.clone(), connection));
+            }
+            Accepted::Unix(stream) if is_own_user(&stream) => {
+                let connection = Connection::new(&connections, Peer::Socket);
+                tasks.spawn(serve_connection(stream, router.clone(), connection));
+            }
+            Accepted::Unix(_) => warn!("another user's connection to the socket was closed"),
+        }
+        while tasks.try_join_next().is_some() {}
+    }
+}
+
+/// A connection that was accepted.
+enum Accepted {
+    Tcp(TcpStream, SocketAddr),
+    Unix(UnixStream),
+}
+
+/// Waits for the next connection of either listener.
+async fn accept(tcp: Option<&TcpListener>, unix: Option<&UnixListener>) -> io::Result<Accepted> {
+    let next_tcp = async {
+        match tcp {
+            Some(listener) => listener.accept().await,
+            None => std::future::pending().await,
+        }
+    };
+    let next_unix = async {
+        match unix {
+            Some(listener) => listener.accept().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        accepted = next_tcp => accepted.map(|(stream, address)| Accepted::Tcp(stream, address)),
+        accepted = next_unix => accepted.map(|(stream, _)| Accepted::Unix(stream)),
+    }
+}
+
+/// Whether the other end of a socket is of the user that runs the service.
+fn is_own_user(stream: &UnixStream) -> bool {
+    stream.peer_cred().is_ok_and(|peer| peer.uid() == geteuid().as_raw())
 }
 
 /// Returns how many connections there may be with this limit of descriptors.
@@ -136,8 +212,10 @@ fn connection_limit(descriptors: Option<u64>) -> usize {
     quarter.clamp(MIN_CONNECTIONS, MAX_CONNECTIONS)
 }
 
-async fn serve_connection(stream: TcpStream, router: axum::Router, connection: Arc<Connection>) {
-    let _ = stream.set_nodelay(true);
+async fn serve_connection<S>(stream: S, router: axum::Router, connection: Arc<Connection>)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
     let io = TokioIo::new(WriteTimeout::new(stream, WRITE_TIMEOUT));
     let mut http = hyper::server::conn::http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(MAX_HEAD_BYTES);

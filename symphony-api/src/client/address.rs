@@ -1,6 +1,7 @@
 //! The URL of a service, and the token that it wants.
 
 use std::fmt;
+use std::path::PathBuf;
 
 use reqwest::Url;
 use secrecy::SecretString;
@@ -10,6 +11,14 @@ use secrecy::SecretString;
 pub struct ServiceAddress {
     pub(super) url: Url,
     pub(super) token: Option<SecretString>,
+    pub(super) socket: Option<UnixAddress>,
+}
+
+/// A unix socket: the path to connect to, and the name that people know it by.
+#[derive(Clone, Debug)]
+pub(super) struct UnixAddress {
+    pub(super) path: PathBuf,
+    name: String,
 }
 
 /// Why a text is not the address of a service.
@@ -57,7 +66,18 @@ impl ServiceAddress {
         if url.query().is_some() || url.fragment().is_some() {
             return Err(AddressError::Query);
         }
-        Ok(Self { url, token: None })
+        Ok(Self { url, token: None, socket: None })
+    }
+
+    /// Reaches a service on this machine by its unix socket. `name` is what messages call it: the
+    /// path to connect to may be a short one that is valid in this process only.
+    ///
+    /// # Errors
+    /// None that is known: the URL is a constant.
+    pub fn unix(path: impl Into<PathBuf>, name: impl Into<String>) -> Result<Self, AddressError> {
+        let address = Self::parse("http://localhost")?;
+        let socket = UnixAddress { path: path.into(), name: name.into() };
+        Ok(Self { socket: Some(socket), ..address })
     }
 
     /// Sends this token with every request.
@@ -72,12 +92,16 @@ impl fmt::Debug for ServiceAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let token = self.token.as_ref().map(|_| "[secret]");
         let mut address = f.debug_struct("ServiceAddress");
-        address.field("url", &self.url.as_str()).field("token", &token).finish()
+        address.field("url", &self.url.as_str()).field("token", &token);
+        address.field("socket", &self.socket).finish()
     }
 }
 
 impl fmt::Display for ServiceAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(socket) = &self.socket {
+            return f.write_str(&socket.name);
+        }
         f.write_str(self.url.as_str().trim_end_matches('/'))
     }
 }

@@ -69,7 +69,9 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
     let server = super::listen(service.settings(), args.port).await?;
     let _announced = server.as_ref().and_then(|server| super::announce(&service, server));
     let address = server.as_ref().map(Server::address);
-    let _serving = server.map(|server| super::serve(server, &handle));
+    let (_socket_file, socket) = super::listen_locally(&service).unzip();
+    let is_served = server.is_some() || socket.is_some();
+    let _serving = is_served.then(|| super::serve(server, socket, &handle));
     if service.settings().agent.kind == CODEX {
         tokio::spawn(log_login_time());
     }

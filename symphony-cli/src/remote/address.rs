@@ -6,8 +6,9 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use secrecy::SecretString;
 use symphony_api::client::ServiceAddress;
+use symphony_core::settings::ServerSettings;
 use symphony_http::Config;
-use symphony_runtime::{read_leniently, service_address};
+use symphony_runtime::{FoundSocket, read_leniently, service_address};
 
 use crate::adapters;
 use crate::commands::CliEnv;
@@ -41,7 +42,11 @@ fn of_file(workflow: &Path, token: Option<SecretString>) -> anyhow::Result<Servi
     };
     let mut server = settings.server;
     server.token = server.token.filter(|_| token.is_none());
-    let found = service_address(&settings.workspace.root);
+    let root = &settings.workspace.root;
+    if let Some(socket) = FoundSocket::of_root(root) {
+        return by_socket(socket, &server, token);
+    }
+    let found = service_address(root);
     let config = Config::from_settings(&server, found.as_ref().map(|_| 0), &CliEnv)?;
     let url = match (found, &config) {
         (Some(url), _) => url,
@@ -56,6 +61,20 @@ fn of_file(workflow: &Path, token: Option<SecretString>) -> anyhow::Result<Servi
     };
     let address = ServiceAddress::parse(&url)
         .with_context(|| format!("server.host {:?} cannot be used", server.host))?;
+    Ok(with_token(address, token.or(config.and_then(|config| config.token))))
+}
+
+/// The service at a socket. A token that cannot be found may not be needed: the service says so.
+fn by_socket(
+    socket: FoundSocket,
+    server: &ServerSettings,
+    token: Option<SecretString>,
+) -> anyhow::Result<ServiceAddress> {
+    let address =
+        ServiceAddress::unix(socket.connect_path(), socket.path().display().to_string())?;
+    // The path may lead through a descriptor of this process, which lives as long as the command.
+    std::mem::forget(socket);
+    let config = Config::from_settings(server, Some(0), &CliEnv).ok().flatten();
     Ok(with_token(address, token.or(config.and_then(|config| config.token))))
 }
 

@@ -59,12 +59,18 @@ impl Drop for AnnouncedAddress {
 /// written is not believed: a token may be sent there.
 #[must_use]
 pub fn service_address(root: &Path) -> Option<String> {
-    let own = open_own(root)?;
-    // A service that moved here by a reload answers where it began.
-    let home = file::read(&own, HOME_FILE).ok().map(|path| PathBuf::from(OsString::from_vec(path)));
-    let own = home.and_then(|home| open_own(&home)).unwrap_or(own);
+    let (_, own) = open_home(root)?;
     let record = AddressRecord::read(&own)?;
     (lock::living_holder(&own) == Some(record.pid)).then_some(record.url)
+}
+
+/// Opens Symphony's own folder of the service that uses a root, and says under which root it is: a
+/// service that moved here by a reload answers where it began.
+pub(super) fn open_home(root: &Path) -> Option<(PathBuf, OwnedFd)> {
+    let own = open_own(root)?;
+    let home = file::read(&own, HOME_FILE).ok().map(|path| PathBuf::from(OsString::from_vec(path)));
+    let moved = home.and_then(|home| open_own(&home).map(|own| (home, own)));
+    Some(moved.unwrap_or_else(|| (root.to_owned(), own)))
 }
 
 /// Opens Symphony's own folder under a root, if both are ours alone.
