@@ -33,5 +33,6 @@ fn stand_in() -> ScriptedAgent {
         .for_label("hang", here().hang())
         .for_label("stall", here().stall())
         .for_label("turn-timeout", timed_out)
+        .for_label("ask", here().ask("Which door?"))
         .for_label("fail", here().fail(AgentErrorKind::TurnFailed, "as the label says"))
 }

@@ -256,6 +256,7 @@ fn restart_warnings(old: &Settings, new: &Settings) -> Vec<Problem> {
         ("server.token", server.token != new.server.token),
         ("server.allowed_hosts", server.allowed_hosts != new.server.allowed_hosts),
         ("observability", *observability != new.observability),
+        ("storage.path", old.storage != new.storage),
     ];
     let changed = keys.into_iter().filter(|(_, is_changed)| *is_changed);
     let warning = |path| {

@@ -8,7 +8,10 @@ pub(crate) mod init;
 pub(crate) mod prompt;
 pub(crate) mod run;
 mod signals;
+#[cfg(feature = "sqlite")]
+pub(crate) mod state;
 pub(crate) mod status;
+mod storage;
 pub(crate) mod top;
 
 use std::fs::OpenOptions;
@@ -59,6 +62,11 @@ fn inspect(path: &Path, port: Option<u16>) -> Inspection {
         if !kind.is_warning() {
             inspection.usable = None;
         }
+    }
+    let place = inspection.settings.as_ref().map(|settings| storage::path(settings, path, &CliEnv));
+    if let Some(Err(problem)) = place {
+        inspection.problems.insert(0, problem);
+        inspection.usable = None;
     }
     inspection
 }

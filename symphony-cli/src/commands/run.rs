@@ -15,6 +15,7 @@ use tracing::{info, warn};
 
 use super::dashboard;
 use super::signals::{Said, Signals};
+use super::storage;
 use crate::args::RunArgs;
 use crate::logging::{self, Log};
 use crate::{adapters, report};
@@ -48,6 +49,9 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
     let inspection = super::inspect(&args.workflow, args.port);
     if inspection.usable.is_none() {
         return refuse(args, &inspection.text, &inspection.problems);
+    }
+    if let Some(settings) = &inspection.settings {
+        builder = builder.store(storage::open(settings, &args.workflow).await?);
     }
     drop(inspection);
     let built = tokio::select! {

@@ -17,6 +17,7 @@ mod restarts;
 mod roots;
 mod screens;
 mod service;
+mod state;
 mod terminal;
 #[cfg(feature = "otel")]
 mod traces;

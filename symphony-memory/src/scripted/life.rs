@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use symphony_core::Identifier;
-use symphony_core::agent::SessionRequest;
+use symphony_core::agent::{LastTurn, LastTurnState, SessionRequest, ThreadId, Turn};
 
-use super::{Did, JournalEntry, ScriptedAgent};
+use super::{Did, JournalEntry, ScriptedAgent, lock};
 
 /// Writes down what one session does.
 #[derive(Clone, Debug)]
@@ -49,6 +49,21 @@ impl ScriptedLife {
             journal.record(scribe.entry(Did::Begin { workspace: workspace.clone(), resume }));
         });
         Self { scribe, workspace, stage: LifeStage::Opening }
+    }
+
+    /// Returns the last turn of a conversation. One of another process is not known.
+    pub(super) fn last_turn(&self, thread: &ThreadId) -> Option<LastTurn> {
+        match lock(&self.scribe.agent.shared.conversations).get(thread) {
+            Some(conversation) => conversation.last_turn.clone(),
+            None => Some(LastTurn::new(None, LastTurnState::Unknown)),
+        }
+    }
+
+    /// Remembers what became of a turn.
+    pub(super) fn note_turn(&self, thread: &ThreadId, turn: &Turn, state: LastTurnState) {
+        let last = LastTurn::new(Some(turn.client_id.clone()), state);
+        let mut conversations = lock(&self.scribe.agent.shared.conversations);
+        conversations.entry(thread.clone()).or_default().last_turn = Some(last);
     }
 
     pub(super) fn opened(&mut self) {

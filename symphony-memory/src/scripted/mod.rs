@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use symphony_core::agent::{
-    AgentBackend, AgentError, AgentFactory, AgentSession, SessionRequest, ThreadId, Tokens,
+    AgentBackend, AgentError, AgentFactory, AgentSession, LastTurn, SessionRequest, ThreadId,
+    Tokens,
 };
 use symphony_core::env::Env;
 use symphony_core::{Identifier, Issue, IssueId, Label, Settings};
@@ -67,10 +68,17 @@ struct ScriptedState {
     script_table: Mutex<ScriptTable>,
     /// How many sessions each issue has had.
     sessions: Mutex<BTreeMap<IssueId, u32>>,
-    /// What each conversation has used so far: one that is resumed goes on from there.
-    used: Mutex<BTreeMap<ThreadId, Tokens>>,
+    /// What is known of each conversation: one that is resumed goes on from there.
+    conversations: Mutex<BTreeMap<ThreadId, Conversation>>,
     journal: watch::Sender<Journal>,
     clock: BoardClock,
+}
+
+/// A conversation, as a later session remembers it.
+#[derive(Default)]
+struct Conversation {
+    used: Tokens,
+    last_turn: Option<LastTurn>,
 }
 
 /// Which agent follows which script.
@@ -119,7 +127,7 @@ impl ScriptedAgent {
         let shared = ScriptedState {
             script_table: Mutex::new(script_table),
             sessions: Mutex::default(),
-            used: Mutex::default(),
+            conversations: Mutex::default(),
             journal: watch::Sender::default(),
             clock,
         };

@@ -10,8 +10,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use symphony_core::agent::{
-    AgentError, AgentErrorKind, AgentEvent, AgentSession, AgentUpdate, Opened, Question,
-    SessionRequest, SteerNote, ThreadId, Tokens, Turn, TurnEnd, TurnSteering,
+    AgentError, AgentErrorKind, AgentEvent, AgentSession, AgentUpdate, LastTurn, LastTurnState,
+    Opened, Question, SessionRequest, SteerNote, ThreadId, Tokens, Turn, TurnEnd, TurnSteering,
 };
 use symphony_core::tracker::{ToolCall, ToolResult};
 use symphony_core::transcript::Direction;
@@ -27,6 +27,8 @@ pub(super) struct ScriptedSession {
     script: AgentScript,
     request: SessionRequest,
     thread: ThreadId,
+    /// The last turn of a conversation that was resumed.
+    last_turn: Option<LastTurn>,
     /// Questions asked so far.
     asked: u32,
     exited: Option<String>,
@@ -45,8 +47,10 @@ impl ScriptedSession {
         let life = ScriptedLife::begin(Scribe { agent, issue, session }, &request);
         let fresh = || ThreadId::from(format!("{}-{session}", request.issue.identifier));
         let thread = request.resume.clone().unwrap_or_else(fresh);
-        let mut session =
-            Self { life, script, request, thread, asked: 0, exited: None, live: Arc::default() };
+        let last_turn = request.resume.as_ref().and_then(|thread| life.last_turn(thread));
+        lock(&life.scribe.agent.shared.conversations).entry(thread.clone()).or_default();
+        let (live, exited) = (Arc::default(), None);
+        let mut session = Self { life, script, request, thread, last_turn, asked: 0, exited, live };
         let steps = session.script.opening().to_vec();
         match session.play(&steps).await {
             Ok(_) => {
@@ -120,10 +124,10 @@ impl ScriptedSession {
 
     fn spend(&self, tokens: Tokens) {
         let total = {
-            let mut used = lock(&self.life.scribe.agent.shared.used);
-            let total = used.entry(self.thread.clone()).or_default();
-            *total = sum(*total, tokens);
-            *total
+            let mut conversations = lock(&self.life.scribe.agent.shared.conversations);
+            let conversation = conversations.entry(self.thread.clone()).or_default();
+            conversation.used = sum(conversation.used, tokens);
+            conversation.used
         };
         let thread = self.thread.clone();
         self.request.updates.send(AgentUpdate::Usage { thread, total: total.into() });
@@ -194,6 +198,7 @@ impl AgentSession for ScriptedSession {
         let mut opened = Opened::new(self.thread.clone());
         opened.model = self.request.settings.agent.common.model.clone();
         opened.effort = self.request.settings.agent.common.effort.clone();
+        opened.last_turn.clone_from(&self.last_turn);
         opened
     }
 
@@ -204,10 +209,17 @@ impl AgentSession for ScriptedSession {
 
     async fn run_turn(&mut self, turn: Turn) -> Result<TurnEnd, AgentError> {
         self.begin_turn(&turn);
+        // Until it ends it is one that was cut off.
+        self.life.note_turn(&self.thread, &turn, LastTurnState::Interrupted);
         let running = OpenTurn::begin(self.life.scribe.clone(), Arc::clone(&self.live));
         let steps = self.script.turn(turn.number).to_vec();
         let outcome = self.play(&steps).await.map(|end| end.unwrap_or(TurnEnd::Completed));
         self.end_turn(&outcome);
+        let state = match &outcome {
+            Ok(_) => LastTurnState::Completed,
+            Err(_) => LastTurnState::Failed,
+        };
+        self.life.note_turn(&self.thread, &turn, state);
         running.end(Did::EndTurn(outcome.as_ref().cloned().map_err(|error| error.kind)));
         outcome
     }

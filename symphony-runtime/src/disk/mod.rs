@@ -37,6 +37,7 @@ use symphony_core::{WorkspaceKey, WorkspaceRecord};
 use symphony_host::is_exhaustion;
 
 pub use address::{AnnouncedAddress, service_address};
+pub(crate) use id::ID_FILE;
 pub use lock::LockHolder;
 pub(crate) use root::{OWN_FOLDER, Root};
 

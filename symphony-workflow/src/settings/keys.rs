@@ -84,6 +84,9 @@ pub(super) const KEYS: &[SettingKey] = &[
     optional("workspace.root", Shape::Path,
         "The folder that holds every workspace. `symphony_workspaces` in the folder for temporary files when absent."),
 
+    optional("storage.path", Shape::Path,
+        "The file that keeps what must survive a restart. In the user's state folder when absent."),
+
     optional("hooks.after_create", Shape::OptionalText, "A shell script that runs once in a new workspace."),
     optional("hooks.before_run", Shape::OptionalText, "A shell script that runs before each attempt."),
     optional("hooks.after_run", Shape::OptionalText, "A shell script that runs after each attempt."),
@@ -162,6 +165,7 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("polling.quiet_hours", "Hours in which new work is hardly looked for. Off when absent."),
     ("polling.budget", "Limits of requests to the tracker."),
     ("workspace", "Where agents work."),
+    ("storage", "What survives a restart."),
     ("hooks", "Scripts around a workspace and its attempts."),
     ("agent", "How many agents work, and for how long."),
     ("prompt", "How the prompt is rendered."),

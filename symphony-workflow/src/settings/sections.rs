@@ -49,6 +49,7 @@ fn settings(r: &mut Reader<'_>, cx: &WorkflowContext<'_>) -> Settings {
     let mut settings = Settings::new("", StateSet::default(), StateSet::default(), root);
     settings.tracker = tracker;
     settings.polling = polling(r, base);
+    settings.storage.path = storage_path(r, base);
     settings.hooks = hooks(r);
     settings.agent = agents::agent(r, cx);
     settings.prompt.engine = r.read("prompt.engine");
@@ -250,6 +251,12 @@ fn workspace(r: &mut Reader<'_>, base: Base<'_>, cx: &WorkflowContext<'_>) -> Pa
         refuse_path(r, path, &astray);
         default
     })
+}
+
+fn storage_path(r: &mut Reader<'_>, base: Base<'_>) -> Option<PathBuf> {
+    let path = "storage.path";
+    let text: String = r.read(path)?;
+    base.path(&text).map_err(|astray| refuse_path(r, path, &astray)).ok()
 }
 
 fn refuse_path(r: &mut Reader<'_>, path: &str, astray: &Astray) {

@@ -84,6 +84,9 @@ const ROWS: &[Row] = &[
 
     row("workspace.root", "/srv", |s| s.workspace.root = PathBuf::from("/srv"), "2026", "must be text, got 2026"),
 
+    row("storage.path", "~/symphony.db", |s| s.storage.path = Some(PathBuf::from("/home/ada/symphony.db")),
+        "7", "must be text, got 7"),
+
     row("hooks.after_create", "a", |s| s.hooks.after_create = Some("a".into()), "[a]", "must be text, got a list"),
     row("hooks.before_run", "a", |s| s.hooks.before_run = Some("a".into()), "true", "must be text, got true"),
     row("hooks.after_run", "a", |s| s.hooks.after_run = Some("a".into()), "1", "must be text, got 1"),
@@ -209,6 +212,7 @@ fn rule_3_every_default_is_that_of_the_table() {
                 "activity_file": null,
             },
             "workspace": {"root": "/tmp/symphony_workspaces"},
+            "storage": {"path": null},
             "hooks": {
                 "after_create": null, "before_run": null, "after_run": null, "before_remove": null,
                 "timeout": secs(60), "env": [],
