@@ -222,7 +222,8 @@ impl ServiceBuilder {
         let boot = life.boot;
         let workspaces = loaded.workspaces.take().unwrap_or_default();
         let restored = Restored { boot, rows: life.rows, workspaces };
-        let (orchestrator, first) = Orchestrator::new(loaded.configuration.clone(), restored, now);
+        let (orchestrator, first_step) =
+            Orchestrator::new(loaded.configuration.clone(), restored, now);
         let (inbox, queue) = Inbox::new();
         let (snapshots, _) = watch::channel(Arc::new(orchestrator.snapshot(now)));
         let (notices, _) = broadcast::channel(NOTICE_CAPACITY);

@@ -11,7 +11,7 @@ use crate::agent::{
 use crate::budget::Spent;
 use crate::failure::{Failure, FailureKind};
 use crate::issue::{Blocker, Issue, Label, StateKind};
-use crate::orchestrator::{Job, Outcome};
+use crate::orchestrator::{Job, Outcome, TurnText};
 use crate::run::RunId;
 use crate::snapshot::Totals;
 use crate::store::{
@@ -96,7 +96,8 @@ pub(super) fn claim(scope: &Scope, id: &str) -> ClaimRow {
 /// A claim with everything that a claim can have.
 pub(super) fn full_claim(scope: &Scope, id: &str, text: &str) -> ClaimRow {
     let used = Usage { tokens: Some(tokens(u64::MAX)), cost: Some(UsdMicros(u64::MAX)) };
-    let asked = AskedTurn { client_id: format!("7.1/2 {text}").into(), number: u32::MAX };
+    let client_id = format!("7.1/2 {text}").into();
+    let asked = AskedTurn { client_id, number: u32::MAX, text: TurnText::Continue };
     ClaimRow {
         scope: scope.clone(),
         issue: full_issue(id, text),
