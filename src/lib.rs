@@ -22,10 +22,10 @@ pub use symphony_linear as linear;
 #[cfg(feature = "memory")]
 pub use symphony_memory as memory;
 pub use symphony_runtime::{
-    AnnouncedAddress, CommandError, DiskError, DryRun, FixedAgent, FixedTracker, Handle, Inspection, LockHolder,
-    NotReceived, NoticeItem, NoticeStream, Received, Registry, Service, ServiceBuilder, ServiceEnd,
-    ServiceStopped, ShellHooks, StartError, TranscriptTail, Usable, inspect, open_tracker, plain,
-    read_leniently, service_address,
+    AnnouncedAddress, CommandError, DiskError, DryRun, FixedAgent, FixedTracker, Handle,
+    Inspection, LockHolder, NotReceived, NoticeItem, NoticeStream, Received, Registry, Service,
+    ServiceBuilder, ServiceEnd, ServiceStopped, ShellHooks, StartError, TranscriptTail, Usable,
+    inspect, open_tracker, plain, read_leniently, service_address,
 };
 #[cfg(feature = "sqlite")]
 pub use symphony_sqlite as sqlite;

@@ -281,7 +281,8 @@ impl Dice {
     fn claim_row(&mut self) -> ClaimRow {
         let id = self.id();
         let number = self.below(8);
-        let asked = AskedTurn { client_id: "symphony-1.1-2".into(), number: 2, text: TurnText::Continue };
+        let asked =
+            AskedTurn { client_id: "symphony-1.1-2".into(), number: 2, text: TurnText::Continue };
         let due = DueTime { at: Wall::default(), span_ms: self.below(2_000_000) };
         ClaimRow {
             scope: Scope::from(*self.pick(&["a", "b"])),

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, params_from_iter};
 use serde::Serialize;
 use symphony_core::snapshot::Totals;
 use symphony_core::store::{
-    ClaimRow, HeldAgentRow, PollRow, RunRow, ServiceRow, StoreError, StoreErrorKind, Write,
+    ClaimRow, HeldAgentRow, OperatorRow, PollRow, RunRow, StoreError, StoreErrorKind, Write,
 };
 
 use crate::fields;
@@ -25,7 +25,7 @@ static SERVICE: SqlTable = SqlTable {
     select: "SELECT body FROM service WHERE id = ?1",
     upsert: "INSERT INTO service (id, body) VALUES (?1, ?2)
              ON CONFLICT (id) DO UPDATE SET body = excluded.body",
-    known: fields::names::<ServiceRow>,
+    known: fields::names::<OperatorRow>,
     sync: SyncNeed::Soon,
 };
 
@@ -103,7 +103,7 @@ impl RowChange {
     /// Makes the change of a write.
     pub(crate) fn new(write: &Write) -> Result<Self, StoreError> {
         Ok(match write {
-            Write::Service(row) => Self::put(&SERVICE, vec![Value::Integer(1)], vec![], row)?,
+            Write::Operator(row) => Self::put(&SERVICE, vec![Value::Integer(1)], vec![], row)?,
             Write::Totals(row) => Self::put(&TOTALS, vec![Value::Integer(1)], vec![], row)?,
             Write::Polls(row) => Self::put(&POLLS, vec![text(&row.scope)], vec![], row)?,
             Write::Hold(row) => Self::put(&HOLD, vec![text(&row.agent)], vec![], row)?,

@@ -46,14 +46,14 @@ pub(crate) fn boot(connection: &Connection) -> rusqlite::Result<u64> {
 /// Returns what a life of this scope begins with.
 pub(crate) fn rows(connection: &Connection, scope: &Scope) -> rusqlite::Result<Rows> {
     let scope = scope.as_str();
-    let open = "SELECT body FROM run WHERE scope = ?1 AND ended IS NULL";
+    let open = "SELECT body FROM run WHERE ended IS NULL";
     Ok(Rows {
-        service: one(connection, "service", "SELECT body FROM service", ())?.unwrap_or_default(),
+        operator: one(connection, "service", "SELECT body FROM service", ())?.unwrap_or_default(),
         polls: one(connection, "polls", "SELECT body FROM polls WHERE scope = ?1", [scope])?,
         totals: one(connection, "totals", "SELECT body FROM totals", ())?.unwrap_or_default(),
         claims: all(connection, "claim", "SELECT body FROM claim WHERE scope = ?1", [scope])?,
         holds: all(connection, "hold", "SELECT body FROM hold", ())?,
-        open_runs: all(connection, "run", open, [scope])?,
+        open_runs: all(connection, "run", open, ())?,
     })
 }
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use symphony_core::agent::{
-    AgentErrorKind, AgentEvent, AgentUpdate, ClientTurnId, LastTurn, LastTurnState, Opened, Question,
-    ThreadId, Tokens, Usage, UsdMicros,
+    AgentErrorKind, AgentEvent, AgentUpdate, ClientTurnId, LastTurn, LastTurnState, Opened,
+    Question, ThreadId, Tokens, Usage, UsdMicros,
 };
 use symphony_core::hooks::Hook;
 use symphony_core::orchestrator::{Phase, RunEnd, RunEvent, Start, TurnText};

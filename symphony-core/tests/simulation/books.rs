@@ -64,12 +64,7 @@ impl Books {
     }
 
     /// Counts of tokens are written in time.
-    pub(crate) fn check_usage(
-        &mut self,
-        sums: &Sums,
-        now: Mono,
-        wakeup: Option<Mono>,
-    ) -> Check {
+    pub(crate) fn check_usage(&mut self, sums: &Sums, now: Mono, wakeup: Option<Mono>) -> Check {
         if self.totals.tokens == sums.tokens() {
             self.unwritten = None;
         }
@@ -90,8 +85,11 @@ impl Books {
             "a run that is over says how (16.1)",
             "{row:?}"
         );
-        let known =
-            if row.ended.is_some() { self.open.remove(&row.run) } else { self.open.insert(row.run) };
+        let known = if row.ended.is_some() {
+            self.open.remove(&row.run)
+        } else {
+            self.open.insert(row.run)
+        };
         ensure!(known || row.ended.is_none(), "a run ends once (16.1)", "{row:?}");
         Ok(())
     }
@@ -294,9 +292,9 @@ impl Oracle {
             _ => None,
         };
         let is_due = !self.books.due.contains(id)
-            || until.zip(row.due).is_none_or(|(until, due)| {
-                due.rest(self.now.wall) == self.now.mono.until(until)
-            });
+            || until
+                .zip(row.due)
+                .is_none_or(|(until, due)| due.rest(self.now.wall) == self.now.mono.until(until));
         let fields = [
             ("stage", row.stage == stage),
             ("issue", row.issue == *entry.issue),
@@ -326,8 +324,7 @@ fn fits(row: Option<&ClaimRow>, outcome: &Outcome, lineage: &Lineage) -> bool {
     let same = |row: &ClaimRow, stage| row.stage == stage && row.attempt == lineage.attempt;
     match outcome {
         Outcome::Waiting { .. } => row.is_some_and(|row| {
-            same(row, ClaimStage::Waiting)
-                && (row.thread.as_ref() == thread || lineage.resume_open)
+            same(row, ClaimStage::Waiting) && (row.thread.as_ref() == thread || lineage.resume_open)
         }),
         Outcome::Blocked(_) => row.is_some_and(|row| same(row, ClaimStage::Blocked)),
         Outcome::Free | Outcome::Cleaning => row.is_none(),

@@ -43,8 +43,7 @@ impl HoldsModel {
         let hold = |row: &HeldAgentRow| {
             let machine = row.failure.kind == FailureKind::Machine;
             let until = vec![now.mono + row.due.rest(now.wall)];
-            let hold =
-                HoldModel { until, probe: None, may_end: false, machine, limit: !machine };
+            let hold = HoldModel { until, probe: None, may_end: false, machine, limit: !machine };
             (row.agent.clone(), hold)
         };
         Self { all: rows.iter().map(hold).collect(), ..Self::default() }

@@ -10,8 +10,8 @@ use symphony_core::orchestrator::{
     RemovalId, Restored, RunEvent, Start, Step, StopReason, TurnText, Workspaces,
 };
 use symphony_core::run::RunId;
-use symphony_core::time::{Mono, Now};
 use symphony_core::store::ClaimRow;
+use symphony_core::time::{Mono, Now};
 use symphony_core::{Issue, IssueId, Scope, Settings, WorkspaceRecord};
 
 use crate::books::Books;

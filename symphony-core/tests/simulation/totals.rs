@@ -103,10 +103,8 @@ impl Sums {
     ) {
         self.ended += 1;
         self.runtime += took;
-        let unread = matches!(
-            model.finish,
-            Some(FinishReason::Unreadable | FinishReason::TurnFailed)
-        );
+        let unread =
+            matches!(model.finish, Some(FinishReason::Unreadable | FinishReason::TurnFailed));
         let over = match model.stop {
             Some((why, _)) => why == StopReason::Terminal,
             None => {

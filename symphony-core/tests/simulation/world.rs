@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use symphony_core::agent::AgentUpdate;
-use symphony_core::orchestrator::{
-    Command, Effect, Event, Job, Restored, RunEnd, RunEvent, Step,
-};
+use symphony_core::orchestrator::{Command, Effect, Event, Job, Restored, RunEnd, RunEvent, Step};
 use symphony_core::run::RunId;
 use symphony_core::time::{Mono, Now, Wall};
 use symphony_core::{Failure, FailureKind, Orchestrator};
@@ -466,14 +464,13 @@ impl World {
         let restored = Restored { boot, rows, workspaces };
         self.oracle = Oracle::new(config.clone(), &restored, now);
         self.oracle.books.other_scopes(&kept, &config.scope);
-        let polled = restored.rows.polls.as_ref().and_then(|row| row.last_runs.get(&Job::Candidates));
+        let polled =
+            restored.rows.polls.as_ref().and_then(|row| row.last_runs.get(&Job::Candidates));
         let age = polled.and_then(|at| at.until(now.wall));
         let polling = &config.settings.polling;
         let interval = polling.jobs.candidates.unwrap_or(polling.interval).min(polling.interval);
         let fresh = interval.min(Duration::from_secs(10));
-        if let Some(rest) =
-            age.and_then(|age| fresh.checked_sub(age))
-        {
+        if let Some(rest) = age.and_then(|age| fresh.checked_sub(age)) {
             // Jobs that are due within a tenth of their interval travel with others.
             let early =
                 polling.jobs.candidates.unwrap_or(polling.interval).max(polling.interval) / 10;

@@ -26,7 +26,7 @@ pub(super) fn front_matter(settings: &Settings, registry: &Registry) -> Mapping 
     all.section("tracker", tracker(&settings.tracker, tracker_profile));
     all.section("polling", polling(&settings.polling));
     all.section("workspace", workspace(&settings.workspace));
-    all.section("storage", Keys::default().with("path", &settings.storage.path));
+    all.section("storage", SectionWriter::default().with("path", &settings.storage.path));
     all.section("hooks", hooks(&settings.hooks));
     all.section("agent", agent(&settings.agent));
     if let Some(profile) = agent_profile.filter(|profile| !profile.section.is_empty()) {
