@@ -15,7 +15,7 @@ use symphony_core::store::{
 use symphony_core::time::Wall;
 use symphony_core::{FailureKind, Scope};
 use symphony_memory::{AgentScript, Did, Gate, ScriptedAgent};
-use symphony_runtime::{CommandError, Ended};
+use symphony_runtime::{CommandError, ServiceEnd};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -146,7 +146,7 @@ async fn hangs_for(span: Duration, stall_timeout: Duration) {
     within("a start", harness.agent.wait_until(started)).await;
     eventually("the turn", || prompts(&harness, "MT-3").len() == 2).await;
     assert_ne!(prompts(&harness, "MT-3")[1], "Do A title.");
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,8 +169,8 @@ async fn rule_16_3_a_service_whose_store_hangs_ends() {
     harness.issue("2", "MT-2");
     live.handle.poll_now().unwrap();
     live.until("another", |s| s.running.len() == 2).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
-    assert_eq!((harness.agent.live(), harness.agent.journal().opened()), (0, 1));
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
+    assert_eq!((harness.agent.live_agents(), harness.agent.journal().opened()), (0, 1));
 }
 
 #[tokio::test(start_paused = true)]
@@ -191,7 +191,7 @@ async fn rule_16_1_a_stop_overtakes_a_start_that_waits_for_the_store() {
     assert_eq!(harness.agent.journal().opened(), 0);
     let kept = store.kept().await;
     assert_eq!((kept.claims.len(), kept.open_runs.len(), kept.totals.cancelled), (1, 0, 1));
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,7 +210,7 @@ async fn rule_16_1_what_was_acknowledged_is_kept() {
     let handle = {
         let (live, _) = with_store(&harness).await;
         let handle = live.handle.clone();
-        assert_eq!(live.shut_down().await, Ended::Drained);
+        assert_eq!(live.shut_down().await, ServiceEnd::Drained);
         handle
     };
     assert!(matches!(handle.pause().await, Err(CommandError::Stopped(_))));
@@ -244,7 +244,7 @@ async fn rule_16_3_a_trouble_of_the_store_is_told_once_and_heals() {
     within("both start", harness.agent.wait_until(|journal| journal.opened() == 2)).await;
     live.until("over", |s| s.storage.is_none()).await;
     assert_eq!((told(false), told(true)), (1, 1));
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
     assert_eq!(store.kept().await.claims.len(), 2);
 }
 
@@ -285,7 +285,7 @@ async fn rule_16_4_a_killed_service_comes_back_as_it_was() {
     let told = prompts(&harness, "MT-1");
     assert_eq!(told[0], "Do A title.");
     assert!(told[1].starts_with("Symphony was restarted") && !told[1].contains("Do A"), "{told:?}");
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -293,7 +293,7 @@ async fn rule_16_3_an_agent_that_cannot_say_what_became_of_its_turn_is_told_to_l
     let harness = Harness::new(AgentScript::new().hang());
     harness.issue("1", "MT-1");
     let (live, _) = with_store(&harness).await;
-    within("a turn", harness.agent.wait_until(|journal| journal.live() == 1)).await;
+    within("a turn", harness.agent.wait_until(|journal| journal.live_agents() == 1)).await;
     eventually("a turn", || prompts(&harness, "MT-1").len() == 1).await;
     live.kill().await;
     // As after a restart of the whole process: the script remembers no conversation.
@@ -303,7 +303,7 @@ async fn rule_16_3_an_agent_that_cannot_say_what_became_of_its_turn_is_told_to_l
     let told = &prompts(&harness, "MT-1")[0];
     assert!(told.starts_with("Symphony was restarted"), "{told}");
     assert!(told.contains("you may have been given it already") && told.ends_with("Do A title."));
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }
 
 #[tokio::test(start_paused = true)]
@@ -319,6 +319,6 @@ async fn rule_16_4_the_claims_of_a_scope_wait_for_its_return() {
     live.until("another scope", |s| s.blocked.is_empty()).await;
     harness.write("");
     live.until("back", |s| s.blocked.len() == 1).await;
-    assert_eq!(live.shut_down().await, Ended::Drained);
+    assert_eq!(live.shut_down().await, ServiceEnd::Drained);
     assert_eq!(harness.agent.journal().opened(), 1);
 }
