@@ -328,13 +328,15 @@ impl Issue {
     }
 
     fn missing_fields(&self) -> impl Iterator<Item = &'static str> {
+        // As a rule the first character answers; a trim would look at both ends.
+        let is_blank = |text: &str| text.chars().all(char::is_whitespace);
         let fields = [
             ("id", self.id.as_str()),
             ("identifier", self.identifier.as_str()),
             ("title", self.title.as_str()),
             ("state", self.state.as_str()),
         ];
-        fields.into_iter().filter(|(_, text)| text.trim().is_empty()).map(|(name, _)| name)
+        fields.into_iter().filter(move |(_, text)| is_blank(text)).map(|(name, _)| name)
     }
 }
 

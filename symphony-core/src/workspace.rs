@@ -46,7 +46,7 @@ text_newtype! {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
-pub struct WorkspaceKey(String);
+pub struct WorkspaceKey(Arc<str>);
 
 /// Longer ones are cut (contract 9.1).
 pub(crate) const MAX_NAME_BYTES: usize = 100;
@@ -70,7 +70,7 @@ impl WorkspaceKey {
                 name.push_str(&format!("{byte:02x}"));
             }
         }
-        Ok(Self(name))
+        Ok(Self(name.into()))
     }
 
     /// A name read back from a record or a folder.
@@ -89,7 +89,7 @@ impl WorkspaceKey {
                             || needs_digest(prefix))
                 }
             };
-        if derived { Ok(Self(name.to_owned())) } else { Err(InvalidKey(name.to_owned())) }
+        if derived { Ok(Self(name.into())) } else { Err(InvalidKey(name.to_owned())) }
     }
 
     /// The folder's name.

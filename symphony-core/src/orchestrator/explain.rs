@@ -18,9 +18,9 @@ impl Eligibility<'_> {
     /// verdict.
     pub(super) fn explain(&self) -> Explanation {
         let judged = self.judged();
-        let verdict = self.verdict(judged.iter().any(|(_, reason)| *reason == Reason::NextRead));
-        let unstarted = judged.into_iter().map(|(issue, reason)| self.unstarted(issue, reason));
-        Explanation { verdict, unstarted: unstarted.collect(), read_at: self.backlog.read_at() }
+        let verdict = self.verdict(judged.iter().any(|row| row.2 == Reason::NextRead));
+        let rows = judged.into_iter().map(|(issue, claim, reason)| unstarted(issue, claim, reason));
+        Explanation { verdict, unstarted: rows.collect(), read_at: self.backlog.read_at() }
     }
 
     /// Summarises the same for the snapshot: counts, and the first few candidates.
@@ -28,18 +28,19 @@ impl Eligibility<'_> {
     /// One pass without a copy or a sort: lists may be long, and changes frequent. What another
     /// list shows comes last, so that it takes no place of what no other list has.
     pub(super) fn overview(&self) -> CandidatesView {
-        let (mut counts, mut unclaimed) = (BTreeMap::new(), BTreeMap::new());
+        // Of each reason: all candidates, and those that no other list shows.
+        let mut counts: BTreeMap<&'static str, (usize, usize)> = BTreeMap::new();
         // The worst is on top.
         let mut first: BinaryHeap<(bool, Rank<'_>, usize)> = BinaryHeap::new();
         for (place, issue) in self.backlog.distinct() {
-            let Some(reason) = self.reason(issue) else {
+            let claim = self.claims.get(&issue.id);
+            let Some(reason) = self.reason(issue, claim) else {
                 continue;
             };
-            *counts.entry(reason.as_str()).or_default() += 1;
-            let is_listed_elsewhere = self.claims.contains(&issue.id) || reason.is_over();
-            if !is_listed_elsewhere {
-                *unclaimed.entry(reason.as_str()).or_default() += 1;
-            }
+            let is_listed_elsewhere = claim.is_some() || reason.is_over();
+            let (all, unclaimed) = counts.entry(reason.as_str()).or_default();
+            *all += 1;
+            *unclaimed += usize::from(!is_listed_elsewhere);
             let ranked = (is_listed_elsewhere, Rank::fresh(issue), place);
             if first.len() < MAX_SHOWN_CANDIDATES {
                 first.push(ranked);
@@ -51,33 +52,36 @@ impl Eligibility<'_> {
         }
         let first = first.into_sorted_vec().into_iter().filter_map(|(_, _, place)| {
             let issue = self.backlog.issues().get(place)?;
-            Some(self.unstarted(issue, self.reason(issue)?))
+            let claim = self.claims.get(&issue.id);
+            Some(unstarted(issue, claim, self.reason(issue, claim)?))
         });
-        let named = |counts: BTreeMap<&'static str, usize>| {
-            counts.into_iter().map(|(reason, count)| (reason.to_owned(), count)).collect()
-        };
+        let named = |(reason, count): (&&str, usize)| ((*reason).to_owned(), count);
+        let all = counts.iter().map(|(reason, (all, _))| (reason, *all));
+        let unclaimed = counts.iter().map(|(reason, (_, unclaimed))| (reason, *unclaimed));
         CandidatesView {
             read_at: self.backlog.read_at(),
             total: self.backlog.total(),
             more: self.backlog.has_more(),
-            reasons: named(counts),
-            unclaimed: named(unclaimed),
+            reasons: all.map(named).collect(),
+            unclaimed: unclaimed.filter(|(_, count)| *count > 0).map(named).collect(),
             first: first.collect(),
         }
     }
 
     /// Returns the candidates that are not running, in order of dispatch.
-    fn judged(&self) -> Vec<(&Issue, Reason)> {
-        let candidates = self.backlog.distinct();
-        let mut judged: Vec<(&Issue, Reason)> =
-            candidates.filter_map(|(_, issue)| Some((issue, self.reason(issue)?))).collect();
-        judged.sort_by(|(a, _), (b, _)| Rank::fresh(a).cmp(&Rank::fresh(b)));
+    fn judged<'s>(&'s self) -> Vec<(&'s Issue, Option<&'s Claim>, Reason)> {
+        let judge = |(_, issue): (usize, &'s Issue)| {
+            let claim = self.claims.get(&issue.id);
+            Some((issue, claim, self.reason(issue, claim)?))
+        };
+        let mut judged: Vec<_> = self.backlog.distinct().filter_map(judge).collect();
+        judged.sort_by(|(a, ..), (b, ..)| Rank::fresh(a).cmp(&Rank::fresh(b)));
         judged
     }
 
     /// Returns why this candidate is not running; `None` if it is.
-    fn reason(&self, issue: &Issue) -> Option<Reason> {
-        match self.claims.get(&issue.id) {
+    fn reason(&self, issue: &Issue, claim: Option<&Claim>) -> Option<Reason> {
+        match claim {
             None => {}
             Some(claim) => match claim.stage() {
                 Stage::Running { .. } | Stage::Stopping { .. } => return None,
@@ -150,15 +154,15 @@ impl Eligibility<'_> {
             Verdict::NothingEligible
         }
     }
+}
 
-    fn unstarted(&self, issue: &Issue, reason: Reason) -> Unstarted {
-        Unstarted {
-            id: issue.id.clone(),
-            identifier: issue.identifier.clone(),
-            title: issue.title.clone(),
-            state: issue.state.clone(),
-            is_claimed: self.claims.contains(&issue.id),
-            reason,
-        }
+fn unstarted(issue: &Issue, claim: Option<&Claim>, reason: Reason) -> Unstarted {
+    Unstarted {
+        id: issue.id.clone(),
+        identifier: issue.identifier.clone(),
+        title: issue.title.clone(),
+        state: issue.state.clone(),
+        is_claimed: claim.is_some(),
+        reason,
     }
 }

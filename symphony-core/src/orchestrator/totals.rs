@@ -54,7 +54,13 @@ impl Usage {
         Self { tokens, cost: cost.filter(|cost| cost.0 > 0) }
     }
 
+    /// Whether it reports nothing.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.tokens.is_none() && self.cost.is_none()
+    }
+
     /// Adds it to sums of tokens and of money.
+    #[inline]
     pub(super) fn add_to(&self, tokens: &mut Tokens, cost: &mut Option<UsdMicros>) {
         if let Some(mine) = &self.tokens {
             tokens.add(mine);

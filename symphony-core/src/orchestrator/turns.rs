@@ -97,7 +97,7 @@ impl Orchestrator {
         let used = claim.counted.entry(thread).or_default().raise_to(total);
         used.add_to(&mut run.tokens, &mut run.cost);
         used.add_to(&mut self.totals.tokens, &mut self.totals.cost);
-        if used != Usage::default() {
+        if !used.is_empty() {
             let ended = self.pacing.holds.works(id);
             self.holds_ended(ended);
         }

@@ -19,11 +19,13 @@ impl Claims {
         self.runs.get(&run)
     }
 
+    #[inline]
     pub(in crate::orchestrator) fn run_mut(&mut self, run: RunId) -> Option<&mut Run> {
         self.runs.get_mut(&run)
     }
 
     /// Returns a run and its claim.
+    #[inline]
     pub(in crate::orchestrator) fn live_mut(
         &mut self,
         run: RunId,
