@@ -43,8 +43,9 @@ impl Orchestrator {
                 self.save();
             }
             Command::ClearHolds => {
-                let ended = self.pacing.holds.clear();
-                self.holds_ended(ended);
+                for agent in self.pacing.holds.clear() {
+                    self.hold_ended(agent);
+                }
             }
             Command::ShutDown => self.shut_down(),
         }

@@ -53,7 +53,6 @@ mod webhooks;
 
 use std::sync::{Arc, OnceLock};
 
-use crate::agent::AgentUpdate;
 use crate::issue::IssueId;
 use crate::run::RunId;
 use crate::settings::Settings;
@@ -129,7 +128,26 @@ impl Orchestrator {
     /// Takes in one event, then everything that is due, and says what to do.
     pub fn handle(&mut self, now: Now, event: Event) -> Step {
         self.now = now;
-        let is_routine = is_routine(&event);
+        // What agents say arrives by the million, and as a rule wakes nothing up.
+        let is_routine = match event {
+            Event::Wake => true,
+            Event::Run { run, news: RunEvent::Agent(update) } => self.agent_update(run, update),
+            event => {
+                self.take_in(event);
+                false
+            }
+        };
+        let is_idle = |due: Option<Mono>| due.is_none_or(|at| at > now.mono);
+        if is_routine && is_idle(self.wakeup) && is_idle(self.schedule().next_refill()) {
+            return std::mem::take(&mut self.out);
+        }
+        self.settle()
+    }
+
+    /// Takes in an event. Apart from [`handle`](Self::handle), whose short way would else pay for
+    /// the variables of all the others.
+    #[inline(never)]
+    fn take_in(&mut self, event: Event) {
         match event {
             Event::Wake => {}
             Event::Run { run, news } => self.run_news(run, news),
@@ -141,17 +159,11 @@ impl Orchestrator {
             Event::ReloadFailed { problems } => self.reload_failed(problems),
             Event::Command(command) => self.command(command),
             Event::QuietHours { on } => self.pacing.set_quiet(on),
-            Event::Activity => self.pacing.touch(now.mono),
+            Event::Activity => self.pacing.touch(self.now.mono),
             Event::Delivered { issues } => self.delivered(issues),
-            Event::JobAdded { name, interval } => self.reads.jobs.add(name, interval, now),
+            Event::JobAdded { name, interval } => self.reads.jobs.add(name, interval, self.now),
             Event::JobEnded { name, outcome } => self.job_ended(name, outcome),
         }
-        // Signs of life arrive by the million and wake nothing up.
-        let is_idle = |due: Option<Mono>| due.is_none_or(|at| at > now.mono);
-        if is_routine && is_idle(self.wakeup) && is_idle(self.schedule().next_refill()) {
-            return std::mem::take(&mut self.out);
-        }
-        self.settle()
     }
 
     /// Returns when [`handle`](Self::handle) is to be called if nothing else happens. May be early.
@@ -212,24 +224,4 @@ impl Orchestrator {
             .map(|issue| IssueName { id: id.clone(), identifier: issue.identifier.clone() });
         self.out.notices.push(Notice { issue, last_read, run, what });
     }
-}
-
-/// Events that only say that an agent lives: they change no deadline and free nothing.
-const fn is_routine(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::Wake
-            | Event::Run {
-                news: RunEvent::Agent(
-                    AgentUpdate::Alive
-                        | AgentUpdate::Event(_)
-                        | AgentUpdate::Session { .. }
-                        | AgentUpdate::Usage { .. }
-                        | AgentUpdate::RateLimits(_)
-                        | AgentUpdate::ToolBegan
-                        | AgentUpdate::UnrequestedTurn
-                ),
-                ..
-            }
-    )
 }

@@ -8,34 +8,30 @@ use crate::snapshot::Totals;
 use super::Outcome;
 
 impl Tokens {
-    fn fields(&mut self) -> [&mut u64; 5] {
-        [
-            &mut self.input,
-            &mut self.cached_input,
-            &mut self.output,
-            &mut self.reasoning_output,
-            &mut self.total,
-        ]
+    /// Combines two counts field by field.
+    #[inline]
+    fn zip(&self, other: &Self, combine: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            input: combine(self.input, other.input),
+            cached_input: combine(self.cached_input, other.cached_input),
+            output: combine(self.output, other.output),
+            reasoning_output: combine(self.reasoning_output, other.reasoning_output),
+            total: combine(self.total, other.total),
+        }
     }
 
     /// Adds another count to this one.
+    #[inline]
     pub(super) fn add(&mut self, other: &Self) {
-        let mut other = *other;
-        for (mine, theirs) in self.fields().into_iter().zip(other.fields()) {
-            *mine = mine.saturating_add(*theirs);
-        }
+        *self = self.zip(other, u64::saturating_add);
     }
 
     /// Raises this high-water mark to an absolute count and returns what that added. A count that
     /// fell adds nothing, so nothing is counted twice.
+    #[inline]
     pub(super) fn raise_to(&mut self, absolute: &Self) -> Self {
-        let (mut absolute, mut added) = (*absolute, Self::default());
-        for ((mine, theirs), delta) in
-            self.fields().into_iter().zip(absolute.fields()).zip(added.fields())
-        {
-            *delta = theirs.saturating_sub(*mine);
-            *mine = (*mine).max(*theirs);
-        }
+        let added = absolute.zip(self, u64::saturating_sub);
+        *self = self.zip(absolute, u64::max);
         added
     }
 }

@@ -19,12 +19,15 @@ impl Orchestrator {
     pub(super) fn run_news(&mut self, id: RunId, news: RunEvent) {
         let now = self.now.mono;
         match news {
-            RunEvent::Agent(update) => self.agent_update(id, update),
+            RunEvent::Agent(update) => {
+                self.agent_update(id, update);
+            }
             RunEvent::Phase(phase) => {
                 self.claims.change(id, |run| run.enter(phase, now));
-                if phase == Phase::InitializingSession {
-                    let ended = self.pacing.holds.launched(id);
-                    self.holds_ended(ended);
+                if phase == Phase::InitializingSession
+                    && let Some(agent) = self.pacing.holds.launched(id)
+                {
+                    self.hold_ended(agent);
                 }
             }
             RunEvent::Workspace(record) => {
@@ -44,17 +47,17 @@ impl Orchestrator {
         }
     }
 
-    /// Takes in a sign of life. This is the hottest path: one lookup, no allocation.
-    fn agent_update(&mut self, id: RunId, update: AgentUpdate) {
-        let now = self.now.mono;
-        // The only one that is frequent and about the claim too.
-        if let AgentUpdate::Usage { thread, total } = update {
-            return self.count_usage(id, thread, &total);
+    /// Takes in what an agent says. Returns whether that is all: it changed no deadline and freed
+    /// nothing. This is the hottest path: one lookup, no allocation.
+    pub(super) fn agent_update(&mut self, id: RunId, update: AgentUpdate) -> bool {
+        if let AgentUpdate::Usage { thread, total } = &update {
+            // The only one that is frequent and about the claim too.
+            self.count_usage(id, thread, total);
+            return true;
         }
-        let Some(run) = self.claims.run_mut(id) else {
-            return;
+        let Some(run) = self.heard(id) else {
+            return true;
         };
-        run.last_alive = now;
         match update {
             AgentUpdate::Alive | AgentUpdate::Usage { .. } => {}
             AgentUpdate::Event(event) => run.last_event = Some(event),
@@ -63,7 +66,9 @@ impl Orchestrator {
                 run.unrequested_turns = run.unrequested_turns.saturating_add(1);
             }
             AgentUpdate::ToolEnded { changed_issue } => {
+                let now = self.now.mono;
                 self.claims.change(id, |run| run.end_tool(changed_issue, now));
+                return false;
             }
             AgentUpdate::Session { thread, session_id, pid } => {
                 run.session_id = Some(session_id);
@@ -73,9 +78,20 @@ impl Orchestrator {
                 }
             }
             AgentUpdate::RateLimits(limits) => {
-                self.pacing.holds.note_limits(&run.agent, limits);
+                if let Some(run) = self.claims.run(id) {
+                    self.pacing.holds.note_limits(&run.agent, limits);
+                }
             }
         }
+        true
+    }
+
+    /// Notes a sign of life of a run.
+    #[inline]
+    fn heard(&mut self, id: RunId) -> Option<&mut Run> {
+        let run = self.claims.run_mut(id)?;
+        run.last_alive = self.now.mono;
+        Some(run)
     }
 
     /// The session is open. From here on a later run can resume its conversation.
@@ -89,17 +105,23 @@ impl Orchestrator {
         run.open(opened, self.now.mono);
     }
 
-    fn count_usage(&mut self, id: RunId, thread: ThreadId, total: &Usage) {
+    fn count_usage(&mut self, id: RunId, thread: &ThreadId, total: &Usage) {
         let Some((run, claim)) = self.claims.live_mut(id) else {
             return;
         };
         run.last_alive = self.now.mono;
-        let used = claim.counted.entry(thread).or_default().raise_to(total);
+        let counted = match claim.counted.get_mut(thread) {
+            Some(counted) => counted,
+            None => claim.counted.entry(thread.clone()).or_default(),
+        };
+        let used = counted.raise_to(total);
+        if used.is_empty() {
+            return;
+        }
         used.add_to(&mut run.tokens, &mut run.cost);
         used.add_to(&mut self.totals.tokens, &mut self.totals.cost);
-        if !used.is_empty() {
-            let ended = self.pacing.holds.works(id);
-            self.holds_ended(ended);
+        if let Some(agent) = self.pacing.holds.works(id) {
+            self.hold_ended(agent);
         }
     }
 
@@ -110,8 +132,9 @@ impl Orchestrator {
         };
         run.last_alive = now;
         let is_open = run.turn == TurnStage::Open;
-        let ended = self.pacing.holds.works(id);
-        self.holds_ended(ended);
+        if let Some(agent) = self.pacing.holds.works(id) {
+            self.hold_ended(agent);
+        }
         if !is_open || !self.claims.is_running(id) {
             return;
         }
@@ -220,8 +243,9 @@ impl Orchestrator {
         let outcome = outcome(&run, &end, why, then, claim.issue(), &self.settings().tracker);
         self.totals.count_end(outcome, took);
         self.notice_of(&issue, Some(id), NoticeKind::Ended { outcome, end: end.clone(), took });
-        let ended = self.pacing.holds.end_probe(&run.agent, id, &end);
-        self.holds_ended(ended);
+        if let Some(agent) = self.pacing.holds.end_probe(&run.agent, id, &end) {
+            self.hold_ended(agent);
+        }
         self.pacing.touch(self.now.mono);
         self.reads.refill.want_when_freed();
         if self.lifecycle.is_shutting_down() {
@@ -281,12 +305,10 @@ impl Orchestrator {
         }
     }
 
-    /// Resumes starts to these agents: claims that waited for nothing but their holds are due.
-    pub(super) fn holds_ended(&mut self, agents: impl IntoIterator<Item = String>) {
-        for agent in agents {
-            self.out.notice(NoticeKind::HoldEnded { agent });
-            self.wake_waiting(|failure| failure.kind.is_limit());
-            self.reads.refill.want_now();
-        }
+    /// Resumes starts to this agent: claims that waited for nothing but its hold are due.
+    pub(super) fn hold_ended(&mut self, agent: String) {
+        self.out.notice(NoticeKind::HoldEnded { agent });
+        self.wake_waiting(|failure| failure.kind.is_limit());
+        self.reads.refill.want_now();
     }
 }
