@@ -179,6 +179,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn rule_12_4_a_state_file_of_another_version_is_read() {
+        let newer = r#"{"boot": 7, "paused": true, "of_a_later_version": {"a": [1]}}"#;
+        let state: SavedState = serde_json::from_str(newer).unwrap();
+        assert_eq!(state, SavedState { boot: 7, paused: true, ..SavedState::default() });
+        let older: SavedState = serde_json::from_str(r#"{"boot": 8}"#).unwrap();
+        assert_eq!(older, SavedState { boot: 8, ..SavedState::default() });
+    }
+
+    #[test]
     fn rule_12_4_each_trouble_with_the_state_file_is_told_once() {
         let mut troubles = Troubles::default();
         let mut told = |outcome: Result<(), &str>| troubles.update(outcome.map_err(Into::into));

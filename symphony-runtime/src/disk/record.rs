@@ -57,3 +57,16 @@ pub(super) fn all(records: &OwnedFd, root: &Path) -> Result<Vec<WorkspaceRecord>
 fn file_name(key: &str) -> String {
     format!("{key}.json")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rule_4_2_a_record_of_a_later_version_is_read() {
+        let newer = r#"{"issue": "1", "identifier": "MT-1", "scope": "board", "host": "local",
+            "key": "MT-1", "path": "/root/MT-1", "ready": true, "of_a_later_version": {"a": [1]}}"#;
+        let stored: Stored = serde_json::from_str(newer).unwrap();
+        assert_eq!((stored.record.key.as_str(), stored.ready), ("MT-1", true));
+    }
+}
