@@ -16,6 +16,7 @@ pub struct NoticeStream(broadcast::Receiver<Arc<Notice>>);
 
 /// What a subscriber reads.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum NoticeItem {
     /// Something happened.
     Notice(Arc<Notice>),

@@ -139,6 +139,11 @@ impl RecentIssues {
         known.find(|name| name.identifier == *identifier).map(|name| name.id.clone())
     }
 
+    /// Whether anything is known of an issue.
+    pub(crate) fn has_issue(&self, issue: &IssueId) -> bool {
+        self.lock().issues.contains_key(issue)
+    }
+
     /// What happened to an issue and its runs, oldest first.
     pub(crate) fn history(&self, issue: &IssueId) -> IssueHistory {
         let recent = self.lock();
