@@ -15,6 +15,7 @@ pub struct Finding {
 
 /// Whether the service could work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Severity {
     /// As it should be.
     Fine,

@@ -86,4 +86,6 @@ pub use prompt_function::PromptContext;
 pub use registry::Registry;
 pub use service::{Service, ServiceBuilder, ServiceEnd, StartError};
 pub use shell::ShellHooks;
+#[doc(no_inline)]
+pub use tokio::sync::watch::Receiver as WatchReceiver;
 pub use transcript::TranscriptTail;

@@ -201,7 +201,9 @@ mod tests {
         let title = format!("Title {number}");
         let read = Issue::new(issue, name.identifier.as_str(), &title, "Todo").unwrap();
         let run = Some(RunId { boot: 1, number });
-        Notice { issue: Some(name), last_read: Some(Arc::new(read)), run, what }
+        let mut notice = Notice::new(what);
+        (notice.issue, notice.last_read, notice.run) = (Some(name), Some(Arc::new(read)), run);
+        notice
     }
 
     fn started(issue: &str, number: u64) -> Notice {

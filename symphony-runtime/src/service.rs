@@ -390,6 +390,27 @@ impl Service {
         self.drive()
     }
 
+    /// Runs until this future is ready, such as one that waits for Ctrl-C, and then until everything
+    /// is drained; or until [`Handle::shut_down`].
+    pub fn run_until(
+        self,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> impl Future<Output = ServiceEnd> + Send {
+        let handle = self.handle();
+        let running = self.run();
+        async move {
+            tokio::pin!(running);
+            tokio::select! {
+                biased;
+                end = &mut running => return end,
+                () = shutdown => {}
+            }
+            // Where it has ended meanwhile, there is nothing to shut down.
+            let _ = handle.shut_down();
+            running.await
+        }
+    }
+
     async fn drive(self) -> ServiceEnd {
         let settings = self.settings.subscribe();
         let recheck = Arc::new(Notify::new());
