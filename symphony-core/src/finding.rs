@@ -15,7 +15,6 @@ pub struct Finding {
 
 /// Whether the service could work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
 pub enum Severity {
     /// As it should be.
     Fine,
