@@ -5,7 +5,8 @@
 //! ```toml
 //! [dependencies]
 //! symphony = { git = "...", default-features = false, features = ["codex", "linear"] }
-//! tokio = { version = "1", features = ["macros", "rt-multi-thread", "signal"] }
+//! tokio = { version = "1", features = ["fs", "macros", "rt-multi-thread", "signal"] }
+//! tracing-subscriber = "0.3"
 //! ```
 //!
 //! # I want to ...

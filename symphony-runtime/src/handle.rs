@@ -290,7 +290,7 @@ impl Handle {
     }
 
     /// Explains why each candidate is not running. It is computed ten times a second at most, for all
-    /// callers that have asked by then.
+    /// callers that have asked by then, once the service runs.
     ///
     /// # Errors
     /// When the service has ended.
