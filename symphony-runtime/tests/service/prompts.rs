@@ -45,7 +45,7 @@ where
     F: Future<Output = Result<String, String>> + Send + 'static,
 {
     let harness = Harness::new(AgentScript::new().set_state("Done"));
-    harness.write("hooks:\n  timeout_ms: 5000");
+    harness.write("hooks:\n  timeout_ms: 5000\nserver:\n  token: a-token-of-the-server");
     harness.issue("1", "MT-1");
     let live = Live::start(harness.builder().prompt_with(function)).await;
     let mut text = String::new();
@@ -72,6 +72,9 @@ where
 async fn rule_15_3_an_error_of_the_function_fails_the_attempt_with_its_text() {
     let text = failure(|_| async { Err("the database is gone".to_owned()) }).await;
     assert_eq!(text, "the prompt function failed: the database is gone");
+    // The secrets that the service knows are not in it.
+    let text = failure(|_| async { Err("denied: a-token-of-the-server".to_owned()) }).await;
+    assert_eq!(text, "the prompt function failed: denied: [redacted]");
 }
 
 #[tokio::test(start_paused = true)]
