@@ -1,7 +1,6 @@
 //! Prompts that an embedder's function makes (contract 15.3).
 
 use std::io;
-use std::time::Duration;
 
 use symphony_core::FailureKind;
 use symphony_core::orchestrator::{NoticeKind, RunEnd};
@@ -19,15 +18,16 @@ fn prompts(harness: &Harness) -> Vec<String> {
     .collect()
 }
 
-#[tokio::test(start_paused = true)]
+// On the real clock: a hook is a process.
+#[tokio::test]
 async fn rule_15_3_a_function_makes_the_prompt_of_the_issue_and_the_template() {
     let harness = Harness::new(AgentScript::new().set_state("Done"));
     harness.write("hooks:\n  before_run: echo doors > map");
     harness.issue("1", "MT-1");
     let live = Live::start(harness.builder().prompt_with(|context: PromptContext| async move {
-        // As with a database: something is waited for.
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        let map = std::fs::read_to_string(context.workspace.join("map"))?;
+        let map = context.workspace.join("map");
+        let read = tokio::task::spawn_blocking(|| std::fs::read_to_string(map));
+        let map = read.await.map_err(io::Error::other)??;
         let PromptContext { issue, attempt, max_turns, rendered, .. } = context;
         let name = &issue.identifier;
         Ok::<_, io::Error>(format!("{rendered} {name} {attempt:?} of {max_turns}: {map}"))
