@@ -44,6 +44,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 println!("missed {count} notices; {:?}", handle.snapshot()?.totals);
                 continue;
             }
+            _ => continue,
         };
         let Some(issue) = &notice.issue else {
             continue;
@@ -52,7 +53,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             NoticeKind::Started { .. } => runs += 1,
             NoticeKind::Blocked { why } => {
                 println!("{} is blocked: {why:?}", issue.identifier);
-                handle.retry(issue.id.clone())?;
+                handle.retry(&issue.id).await?;
             }
             NoticeKind::Cleaned => {
                 println!("{} is done, after {runs} runs", issue.identifier);

@@ -173,6 +173,7 @@ const fn ended(outcome: Outcome, end: &RunEnd) -> Headline {
         (_, RunEnd::Failed(_)) => (Warn, code, "run failed"),
         (_, RunEnd::Cancelled) => (Info, code, "run stopped"),
         (_, RunEnd::InputRequired { .. }) => (Warn, code, "run needs a person"),
+        _ => (Info, code, "run ended"),
     }
 }
 
@@ -318,7 +319,7 @@ fn end_details(end: &RunEnd, took: Duration) -> String {
     match end {
         RunEnd::Failed(failure) => format!("after {took:.1} s: {failure}"),
         RunEnd::InputRequired { question } => question.to_string(),
-        RunEnd::Succeeded | RunEnd::Cancelled => format!("after {took:.1} s"),
+        _ => format!("after {took:.1} s"),
     }
 }
 

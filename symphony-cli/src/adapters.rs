@@ -1,6 +1,6 @@
 //! The adapters that this command knows.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use symphony_codex::CodexFactory;
@@ -9,8 +9,26 @@ use symphony_linear::LinearFactory;
 use symphony_memory::{AgentScript, MemoryFactory, ScriptedAgent, ScriptedFactory};
 use symphony_runtime::Registry;
 
-/// Every kind of tracker and agent that a workflow file may name.
+type MakeRegistry = Box<dyn Fn() -> Registry + Send + Sync>;
+
+/// What makes the registry of this program.
+static MAKE_REGISTRY: OnceLock<MakeRegistry> = OnceLock::new();
+
+/// Sets what makes the registry of this program. The first one counts.
+pub(crate) fn use_registry(make: impl Fn() -> Registry + Send + Sync + 'static) {
+    let _ = MAKE_REGISTRY.set(Box::new(make));
+}
+
+/// Makes the registry of this program: every kind of tracker and agent that a workflow file may
+/// name.
 pub(crate) fn registry() -> Registry {
+    MAKE_REGISTRY.get().map_or_else(bundled, |make| make())
+}
+
+/// Returns the trackers and agents of this repository: `linear` and `memory`; `codex`, and
+/// `scripted`, an agent that costs nothing.
+#[must_use]
+pub fn bundled() -> Registry {
     let mut registry = Registry::default();
     registry.add_tracker(Arc::new(LinearFactory::new()));
     registry.add_tracker(Arc::new(MemoryFactory::new()));

@@ -6,10 +6,10 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use symphony_api::{IssueStatus, Status};
+use symphony_core::Identifier;
 use symphony_core::snapshot::Snapshot;
 use symphony_core::time::Wall;
-use symphony_core::{Identifier, IssueId};
-use symphony_runtime::{Handle, ServiceStopped};
+use symphony_runtime::{CommandError, Handle, ServiceStopped};
 use symphony_tui::{Link, SourceCommand, SourceRefusal, SourceView, StatusSource};
 use tokio::sync::{Mutex as AsyncMutex, watch};
 
@@ -45,11 +45,6 @@ impl Local {
                 status
             }
         }
-    }
-
-    fn find(&self, identifier: &str) -> Result<IssueId, SourceRefusal> {
-        let found = self.handle.find(&Identifier::from(identifier));
-        found.ok_or_else(|| unknown(identifier))
     }
 }
 
@@ -91,12 +86,12 @@ impl StatusSource for Local {
 
     async fn command(&self, command: &SourceCommand) -> Result<(), SourceRefusal> {
         let done = match command {
-            SourceCommand::PollNow => self.handle.poll_now(),
-            SourceCommand::Pause => self.handle.pause(),
-            SourceCommand::Resume => self.handle.resume(),
-            SourceCommand::Stop(identifier) => self.handle.stop(self.find(identifier)?),
-            SourceCommand::Retry(identifier) => self.handle.retry(self.find(identifier)?),
+            SourceCommand::PollNow => self.handle.poll_now().map_err(CommandError::from),
+            SourceCommand::Pause => self.handle.pause().await,
+            SourceCommand::Resume => self.handle.resume().await,
+            SourceCommand::Stop(identifier) => self.handle.stop(identifier.as_str()).await,
+            SourceCommand::Retry(identifier) => self.handle.retry(identifier.as_str()).await,
         };
-        done.map_err(ended)
+        done.map_err(|error| SourceRefusal::new(&error.to_string()))
     }
 }

@@ -30,10 +30,12 @@ pub mod transcript;
 pub mod webhook;
 pub mod workspace;
 
+pub use async_trait::async_trait;
 pub use failure::{Failure, FailureKind};
 pub use issue::{Blocker, Identifier, Issue, IssueId, Label, MalformedIssue, StateKind, StateName};
 pub use orchestrator::Orchestrator;
 pub use plain::{plain, plain_json, plain_start};
+pub use serde_json;
 pub use settings::{Settings, StateSet};
 pub use text::is_plain;
 pub use workspace::{HostId, Scope, WorkspaceKey, WorkspaceRecord};

@@ -6,6 +6,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use symphony_api::ErrorBody;
 use symphony_core::plain;
+use symphony_runtime::{CommandError, ServiceStopped};
 
 use crate::api;
 
@@ -55,9 +56,19 @@ impl Error {
     }
 }
 
-impl From<symphony_runtime::ServiceStopped> for Error {
-    fn from(_: symphony_runtime::ServiceStopped) -> Self {
+impl From<ServiceStopped> for Error {
+    fn from(_: ServiceStopped) -> Self {
         Self::unavailable()
+    }
+}
+
+impl From<CommandError> for Error {
+    fn from(error: CommandError) -> Self {
+        match error {
+            CommandError::UnknownIssue(name) => Self::no_such_issue(&name),
+            CommandError::Ignored { why } => Self::new(StatusCode::CONFLICT, "ignored", why),
+            _ => Self::unavailable(),
+        }
     }
 }
 

@@ -25,6 +25,7 @@ const LOG_INTERVAL: Duration = Duration::from_secs(600);
 
 /// A delivery was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Received {
     /// Whether it has been here before: then nothing came of it.
     pub is_duplicate: bool,

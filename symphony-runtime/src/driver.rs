@@ -14,8 +14,10 @@ use symphony_api::NoticeText;
 use symphony_core::agent::AgentUpdate;
 use symphony_core::hooks::{Hook, HookContext};
 use symphony_core::orchestrator::{
-    Command, Effect, Event, Generation, Notice, ReadId, Removal, RemovalId, RunEvent, Step,
+    Command, Effect, Event, Generation, Notice, NoticeKind, ReadId, Removal, RemovalId, RunEvent,
+    Step,
 };
+use symphony_core::problem::Problem;
 use symphony_core::run::RunId;
 use symphony_core::snapshot::{Explanation, Snapshot};
 use symphony_core::tracker::Poll;
@@ -26,6 +28,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::warn;
 
+use crate::changes::ChangeReply;
 use crate::clock::Clock;
 use crate::deliveries::WebhookReceiver;
 use crate::disk::{Disk, WorkspacePlace};
@@ -34,6 +37,7 @@ use crate::loader::Loaded;
 use crate::news;
 use crate::panics::isolated;
 use crate::plain::safe;
+use crate::prompt_function::PromptFunction;
 use crate::reader;
 use crate::recent::RecentIssues;
 use crate::run_hooks::Hooks;
@@ -65,8 +69,10 @@ const CATCH_UP: Duration = Duration::from_secs(1);
 pub(crate) enum DriverMessage {
     /// Something happened.
     Event(Event),
-    /// A version of the workflow is to be put in force.
-    Loaded(Box<Loaded>),
+    /// An operator wants something, and is told why nothing came of it, where nothing did.
+    Command(Command, oneshot::Sender<Option<String>>),
+    /// A version of the workflow is to be put in force; a caller that changed it is told.
+    Loaded(Box<Loaded>, Option<ChangeReply>),
     /// A caller asks why nothing happens.
     Explain(oneshot::Sender<Arc<Explanation>>),
 }
@@ -110,6 +116,8 @@ pub(crate) struct Tools {
     pub(crate) saver: Saver,
     /// The workflow file, if there is one.
     pub(crate) workflow: Option<Arc<str>>,
+    /// What makes prompts of what the template says, if an embedder has that.
+    pub(crate) prompt: Option<PromptFunction>,
 }
 
 /// Where it tells what happens.
@@ -118,6 +126,8 @@ pub(crate) struct Publishers {
     pub(crate) notices: broadcast::Sender<Arc<Notice>>,
     /// The settings in force.
     pub(crate) settings: watch::Sender<Arc<Settings>>,
+    /// What is doubtful in them and in the prompt.
+    pub(crate) warnings: watch::Sender<Arc<[Problem]>>,
     /// What takes deliveries.
     pub(crate) receiver: watch::Sender<WebhookReceiver>,
 }
@@ -182,8 +192,15 @@ impl Driver {
         self.publish();
         while !self.is_over() {
             match self.next().await {
-                DriverMessage::Event(event) => self.handle(event),
-                DriverMessage::Loaded(loaded) => self.reload(*loaded),
+                DriverMessage::Event(event) => drop(self.handle(event)),
+                DriverMessage::Command(command, reply) => {
+                    let _ = reply.send(self.handle(Event::Command(command)));
+                }
+                DriverMessage::Loaded(loaded, reply) => {
+                    let warnings = Arc::clone(&loaded.configuration.warnings);
+                    self.reload(*loaded);
+                    let _ = reply.map(|reply| reply.send(Ok(warnings)));
+                }
                 DriverMessage::Explain(reply) => self.asked.push(reply),
             }
             if self.explain_at().is_some_and(|at| at <= Instant::now()) {
@@ -233,7 +250,8 @@ impl Driver {
         message
     }
 
-    fn handle(&mut self, event: Event) {
+    /// Performs what follows from an event. Returns why a command was ignored, if it was.
+    fn handle(&mut self, event: Event) -> Option<String> {
         match &event {
             Event::Run { run, news: RunEvent::Agent(update) } => self.on_update(*run, update),
             Event::Command(Command::ShutDown) => self.begin_to_drain(),
@@ -244,10 +262,15 @@ impl Driver {
             _ => None,
         };
         let step = self.orchestrator.handle(self.tools.clock.now(), event);
+        let ignored = step.notices.iter().find_map(|notice| match &notice.what {
+            NoticeKind::CommandIgnored { why } => Some(why.clone()),
+            _ => None,
+        });
         self.apply(step);
         if let Some(run) = ended {
             self.runs.remove(&run);
         }
+        ignored
     }
 
     fn on_update(&mut self, run: RunId, update: &AgentUpdate) {
@@ -275,11 +298,13 @@ impl Driver {
     fn reload(&mut self, mut loaded: Loaded) {
         let workspaces = loaded.workspaces.take();
         news::log_warnings(&loaded.configuration.warnings);
+        // Before the settings: their change tells of both.
+        self.publishers.warnings.send_replace(Arc::clone(&loaded.configuration.warnings));
         self.publishers.settings.send_replace(Arc::clone(loaded.settings()));
         self.publishers.receiver.send_replace(WebhookReceiver::from_loaded(&loaded));
         let configuration = loaded.configuration.clone();
         self.loaded = loaded;
-        self.handle(Event::Reloaded { configuration, workspaces });
+        let _ = self.handle(Event::Reloaded { configuration, workspaces });
     }
 
     fn apply(&mut self, step: Step) {
@@ -336,6 +361,7 @@ impl Driver {
                     spans: RunSpans::new(&start),
                     start,
                     loaded: self.loaded.clone(),
+                    prompt: self.tools.prompt.clone(),
                     home: self.tools.home.clone(),
                     hooks: self.tools.hooks.clone(),
                     disk: Arc::clone(&self.tools.disk),

@@ -42,6 +42,7 @@
 //! however it ends.
 
 mod activity;
+mod changes;
 mod clock;
 mod deliveries;
 mod disk;
@@ -57,6 +58,7 @@ mod news;
 mod notices;
 mod panics;
 mod plain;
+mod prompt_function;
 mod quiet;
 mod reader;
 mod recent;
@@ -71,15 +73,19 @@ mod transcript;
 mod watch;
 mod worker;
 
+pub use changes::ChangeError;
 pub use deliveries::{NotReceived, Received};
 pub use disk::{AnnouncedAddress, DiskError, LockHolder, service_address};
 pub use dry_run::DryRun;
 pub use fixed::{FixedAgent, FixedTracker};
-pub use handle::{Handle, ServiceStopped};
+pub use handle::{CommandError, Handle, IssueRef, ServiceStopped};
 pub use inspect::{Inspection, OpenTracker, Usable, inspect, open_tracker, read_leniently};
 pub use notices::{NoticeItem, NoticeStream};
 pub use plain::plain;
+pub use prompt_function::PromptContext;
 pub use registry::Registry;
 pub use service::{Service, ServiceBuilder, ServiceEnd, StartError};
 pub use shell::ShellHooks;
+#[doc(no_inline)]
+pub use tokio::sync::watch::Receiver as WatchReceiver;
 pub use transcript::TranscriptTail;

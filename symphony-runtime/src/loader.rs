@@ -12,11 +12,11 @@ use symphony_core::env::Env;
 use symphony_core::orchestrator::{Configuration, Generation, Workspaces};
 use symphony_core::problem::{Problem, ProblemKind};
 use symphony_core::redact::Redactor;
-use symphony_core::settings::env_reference;
+use symphony_core::settings::{AgentProfile, env_reference};
 use symphony_core::tracker::{BuiltTracker, Tracker, TrackerContext, TrackerFactory};
 use symphony_core::{Scope, Settings};
 use symphony_workflow::prompt::Prompt;
-use symphony_workflow::{KeyPlaces, Workflow, WorkflowContext};
+use symphony_workflow::{KeyPlaces, Workflow, WorkflowContext, check_settings};
 
 use crate::clock::wall_now;
 use crate::disk::{Disk, DiskError, Root};
@@ -55,8 +55,24 @@ impl Loaded {
 pub(crate) enum WorkflowSource {
     /// A file, watched.
     File(PathBuf),
-    /// Made in code.
-    Code { settings: Box<Settings>, prompt: String },
+    /// Made in code, at first like this.
+    Code(Arc<CodeWorkflow>),
+}
+
+/// A workflow that is made in code.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CodeWorkflow {
+    pub(crate) settings: Settings,
+    pub(crate) template: String,
+}
+
+/// One version of a workflow, before it is parsed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum WorkflowVersion {
+    /// The text of the file.
+    File(String),
+    /// What was made in code.
+    Code(Arc<CodeWorkflow>),
 }
 
 /// Why a workflow cannot be used.
@@ -94,26 +110,33 @@ impl Loader {
         Some(whole.display().to_string().into())
     }
 
-    /// What the source says now; for one made in code, nothing that could change.
-    pub(crate) fn text(&self) -> Result<String, Problem> {
+    /// What the source says now; for one made in code, what it said at first.
+    pub(crate) fn version(&self) -> Result<WorkflowVersion, Problem> {
         match &self.source {
-            WorkflowSource::File(path) => read(path),
-            WorkflowSource::Code { .. } => Ok(String::new()),
+            WorkflowSource::File(path) => read(path).map(WorkflowVersion::File),
+            WorkflowSource::Code(made) => Ok(WorkflowVersion::Code(Arc::clone(made))),
         }
     }
 
-    /// Parses the text, builds what it names and takes the lock of its root. Every problem is
+    fn path(&self) -> Option<&Path> {
+        match &self.source {
+            WorkflowSource::File(path) => Some(path),
+            WorkflowSource::Code(_) => None,
+        }
+    }
+
+    /// Parses a version, builds what it names and takes the lock of its root. Every problem is
     /// told at once.
     ///
     /// A tracker whose settings are those of the version `before` is kept, with its open reads and
     /// what it has learned of its limits.
     pub(crate) fn load(
         &self,
-        text: &str,
+        version: &WorkflowVersion,
         generation: Generation,
         before: Option<&Loaded>,
     ) -> Result<Loaded, LoadError> {
-        let mut parsed = self.parse(text).map_err(LoadError::Problems)?;
+        let mut parsed = self.parse(version).map_err(LoadError::Problems)?;
         let started_with = self.started_with.get_or_init(|| Arc::clone(&parsed.settings));
         let restarts = restart_warnings(started_with, &parsed.settings);
         parsed.warnings.extend(located(restarts, &parsed.places));
@@ -155,19 +178,34 @@ impl Loader {
         })
     }
 
-    fn parse(&self, text: &str) -> Result<Parsed, Vec<Problem>> {
-        match &self.source {
-            WorkflowSource::Code { settings, prompt } => {
-                let prompt = Prompt::compile(prompt, 1, settings.prompt.engine)?;
-                let settings = Arc::new(settings.as_ref().clone());
-                let warnings = prompt.warnings().to_vec();
-                Ok(Parsed { settings, prompt, warnings, places: KeyPlaces::default() })
-            }
-            WorkflowSource::File(path) => {
+    fn parse(&self, version: &WorkflowVersion) -> Result<Parsed, Vec<Problem>> {
+        match version {
+            WorkflowVersion::Code(made) => self.check(made),
+            WorkflowVersion::File(text) => {
+                let path = self.path().unwrap_or(Path::new("WORKFLOW.md"));
                 let workflow = parse(text, path, &self.registry, self.env.as_ref())?;
                 let Workflow { settings, prompt, warnings, places, .. } = workflow;
                 Ok(Parsed { settings, prompt, warnings, places })
             }
+        }
+    }
+
+    /// What is made in code is held to what a file is held to (contract 2.11).
+    fn check(&self, made: &CodeWorkflow) -> Result<Parsed, Vec<Problem>> {
+        let CodeWorkflow { settings, template } = made;
+        let factory = self.registry.agent(&settings.agent.kind);
+        let profile = factory.map_or(&AgentProfile::NONE, |factory| factory.profile());
+        let mut found = check_settings(settings, profile);
+        let prompt = Prompt::compile(template, 1, settings.prompt.engine)
+            .inspect(|prompt| found.extend_from_slice(prompt.warnings()))
+            .map_err(|problems| found.extend(problems));
+        found.sort_by_key(|problem| problem.kind.is_warning());
+        match prompt {
+            Ok(prompt) if found.iter().all(|problem| problem.kind.is_warning()) => {
+                let (settings, places) = (Arc::new(settings.clone()), KeyPlaces::default());
+                Ok(Parsed { settings, prompt, warnings: found, places })
+            }
+            _ => Err(found),
         }
     }
 
@@ -176,11 +214,7 @@ impl Loader {
         settings: &Settings,
         generation: Generation,
     ) -> Result<TrackerParts, Problem> {
-        let path = match &self.source {
-            WorkflowSource::File(path) => Some(path.as_path()),
-            WorkflowSource::Code { .. } => None,
-        };
-        let (factory, built) = tracker(settings, path, &self.registry, self.env.as_ref())?;
+        let (factory, built) = tracker(settings, self.path(), &self.registry, self.env.as_ref())?;
         Ok(TrackerParts {
             tracker: built.tracker,
             generation,

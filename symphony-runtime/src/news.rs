@@ -113,10 +113,10 @@ pub(crate) fn log_idle((issues, first): &(usize, String)) {
     info!(issues, first = safe(first), "nothing is started, though there are issues");
 }
 
-/// Tells what is doubtful in a workflow file that is put in force.
+/// Tells what is doubtful in a workflow, of a file or made in code, that is put in force.
 pub(crate) fn log_warnings(warnings: &[Problem]) {
     for warning in warnings {
         let help = warning.help.as_ref().map(safe);
-        warn!(warning = safe(warning), help, "the workflow file is doubtful");
+        warn!(warning = safe(warning), help, "the workflow is doubtful");
     }
 }

@@ -16,6 +16,7 @@ pub struct NoticeStream(broadcast::Receiver<Arc<Notice>>);
 
 /// What a subscriber reads.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum NoticeItem {
     /// Something happened.
     Notice(Arc<Notice>),
@@ -50,7 +51,7 @@ mod tests {
     async fn rule_13_2_a_subscriber_that_lags_is_told_and_goes_on_to_the_end() {
         let (sender, receiver) = broadcast::channel(2);
         let mut stream = NoticeStream::new(receiver);
-        let notice = |what| Arc::new(Notice { issue: None, last_read: None, run: None, what });
+        let notice = |what| Arc::new(Notice::new(what));
         for what in
             [NoticeKind::Paused, NoticeKind::Resumed, NoticeKind::Paused, NoticeKind::Reloaded]
         {

@@ -139,6 +139,11 @@ impl RecentIssues {
         known.find(|name| name.identifier == *identifier).map(|name| name.id.clone())
     }
 
+    /// Whether anything is known of an issue.
+    pub(crate) fn has_issue(&self, issue: &IssueId) -> bool {
+        self.lock().issues.contains_key(issue)
+    }
+
     /// What happened to an issue and its runs, oldest first.
     pub(crate) fn history(&self, issue: &IssueId) -> IssueHistory {
         let recent = self.lock();
@@ -196,7 +201,9 @@ mod tests {
         let title = format!("Title {number}");
         let read = Issue::new(issue, name.identifier.as_str(), &title, "Todo").unwrap();
         let run = Some(RunId { boot: 1, number });
-        Notice { issue: Some(name), last_read: Some(Arc::new(read)), run, what }
+        let mut notice = Notice::new(what);
+        (notice.issue, notice.last_read, notice.run) = (Some(name), Some(Arc::new(read)), run);
+        notice
     }
 
     fn started(issue: &str, number: u64) -> Notice {

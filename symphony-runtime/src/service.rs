@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -21,13 +22,17 @@ use tokio::sync::{Notify, broadcast, mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
+use crate::changes::{Change, ChangeReply, ChangeSender};
 use crate::clock::{Clock, wall_now};
 use crate::deliveries::{Deliveries, WebhookReceiver};
 use crate::disk::{AnnouncedAddress, Disk, DiskError};
 use crate::driver::{Driver, DriverMessage, Inbox, JobTask, Publishers, Tools};
 use crate::handle::Handle;
 use crate::home::{HomeRoot, LeftoverError};
-use crate::loader::{LoadError, Loaded, Loader, ProcessEnv, WorkflowSource};
+use crate::loader::{
+    CodeWorkflow, LoadError, Loaded, Loader, ProcessEnv, WorkflowSource, WorkflowVersion,
+};
+use crate::prompt_function::{PromptContext, PromptFunction};
 use crate::recent::RecentIssues;
 use crate::registry::Registry;
 use crate::run_hooks::Hooks;
@@ -66,13 +71,14 @@ impl From<LeftoverError> for StartError {
     }
 }
 
-fn problem_lines(problems: &[Problem]) -> String {
+pub(crate) fn problem_lines(problems: &[Problem]) -> String {
     let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
     lines.join("\n")
 }
 
 /// How a service ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ServiceEnd {
     /// Every run is gone, and its `after_run` has run.
     Drained,
@@ -90,6 +96,7 @@ pub struct ServiceBuilder {
     env: Arc<dyn Env + Send + Sync>,
     jobs: BTreeMap<Arc<str>, (Duration, JobTask)>,
     transcripts: Option<PathBuf>,
+    prompt: Option<PromptFunction>,
 }
 
 impl fmt::Debug for ServiceBuilder {
@@ -109,9 +116,41 @@ impl ServiceBuilder {
         self
     }
 
-    /// Uses settings and a prompt made in code instead of a file.
-    pub fn settings(mut self, settings: Settings, prompt: impl Into<String>) -> Self {
-        self.source = WorkflowSource::Code { settings: Box::new(settings), prompt: prompt.into() };
+    /// Uses settings and a prompt template made in code instead of a file. They are held to what a
+    /// file is held to, and [`Handle::set_settings`] and [`Handle::set_prompt`] change them.
+    pub fn settings(mut self, settings: Settings, template: impl Into<String>) -> Self {
+        let template = template.into();
+        self.source = WorkflowSource::Code(Arc::new(CodeWorkflow { settings, template }));
+        self
+    }
+
+    /// Lets this function make the prompt of each run, for what a template cannot know: what a
+    /// database says of the issue, or a map of the repository in its workspace.
+    ///
+    /// The function is given what the template says, to add to it or to leave it out. An error, a
+    /// panic, a blank text, one of more than 4 MiB, and more time than `hooks.timeout_ms` fail the
+    /// attempt, with the reason (contract 15.3). A function that blocks its thread belongs into
+    /// `tokio::task::spawn_blocking`.
+    ///
+    /// ```
+    /// # use symphony_runtime::Service;
+    /// async fn notes(identifier: &str) -> Result<String, std::io::Error> {
+    ///     Ok(format!("{identifier} was tried in spring.")) // as from a database
+    /// }
+    /// let builder = Service::builder().workflow("WORKFLOW.md").prompt_with(|context| async move {
+    ///     let notes = notes(context.issue.identifier.as_str()).await?;
+    ///     Ok::<_, std::io::Error>(format!("{}\n\nWhat we know: {notes}", context.rendered))
+    /// });
+    /// ```
+    pub fn prompt_with<F, E>(
+        mut self,
+        function: impl Fn(PromptContext) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = Result<String, E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.prompt = Some(PromptFunction::new(function));
         self
     }
 
@@ -189,7 +228,7 @@ impl ServiceBuilder {
             disk: Arc::clone(&disk),
             started_with: OnceLock::new(),
         };
-        let (loader, workflow_text, mut loaded) = load(Arc::new(loader)).await?;
+        let (loader, version, mut loaded) = load(Arc::new(loader)).await?;
         let root = Arc::clone(&loaded.root);
         disk.add_root(&root);
         news::log_warnings(&loaded.configuration.warnings);
@@ -216,6 +255,8 @@ impl ServiceBuilder {
         let (snapshots, _) = watch::channel(Arc::new(orchestrator.snapshot(now)));
         let (notices, _) = broadcast::channel(NOTICE_CAPACITY);
         let (settings, _) = watch::channel(Arc::clone(loaded.settings()));
+        let (warnings, _) = watch::channel(Arc::clone(&loaded.configuration.warnings));
+        let (changes, changed) = ChangeSender::new();
         let (receiver, deliveries) = watch::channel(WebhookReceiver::from_loaded(&loaded));
         let recent = Arc::default();
         Ok(Service {
@@ -223,7 +264,7 @@ impl ServiceBuilder {
             orchestrator,
             first_step,
             loader,
-            workflow_text,
+            version,
             loaded,
             disk,
             host,
@@ -235,9 +276,14 @@ impl ServiceBuilder {
             snapshots,
             notices,
             settings,
+            warnings,
+            changes,
+            changed,
+            has_begun: Arc::default(),
             receiver,
             deliveries: Arc::new(Deliveries::new(deliveries)),
             recent,
+            prompt: self.prompt,
             transcripts: self.transcripts.map(Transcripts::start).unwrap_or_default(),
             jobs: self.jobs,
         })
@@ -250,7 +296,7 @@ pub struct Service {
     orchestrator: Orchestrator,
     first_step: Step,
     loader: Arc<Loader>,
-    workflow_text: String,
+    version: WorkflowVersion,
     loaded: Loaded,
     disk: Arc<Disk>,
     host: Arc<dyn Host>,
@@ -262,11 +308,17 @@ pub struct Service {
     snapshots: watch::Sender<Arc<Snapshot>>,
     notices: broadcast::Sender<Arc<Notice>>,
     settings: watch::Sender<Arc<Settings>>,
+    warnings: watch::Sender<Arc<[Problem]>>,
+    changes: ChangeSender,
+    changed: mpsc::Receiver<(Change, ChangeReply)>,
+    /// Whether it runs: nothing answers before.
+    has_begun: Arc<AtomicBool>,
     receiver: watch::Sender<WebhookReceiver>,
     deliveries: Arc<Deliveries>,
     recent: Arc<RecentIssues>,
     transcripts: Transcripts,
     jobs: BTreeMap<Arc<str>, (Duration, JobTask)>,
+    prompt: Option<PromptFunction>,
 }
 
 impl fmt::Debug for Service {
@@ -286,27 +338,38 @@ impl Service {
             env: Arc::new(ProcessEnv),
             jobs: BTreeMap::new(),
             transcripts: None,
+            prompt: None,
         }
     }
 
     /// Returns a handle on the service.
     #[must_use]
     pub fn handle(&self) -> Handle {
-        Handle::new(
-            self.inbox.clone(),
-            self.snapshots.subscribe(),
-            self.notices.downgrade(),
-            self.settings.subscribe(),
-            Arc::clone(&self.recent),
-            self.transcripts.clone(),
-            Arc::clone(&self.deliveries),
-        )
+        Handle {
+            inbox: self.inbox.clone(),
+            has_begun: Arc::clone(&self.has_begun),
+            snapshots: self.snapshots.subscribe(),
+            notices: self.notices.downgrade(),
+            settings: self.settings.subscribe(),
+            warnings: self.warnings.subscribe(),
+            changes: self.changes.clone(),
+            recent: Arc::clone(&self.recent),
+            transcripts: self.transcripts.clone(),
+            deliveries: Arc::clone(&self.deliveries),
+        }
     }
 
     /// Returns the settings it starts with.
     #[must_use]
     pub fn settings(&self) -> &Arc<Settings> {
         self.loaded.settings()
+    }
+
+    /// Returns what is doubtful in the workflow: unknown keys, values that are ignored, and the like.
+    /// The log has them too; [`Handle::warnings`] shows those of the version in force.
+    #[must_use]
+    pub fn warnings(&self) -> &[Problem] {
+        &self.loaded.configuration.warnings
     }
 
     /// Writes the service's URL to a file that [`service_address`](crate::service_address) reads,
@@ -321,7 +384,34 @@ impl Service {
     /// Runs until [`Handle::shut_down`], and then until everything is drained.
     ///
     /// Dropping this future ends every run at once: no `after_run`, no grace.
-    pub async fn run(self) -> ServiceEnd {
+    pub fn run(self) -> impl Future<Output = ServiceEnd> + Send + 'static {
+        // Not at the first poll: a caller that has spawned this may give a command at once.
+        self.has_begun.store(true, Ordering::Release);
+        self.drive()
+    }
+
+    /// Runs until this future is ready, such as one that waits for Ctrl-C, and then until everything
+    /// is drained; or until [`Handle::shut_down`].
+    pub fn run_until(
+        self,
+        shutdown: impl Future<Output = ()> + Send,
+    ) -> impl Future<Output = ServiceEnd> + Send {
+        let handle = self.handle();
+        let running = self.run();
+        async move {
+            tokio::pin!(running);
+            tokio::select! {
+                biased;
+                end = &mut running => return end,
+                () = shutdown => {}
+            }
+            // Where it has ended meanwhile, there is nothing to shut down.
+            let _ = handle.shut_down();
+            running.await
+        }
+    }
+
+    async fn drive(self) -> ServiceEnd {
         let settings = self.settings.subscribe();
         let recheck = Arc::new(Notify::new());
         let workflow = self.loader.workflow();
@@ -331,8 +421,9 @@ impl Service {
             home: self.home.clone(),
             recheck: Arc::clone(&recheck),
             inbox: self.inbox.clone(),
+            changes: self.changed,
             in_force: self.loaded.clone(),
-            text: self.workflow_text,
+            version: self.version,
         };
         let _background_tasks = [
             AbortOnDropHandle::new(tokio::spawn(watch.run())),
@@ -359,11 +450,13 @@ impl Service {
             transcripts: self.transcripts,
             saver: Saver::start(self.state, Arc::clone(&self.loaded.root)),
             workflow,
+            prompt: self.prompt,
         };
         let publishers = Publishers {
             snapshots: self.snapshots,
             notices: self.notices,
             settings: self.settings,
+            warnings: self.warnings,
             receiver: self.receiver,
         };
         let driver =
@@ -386,11 +479,11 @@ fn log_guarantees(host: &dyn Host) {
     }
 }
 
-async fn load(loader: Arc<Loader>) -> Result<(Arc<Loader>, String, Loaded), StartError> {
+async fn load(loader: Arc<Loader>) -> Result<(Arc<Loader>, WorkflowVersion, Loaded), StartError> {
     let task = move || {
-        let text = loader.text().map_err(|problem| StartError::Workflow(vec![problem]))?;
-        match loader.load(&text, Generation(0), None) {
-            Ok(loaded) => Ok((loader, text, loaded)),
+        let version = loader.version().map_err(|problem| StartError::Workflow(vec![problem]))?;
+        match loader.load(&version, Generation(0), None) {
+            Ok(loaded) => Ok((loader, version, loaded)),
             Err(LoadError::Problems(problems)) => Err(StartError::Workflow(problems)),
             Err(LoadError::Root(error)) => Err(StartError::Workspaces(error)),
         }

@@ -130,5 +130,6 @@ fn end_fields(end: &RunEnd) -> (&'static str, Option<String>) {
         RunEnd::Cancelled => ("cancelled", None),
         RunEnd::Failed(failure) => ("failed", Some(safe(failure))),
         RunEnd::InputRequired { question } => ("input_required", Some(safe(question))),
+        _ => ("other", None),
     }
 }

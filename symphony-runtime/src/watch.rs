@@ -1,4 +1,5 @@
-//! Watching the workflow file (contract 2.6), and whether the root that it names is still ours.
+//! Watching the workflow file (contract 2.6), or what code makes of it (2.11), and whether the root
+//! that it names is still ours.
 //!
 //! A look with each poll, and every few seconds besides, finds what the file watch missed.
 
@@ -9,13 +10,14 @@ use symphony_core::failure::chain;
 use symphony_core::orchestrator::{Event, Generation};
 use symphony_core::problem::{Problem, ProblemKind};
 use symphony_host::Host;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 
+use crate::changes::{Change, ChangeError, ChangeReply};
 use crate::disk::{DiskError, Root, blocking};
 use crate::driver::{DriverMessage, Inbox};
 use crate::folder_watch::FolderWatch;
 use crate::home::HomeRoot;
-use crate::loader::{Loaded, Loader, WorkflowSource};
+use crate::loader::{Loaded, Loader, WorkflowSource, WorkflowVersion};
 use crate::panics::isolated;
 
 /// A file is read when it has not changed for this long: the last of a burst wins, and a file that
@@ -26,7 +28,7 @@ const DEBOUNCE: Duration = Duration::from_millis(200);
 const RECHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What stands in the file's place.
-type FileState = Result<String, Problem>;
+type FileState = Result<WorkflowVersion, Problem>;
 
 /// Watches the file of a service.
 pub(crate) struct Watch {
@@ -35,9 +37,11 @@ pub(crate) struct Watch {
     pub(crate) home: HomeRoot,
     pub(crate) recheck: Arc<Notify>,
     pub(crate) inbox: Inbox,
-    /// The last good version, which is in force, and its text.
+    /// What is changed from code.
+    pub(crate) changes: mpsc::Receiver<(Change, ChangeReply)>,
+    /// The last good version, which is in force.
     pub(crate) in_force: Loaded,
-    pub(crate) text: String,
+    pub(crate) version: WorkflowVersion,
 }
 
 impl Watch {
@@ -45,13 +49,23 @@ impl Watch {
     pub(crate) async fn run(mut self) {
         let mut watch = match self.loader.source.clone() {
             WorkflowSource::File(path) => Some(FolderWatch::new(path, &self.recheck)),
-            WorkflowSource::Code { .. } => None,
+            WorkflowSource::Code(_) => None,
         };
-        let mut seen: FileState = Ok(self.text.clone());
+        let mut seen: FileState = Ok(self.version.clone());
         let mut is_good = true;
         loop {
             watch.iter_mut().for_each(FolderWatch::rearm);
-            let _ = tokio::time::timeout(RECHECK_INTERVAL, self.recheck.notified()).await;
+            tokio::select! {
+                Some((change, reply)) = self.changes.recv() => {
+                    if self.change(change, reply).await {
+                        // Not new any more when it is looked at.
+                        seen = Ok(self.version.clone());
+                        is_good = true;
+                    }
+                    continue;
+                }
+                _ = tokio::time::timeout(RECHECK_INTERVAL, self.recheck.notified()) => {}
+            }
             let held = self.check_lock().await;
             let Some(found) = self.debounced(&seen, is_good && held.is_ok()).await else {
                 continue;
@@ -60,13 +74,36 @@ impl Watch {
             seen = found;
             is_good = outcome.is_ok();
             let sent = match outcome {
-                Ok(loaded) => self.inbox.post(DriverMessage::Loaded(Box::new(loaded))),
+                Ok(loaded) => self.inbox.post(DriverMessage::Loaded(Box::new(loaded), None)),
                 Err(problems) => {
                     self.inbox.post(DriverMessage::Event(Event::ReloadFailed { problems }))
                 }
             };
             if !sent {
                 return;
+            }
+        }
+    }
+
+    /// Makes a change from code, and says whether it is to be in force. The driver answers then. A
+    /// refused one is told to its caller alone: what was in force is what code wants still, so that
+    /// starts go on.
+    async fn change(&mut self, change: Change, reply: ChangeReply) -> bool {
+        let WorkflowVersion::Code(before) = &self.version else {
+            let file = self.loader.workflow().unwrap_or_default();
+            let _ = reply.send(Err(ChangeError::WorkflowFile(file)));
+            return false;
+        };
+        let next = WorkflowVersion::Code(Arc::new(change.apply(before)));
+        let held = self.check_lock().await;
+        match self.load(&Ok(next), held).await {
+            Ok(loaded) => {
+                self.inbox.post(DriverMessage::Loaded(Box::new(loaded), Some(reply)));
+                true
+            }
+            Err(problems) => {
+                let _ = reply.send(Err(ChangeError::Refused(problems)));
+                false
             }
         }
     }
@@ -89,8 +126,11 @@ impl Watch {
     }
 
     async fn read_file(&self) -> FileState {
+        if let WorkflowVersion::Code(_) = self.version {
+            return Ok(self.version.clone());
+        }
         let loader = Arc::clone(&self.loader);
-        match tokio::task::spawn_blocking(move || loader.text()).await {
+        match tokio::task::spawn_blocking(move || loader.version()).await {
             Ok(found) => found,
             Err(error) => Err(Problem::new(ProblemKind::MissingWorkflowFile, error.to_string())),
         }
@@ -106,24 +146,25 @@ impl Watch {
         }
     }
 
-    /// The version to put in force. Text that is in force already needs no building: it only ends
+    /// The version to put in force. One that is in force already needs no building: it only ends
     /// what was wrong meanwhile. A root that is not held any more cannot be used.
     async fn load(
         &mut self,
         found: &FileState,
         held: Result<(), Problem>,
     ) -> Result<Loaded, Vec<Problem>> {
-        let text = found.clone().map_err(|problem| vec![problem])?;
-        if text == self.text {
+        let version = found.clone().map_err(|problem| vec![problem])?;
+        if version == self.version {
             return held.map(|()| self.in_force.clone()).map_err(|problem| vec![problem]);
         }
         let next = Generation(self.in_force.configuration.generation.0 + 1);
         let (loader, before) = (Arc::clone(&self.loader), self.in_force.clone());
         let task = async move {
-            let load = move || loader.load(&text, next, Some(&before)).map(|loaded| (loaded, text));
+            let load =
+                move || loader.load(&version, next, Some(&before)).map(|loaded| (loaded, version));
             tokio::task::spawn_blocking(load).await
         };
-        let (loaded, text) = match isolated(task).await {
+        let (loaded, version) = match isolated(task).await {
             Ok(Ok(result)) => result.map_err(|error| error.into_problems())?,
             Ok(Err(error)) => return Err(vec![internal(&error.to_string())]),
             Err(failure) => return Err(vec![internal(&failure.message)]),
@@ -133,7 +174,7 @@ impl Watch {
         }
         self.take_root(&loaded.root).await?;
         self.in_force = Loaded { workspaces: None, ..loaded.clone() };
-        self.text = text;
+        self.version = version;
         Ok(loaded)
     }
 

@@ -31,6 +31,7 @@ use crate::home::HomeRoot;
 use crate::loader::Loaded;
 use crate::panics::{catch_panic, isolated};
 use crate::plain::safe;
+use crate::prompt_function::{PromptContext, PromptFunction};
 use crate::run_hooks::{Hooks, RunHooks};
 use crate::spans::RunSpans;
 use crate::transcript::Transcripts;
@@ -44,6 +45,7 @@ pub(crate) struct Attempt {
     pub(crate) spans: RunSpans,
     pub(crate) start: Start,
     pub(crate) loaded: Loaded,
+    pub(crate) prompt: Option<PromptFunction>,
     pub(crate) home: HomeRoot,
     pub(crate) hooks: Hooks,
     pub(crate) disk: Arc<Disk>,
@@ -255,7 +257,11 @@ impl Attempt {
             turn: 1,
             max_turns: self.start.max_turns,
         };
-        let mut prompt = self.loaded.prompt.render(&input)?;
+        let rendered = self.loaded.prompt.render(&input)?;
+        let mut prompt = match &self.prompt {
+            Some(function) => self.call(function, site, rendered).await?,
+            None => rendered,
+        };
         if self.start.unanswered {
             prompt.insert_str(0, prompt::UNANSWERED);
         }
@@ -263,6 +269,28 @@ impl Attempt {
         let is_same = site.place.check(&site.opened.folder).await;
         is_same.map_err(|error| workspace_failure(&error))?;
         Ok(prompt)
+    }
+
+    /// Lets an embedder's function make the prompt.
+    async fn call(
+        &self,
+        function: &PromptFunction,
+        site: &Site,
+        rendered: String,
+    ) -> Result<String, Failure> {
+        let context = PromptContext {
+            issue: Arc::clone(&self.start.issue),
+            attempt: self.start.attempt,
+            max_turns: self.start.max_turns,
+            run: self.start.run,
+            workspace: site.record.path.clone(),
+            rendered,
+        };
+        let made = function.call(context, self.loaded.settings().hooks.timeout).await;
+        made.map_err(|mut failure| {
+            failure.message = self.loaded.secrets.clean(&failure.message).into_owned();
+            failure
+        })
     }
 
     /// Opens the session. A backend that is told to stop meanwhile ends what it has started before

@@ -22,7 +22,7 @@ use crate::prompt::Prompt;
 
 pub use front_matter::KeyPlaces;
 pub use lenient::read_leniently;
-pub use settings::json_schema;
+pub use settings::{check_settings, json_schema};
 
 /// A workflow file that can be used.
 ///

@@ -354,11 +354,11 @@ impl RunStatus {
         self.outcome = Some(outcome.to_string());
         self.error = match end {
             _ if outcome == Outcome::Done => None,
-            RunEnd::Succeeded | RunEnd::Cancelled => None,
             RunEnd::Failed(failure) => Some(plain(&failure.to_string(), MAX_TEXT_BYTES)),
             RunEnd::InputRequired { question } => {
                 Some(plain_start(&question.to_string(), MAX_TEXT_BYTES))
             }
+            _ => None,
         };
     }
 }

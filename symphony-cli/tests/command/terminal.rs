@@ -70,8 +70,9 @@ impl<'a> Terminal<'a> {
         let mut shown = String::new();
         let looks = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             wait_for(what, || {
-                shown = self.shown();
-                is_so(&shown)
+                // What two looks agree on was not being drawn.
+                let before = std::mem::replace(&mut shown, self.shown());
+                shown == before && is_so(&shown)
             });
         }));
         assert!(looks.is_ok(), "no {what:?} on the screen:\n{shown}");

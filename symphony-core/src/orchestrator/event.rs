@@ -275,6 +275,7 @@ pub enum Phase {
 /// How a run ended, as the worker saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum RunEnd {
     /// It was told to finish, and did.
     Succeeded,
@@ -494,6 +495,7 @@ pub enum StopReason {
 
 /// What happened, for logs and people.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Notice {
     /// The issue it is about, if any.
     pub issue: Option<IssueName>,
@@ -503,6 +505,14 @@ pub struct Notice {
     pub run: Option<RunId>,
     /// What it was.
     pub what: NoticeKind,
+}
+
+impl Notice {
+    /// Makes a notice that is about no issue and no run.
+    #[must_use]
+    pub const fn new(what: NoticeKind) -> Self {
+        Self { issue: None, last_read: None, run: None, what }
+    }
 }
 
 /// An issue's two names.

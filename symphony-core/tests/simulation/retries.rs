@@ -187,6 +187,7 @@ impl Oracle {
                 vec![Outcome::Blocked(BlockReason::Question(question.clone()))]
             }
             RunEnd::Cancelled => vec![Outcome::Same],
+            _ => unreachable!("an end that the model does not know: {end:?}"),
         }
     }
 

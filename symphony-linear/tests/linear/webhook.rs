@@ -298,7 +298,7 @@ async fn rule_12_8_a_delivery_starts_an_issue_for_two_requests_and_no_poll() {
     seconds(5).await;
     since(&fake);
     fake.put([FakeIssue::new(1)]);
-    assert_eq!(deliver(&live.handle, "id-1"), Ok(Received { is_duplicate: false }));
+    assert_eq!(deliver(&live.handle, "id-1").map(|received| received.is_duplicate), Ok(false));
     live.until("it runs", |s| s.running.len() == 1).await;
     // The look because of the delivery, and the one before the start.
     assert_eq!(since(&fake), [(false, 1), (false, 1)]);
@@ -328,12 +328,18 @@ async fn rule_12_8_a_replayed_or_forged_delivery_asks_for_nothing() {
     let (body, signature) = delivery("id-1");
     let headers: [(&str, &[u8]); 1] = [("linear-signature", signature.as_bytes())];
     let delivery = Delivery::new(&headers, body.as_bytes());
-    assert_eq!(live.handle.deliver("linear", &delivery), Ok(Received { is_duplicate: false }));
+    assert_eq!(
+        live.handle.deliver("linear", &delivery).map(|received| received.is_duplicate),
+        Ok(false)
+    );
     live.until("it is read", |s| s.polling.requests_today.contains_key("delivery")).await;
     seconds(5).await;
     since(&fake);
     for _ in 0..1_000 {
-        assert_eq!(live.handle.deliver("linear", &delivery), Ok(Received { is_duplicate: true }));
+        assert_eq!(
+            live.handle.deliver("linear", &delivery).map(|received| received.is_duplicate),
+            Ok(true)
+        );
         let forged = Delivery::new(&headers, b"{}");
         let refused = live.handle.deliver("linear", &forged);
         assert_eq!(refused, Err(NotReceived::Refused(DeliveryRefused::Signature)));

@@ -45,7 +45,7 @@ async fn rule_10_6_a_retried_question_is_told_that_it_was_not_answered() {
     harness.issue("1", "MT-1");
     let live = harness.start().await;
     live.until("blocked", |s| s.blocked.len() == 1).await;
-    live.handle.retry("1".into()).unwrap();
+    live.handle.retry("MT-1").await.unwrap();
     live.until("done", |s| s.totals.done == 1).await;
     let told = |did: Did| match did {
         Did::Begin { resume, .. } => Some(format!("resumed {}", resume.is_some())),
@@ -68,14 +68,14 @@ async fn rule_4_7_what_an_operator_decided_survives_restart_and_kill() {
     harness.issue("1", "MT-1");
     let live = harness.start().await;
     live.until("running", |s| s.running.len() == 1).await;
-    live.handle.stop("1".into()).unwrap();
+    live.handle.stop("MT-1").await.unwrap();
     live.until("blocked", |s| s.blocked.len() == 1).await;
-    live.handle.pause().unwrap();
+    live.handle.pause().await.unwrap();
     assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 
     let live = harness.start().await;
     live.until("as it was", |s| s.paused && s.blocked.len() == 1).await;
-    live.handle.resume().unwrap();
+    live.handle.resume().await.unwrap();
     harness.issue("2", "MT-2");
     live.handle.poll_now().unwrap();
     live.until("another one runs", |s| s.running.len() == 1).await;
@@ -91,7 +91,7 @@ async fn rule_4_7_what_an_operator_decided_survives_restart_and_kill() {
 
     let live = harness.start().await;
     live.until("as it was", |s| !s.paused && s.blocked.len() == 1).await;
-    live.handle.retry("1".into()).unwrap();
+    live.handle.retry("MT-1").await.unwrap();
     live.until("both run", |s| s.running.len() == 2).await;
     assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }

@@ -2,14 +2,17 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on fails")]
 
+mod changes;
 mod dry_run;
 mod finish;
 mod harness;
 mod hooks;
 mod identifiers;
+mod prompts;
 mod reload;
 mod restart;
 mod runs;
+mod steering;
 mod surroundings;
 mod transcripts;
 mod trouble;

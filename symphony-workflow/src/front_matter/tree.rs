@@ -68,6 +68,21 @@ impl Node {
     }
 }
 
+impl From<Value> for Node {
+    /// What was made in code stands at no place: the first will do.
+    fn from(value: Value) -> Self {
+        let at = Position { line: 1, column: 1 };
+        match value {
+            Value::Array(items) => Self::List(items.into_iter().map(Self::from).collect()),
+            Value::Object(map) => {
+                let entry = |(key, value)| Entry { key, at, value: Self::from(value) };
+                Self::Map(Map(map.into_iter().map(entry).collect()))
+            }
+            scalar => Self::Scalar(scalar),
+        }
+    }
+}
+
 impl Map {
     /// The entries, in the order of the file.
     pub(crate) fn entries(&self) -> &[Entry] {

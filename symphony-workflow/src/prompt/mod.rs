@@ -27,6 +27,9 @@ use symphony_core::settings::PromptEngine;
 
 pub use choice::{Choice, Why};
 
+/// The longest prompt that a template or an embedder's function may make, in bytes.
+pub const MAX_PROMPT_BYTES: usize = meter::MAX_TEXT_BYTES;
+
 /// What an agent is told when the workflow file has no prompt. It reads the same in both
 /// languages.
 const DEFAULT_BODY: &str = "\

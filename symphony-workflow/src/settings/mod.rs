@@ -4,6 +4,7 @@
 mod agents;
 mod elsewhere;
 mod keys;
+mod made_in_code;
 mod other_agent;
 mod paths;
 mod read;
@@ -12,5 +13,6 @@ mod sections;
 mod shape;
 mod unknown;
 
+pub use made_in_code::check_settings;
 pub use schema::json_schema;
 pub(crate) use sections::read;

@@ -24,6 +24,12 @@ use symphony_core::tracker::TrackerProfile;
 /// Where workspaces are when the file does not say.
 const DEFAULT_ROOT: &str = "symphony_workspaces";
 
+/// The key of the states in which an issue is worked on.
+const ACTIVE_STATES: &str = "tracker.active_states";
+
+/// What is wrong with quiet hours that begin when they end.
+pub(super) const EMPTY_HOURS: &str = "must differ from polling.quiet_hours.from";
+
 /// Where older files have the adapter's keys, whatever the adapter.
 const OLDER_PLACES: [&str; 4] =
     ["tracker.api_key", "tracker.project_slug", "tracker.endpoint", "tracker.assignee"];
@@ -77,10 +83,12 @@ fn tracker<'c>(
     };
     let mut settings = TrackerSettings::default();
     settings.kind = kind.unwrap_or_default();
-    settings.active_states = states("tracker.active_states", |profile| &profile.active_states);
+    settings.active_states = states(ACTIVE_STATES, |profile| &profile.active_states);
     settings.terminal_states =
         states("tracker.terminal_states", |profile| &profile.terminal_states);
-    report_overlap(r, &settings);
+    if let Some(problem) = overlap(&settings) {
+        r.note(problem.with_position(r.place(ACTIVE_STATES)));
+    }
     settings.provider = provider(r, profile);
     settings.required_labels = required_labels(r);
     settings.timeout = r.millis_or("tracker.timeout_ms", settings.timeout);
@@ -88,15 +96,13 @@ fn tracker<'c>(
 }
 
 /// Warns of states that are both active and terminal: no issue in one of them is worked on.
-fn report_overlap(r: &mut Reader<'_>, settings: &TrackerSettings) {
+pub(super) fn overlap(settings: &TrackerSettings) -> Option<Problem> {
     let is_both = |state: &&StateName| settings.terminal_states.contains(state);
     let both: Vec<&str> =
         settings.active_states.names().iter().filter(is_both).map(StateName::as_str).collect();
-    let path = "tracker.active_states";
-    if !both.is_empty() {
-        let message = format!("{:?} is terminal too, and counts as that", both.join(", "));
-        r.ignore(path, r.place(path), message);
-    }
+    let message = format!("{:?} is terminal too, and counts as that", both.join(", "));
+    let problem = Problem::new(ProblemKind::IgnoredSetting, message);
+    (!both.is_empty()).then(|| problem.with_path(ACTIVE_STATES))
 }
 
 /// The kind is absent or not registered. One that is blank or no text has been refused before.
@@ -214,7 +220,7 @@ fn quiet_hours(r: &mut Reader<'_>) -> Option<QuietHours> {
     let (from, to) = (from?, to?);
     if from == to {
         let path = "polling.quiet_hours.to";
-        r.refuse(path, r.place(path), "must differ from polling.quiet_hours.from");
+        r.refuse(path, r.place(path), EMPTY_HOURS);
     }
     Some(QuietHours { from, to, timezone: timezone.map(|zone| zone.trim().to_owned()) })
 }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use async_trait::async_trait;
 use symphony_core::Settings;
 use symphony_core::agent::{
     AgentBackend, AgentError, AgentFactory, AgentSession, AgentUpdate, SessionRequest, Turn,
     TurnEnd, Updates,
 };
+use symphony_core::async_trait;
 use symphony_core::env::Env;
 
 use crate::pause;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use async_trait::async_trait;
+use symphony_core::async_trait;
 use symphony_core::hooks::{Hook, HookContext, HookError, WorkspaceHooks};
 
 type Step = Box<dyn Fn(&HookContext) -> Result<(), String> + Send + Sync>;

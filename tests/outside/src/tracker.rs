@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use async_trait::async_trait;
+use symphony_core::async_trait;
 use symphony_core::settings::env_reference;
 use symphony_core::tracker::{
-    BuiltTracker, IssuesById, ReadIssues, TrackerContext, TrackerError, TrackerErrorKind, TrackerFactory,
-    TrackerProfile, TwoReads, Unreadable,
+    BuiltTracker, IssuesById, ReadIssues, TrackerContext, TrackerError, TrackerErrorKind,
+    TrackerFactory, TrackerProfile, TwoReads, Unreadable,
 };
 use symphony_core::{Issue, IssueId, Label, Scope, StateSet};
 

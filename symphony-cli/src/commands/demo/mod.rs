@@ -128,7 +128,7 @@ async fn watch(handle: &Handle, board: &MemoryTracker, view: &mut DemoView) {
         tokio::select! {
             item = notices.next() => match item {
                 Some(NoticeItem::Notice(notice)) => view.show_notice(&notice, handle),
-                Some(NoticeItem::Missed(_)) => {}
+                Some(_) => {}
                 None => return,
             },
             changed = snapshots.changed() => {

@@ -1,4 +1,7 @@
 //! The `symphony` command: arguments, logging, the table of adapters, exit codes, and nothing else.
+//!
+//! It is a library too, for a command that knows adapters of your own besides: [`main_with`] takes
+//! what may be named in a workflow file, and all of `run`, `check`, `top`, `explain` works with it.
 
 mod adapters;
 mod args;
@@ -15,9 +18,29 @@ use std::process::ExitCode;
 
 use args::{Args, CliCommand, LoggingArgs};
 
-fn main() -> ExitCode {
+pub use adapters::bundled as registry;
+
+/// Runs the command with these kinds of tracker and agent, as the arguments of the process say. It
+/// is called first thing in `main`; the registry is made anew each time that a file is read.
+///
+/// ```no_run
+/// use std::process::ExitCode;
+/// use std::sync::Arc;
+///
+/// fn main() -> ExitCode {
+///     symphony_cli::main_with(|| {
+///         let mut registry = symphony_cli::registry();
+///         registry.add_tracker(Arc::new(symphony_memory::MemoryFactory::new())); // or your own
+///         registry
+///     })
+/// }
+/// ```
+pub fn main_with(
+    registry: impl Fn() -> symphony_runtime::Registry + Send + Sync + 'static,
+) -> ExitCode {
     // Every hook and agent runs below a second process of this program: it branches off here.
     symphony_host::init();
+    adapters::use_registry(registry);
     let Args { run, log, command } = command_name::parse();
     let command = command.unwrap_or(CliCommand::Run(run));
     perform(&command, log.as_deref()).unwrap_or_else(|error| {
