@@ -72,7 +72,10 @@ mod watch;
 mod worker;
 
 pub use deliveries::{NotReceived, Received};
-pub use disk::{AnnouncedAddress, DiskError, LockHolder, service_address};
+pub use disk::{
+    AnnouncedAddress, DiskError, FoundSocket, LockHolder, ServiceSocket, root_holder,
+    service_address,
+};
 pub use dry_run::DryRun;
 pub use fixed::{FixedAgent, FixedTracker};
 pub use handle::{Handle, ServiceStopped};
