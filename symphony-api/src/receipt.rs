@@ -20,14 +20,17 @@ pub struct CommandReceipt {
     pub requested_at: Wall,
     /// What will be done.
     pub operations: Vec<String>,
+    /// What happens now, in one line for people.
+    #[serde(default)]
+    pub message: String,
 }
 
 impl CommandReceipt {
     /// Acknowledges these operations.
     #[must_use]
-    pub fn new(operations: &[&str], coalesced: bool, requested_at: Wall) -> Self {
+    pub fn new(operations: &[&str], coalesced: bool, requested_at: Wall, message: &str) -> Self {
         let operations = operations.iter().map(|&operation| operation.to_owned()).collect();
-        Self { queued: true, coalesced, requested_at, operations }
+        Self { queued: true, coalesced, requested_at, operations, message: message.to_owned() }
     }
 }
 

@@ -9,9 +9,6 @@ use clap::{Command, CommandFactory as _, Parser as _};
 
 use crate::args::Args;
 
-/// What an operator may want that is not a command.
-const OPERATOR_WORDS: [&str; 5] = ["pause", "refresh", "resume", "retry", "stop"];
-
 /// A word this far from the name of a command is not a misspelt one.
 const MAX_DISTANCE: usize = 2;
 
@@ -73,9 +70,6 @@ pub(crate) fn is_workflow_name(word: &str) -> bool {
 
 fn unknown(cli: &Command, name: &str) -> String {
     let message = format!("`{name}` is neither a command nor a file");
-    if OPERATOR_WORDS.contains(&name) {
-        return format!("{message}: {name} with `symphony top`, on the web page or by the API");
-    }
     let names = cli.get_subcommands().filter(|command| !command.is_hide_set());
     let distances = names.map(|command| {
         let known = command.get_name();
@@ -122,12 +116,9 @@ mod tests {
                 "symphony chek",
                 "`chek` is neither a command nor a file; did you mean `symphony check`?",
             ),
-            (
-                "symphony stop MT-1",
-                "`stop` is neither a command nor a file: stop with `symphony top`",
-            ),
+            ("symphony puase", "did you mean `symphony pause`?"),
             ("symphony --log debug stats", "did you mean `symphony status`?"),
-            ("symphony doctor", "`doctor` is neither a command nor a file\n"),
+            ("symphony frobnicate", "`frobnicate` is neither a command nor a file\n"),
         ] {
             let error = moved(line).unwrap_err();
             assert!(error.contains(wanted), "{line}: {error}");

@@ -16,7 +16,8 @@ mod table;
 
 use std::process::ExitCode;
 
-use args::{Args, CliCommand, LoggingArgs};
+use args::{Args, CliCommand, IssueSubcommand, LoggingArgs};
+use commands::steer::{self, IssueCommand, ServiceCommand};
 
 pub use adapters::bundled as registry;
 
@@ -70,5 +71,17 @@ fn perform(command: &CliCommand, log: Option<&str>) -> anyhow::Result<ExitCode> 
         CliCommand::Top(args) => commands::top::top(args),
         CliCommand::Status(args) => commands::status::status(args),
         CliCommand::Explain(args) => commands::explain::explain(args),
+        CliCommand::Pause(args) => steer::service(ServiceCommand::Pause, args),
+        CliCommand::Resume(args) => steer::service(ServiceCommand::Resume, args),
+        CliCommand::Refresh(args) => steer::service(ServiceCommand::Refresh, args),
+        CliCommand::ClearHolds(args) => steer::service(ServiceCommand::ClearHolds, args),
+        CliCommand::Stop(args) => steer::issue(IssueCommand::Stop, args),
+        CliCommand::Retry(args) => steer::issue(IssueCommand::Retry, args),
+        CliCommand::Logs(args) => commands::logs::logs(args),
+        CliCommand::Doctor(args) => commands::doctor::doctor(args),
+        CliCommand::Issue(IssueSubcommand::Add(args)) => commands::issue_add::add(args),
+        CliCommand::Schema => commands::schema::schema(),
+        CliCommand::Completions(args) => commands::generated::completions(args),
+        CliCommand::Man(args) => commands::generated::man(args),
     }
 }

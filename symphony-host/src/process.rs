@@ -11,6 +11,9 @@ use std::sync::OnceLock;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
+/// How far up a process is followed: deeper than any tree that people make.
+const MAX_GENERATIONS: usize = 1_000;
+
 /// One process for as long as it lives. A number alone is used again, within a boot and after it.
 ///
 /// Its text form is what a run record keeps:
@@ -50,6 +53,22 @@ impl ProcessId {
     #[must_use]
     pub fn is_alive(self) -> bool {
         self.row().is_some_and(|row| !row.is_dead())
+    }
+
+    /// Whether it is below this process, as far as the table of processes shows it. A child of one
+    /// that has ended counts, where a subreaper took it.
+    #[must_use]
+    pub fn descends_from(self, ancestor: u32) -> bool {
+        let mut at = self.row();
+        // The table may change while it is read, so a circle is possible.
+        for _ in 0..MAX_GENERATIONS {
+            let Some(parent) = at.and_then(|row| u32::try_from(row.parent).ok()) else { break };
+            if parent == ancestor {
+                return true;
+            }
+            at = i32::try_from(parent).ok().and_then(Pid::from_raw).and_then(row);
+        }
+        false
     }
 
     /// What the kernel lists for it, if the number still means this process.

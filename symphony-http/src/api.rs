@@ -17,7 +17,7 @@ use symphony_api::{
 use symphony_core::snapshot::{Explanation, Snapshot};
 use symphony_core::time::Wall;
 use symphony_core::webhook::{Delivery, DeliveryRefused};
-use symphony_core::{Identifier, IssueId, plain};
+use symphony_core::{Identifier, IssueId, Settings, plain};
 use symphony_runtime::{Handle, NotReceived};
 
 use crate::dashboard;
@@ -28,6 +28,9 @@ use crate::serialized::{SerializedState, to_string};
 
 /// How long the cached state is served while an agent runs: its totals grow with time.
 const STATE_MAX_AGE: Duration = Duration::from_secs(1);
+
+/// How much of an issue's name is shown.
+const MAX_NAME_BYTES: usize = 200;
 
 /// An answer in JSON.
 pub(crate) fn json(status: StatusCode, value: &impl Serialize) -> Response {
@@ -184,8 +187,9 @@ fn candidate(
     Ok(handle.candidate(row))
 }
 
-fn accepted(operations: &[&str], coalesced: bool) -> Response {
-    json(StatusCode::ACCEPTED, &CommandReceipt::new(operations, coalesced, wall_now()))
+fn accepted(operations: &[&str], coalesced: bool, message: &str) -> Response {
+    let receipt = CommandReceipt::new(operations, coalesced, wall_now(), message);
+    json(StatusCode::ACCEPTED, &receipt)
 }
 
 /// `POST /api/v1/refresh`
@@ -197,28 +201,47 @@ pub(crate) async fn refresh(State(app): State<Arc<HttpState>>) -> Result<Respons
         app.last_refresh.swap(snapshot.now.mono.as_millis(), std::sync::atomic::Ordering::Relaxed);
     let coalesced = last == snapshot.now.mono.as_millis();
     app.handle.poll_now()?;
-    Ok(accepted(&["poll", "reconcile"], coalesced))
+    let message = match coalesced {
+        false => "the tracker is polled now",
+        true => "the tracker is about to be polled already",
+    };
+    Ok(accepted(&["poll", "reconcile"], coalesced, message))
 }
 
 /// `POST /api/v1/pause`
 pub(crate) async fn pause(State(app): State<Arc<HttpState>>) -> Result<Response, Error> {
-    let coalesced = app.handle.snapshot()?.paused;
+    let snapshot = app.handle.snapshot()?;
     app.handle.pause().await?;
-    Ok(accepted(&["pause"], coalesced))
+    let message = match snapshot.paused {
+        true => "paused already: nothing starts until it is resumed".to_owned(),
+        false => match snapshot.running.len() {
+            0 => "paused: nothing starts until it is resumed".to_owned(),
+            1 => "paused: nothing starts until it is resumed; the 1 live run goes on".to_owned(),
+            runs => {
+                format!("paused: nothing starts until it is resumed; the {runs} live runs go on")
+            }
+        },
+    };
+    Ok(accepted(&["pause"], snapshot.paused, &message))
 }
 
 /// `POST /api/v1/resume`
 pub(crate) async fn resume(State(app): State<Arc<HttpState>>) -> Result<Response, Error> {
     let coalesced = !app.handle.snapshot()?.paused;
     app.handle.resume().await?;
-    Ok(accepted(&["resume"], coalesced))
+    let message = if coalesced { "it is not paused" } else { "resumed: issues are started again" };
+    Ok(accepted(&["resume"], coalesced, message))
 }
 
 /// `POST /api/v1/clear-holds`
 pub(crate) async fn clear_holds(State(app): State<Arc<HttpState>>) -> Result<Response, Error> {
     let coalesced = app.handle.snapshot()?.holds.is_empty();
     app.handle.clear_holds().await?;
-    Ok(accepted(&["clear_holds"], coalesced))
+    let message = match coalesced {
+        true => "no agent is held",
+        false => "the agents that refused are tried again",
+    };
+    Ok(accepted(&["clear_holds"], coalesced, message))
 }
 
 /// `POST /api/v1/<identifier>/stop`
@@ -228,15 +251,31 @@ pub(crate) async fn stop(
 ) -> Result<Response, Error> {
     let id = issue_id(&app.handle, &identifier)?;
     let stage = app.handle.issue(&identifier).map(|issue| issue.status);
-    let can_stop = stage.is_some_and(|stage| {
-        !matches!(stage, IssueStage::Candidate | IssueStage::Released | IssueStage::Cleaning)
-    });
-    if !can_stop {
-        let message = "nothing of this issue runs or waits, so there is nothing to stop";
-        return Err(Error::new(StatusCode::CONFLICT, "not_claimed", message));
-    }
+    let what = match stage {
+        Some(IssueStage::Running) => run_ends(&app.handle.settings()),
+        Some(IssueStage::Retrying | IssueStage::Checking) => "not started".to_owned(),
+        Some(IssueStage::Blocked) => "blocked already".to_owned(),
+        _ => {
+            let message = "nothing of this issue runs or waits, so there is nothing to stop";
+            return Err(Error::new(StatusCode::CONFLICT, "not_claimed", message));
+        }
+    };
     app.handle.stop(id).await?;
-    Ok(accepted(&["stop"], false))
+    let name = plain(identifier.as_str(), MAX_NAME_BYTES);
+    let message = format!("{name}: {what}; it stays blocked until it is retried");
+    Ok(accepted(&["stop"], stage == Some(IssueStage::Blocked), &message))
+}
+
+/// Says when a run that is stopped now has ended.
+fn run_ends(settings: &Settings) -> String {
+    let seconds = |bound: Duration| bound.as_millis().div_ceil(1_000);
+    let within = seconds(settings.agent.stop_grace);
+    let hook = settings
+        .hooks
+        .after_run
+        .as_ref()
+        .map(|_| format!(", and after_run within {} s more", seconds(settings.hooks.timeout)));
+    format!("stopping; its run ends within {within} s{}", hook.unwrap_or_default())
 }
 
 /// `POST /api/v1/<identifier>/retry`
@@ -251,7 +290,12 @@ pub(crate) async fn retry(
         return Err(Error::new(StatusCode::CONFLICT, "not_waiting", message));
     }
     app.handle.retry(id).await?;
-    Ok(accepted(&["retry"], false))
+    let name = plain(identifier.as_str(), MAX_NAME_BYTES);
+    let message = match app.handle.snapshot()?.paused {
+        false => format!("{name}: tried again now"),
+        true => format!("{name}: tried again once the service is resumed"),
+    };
+    Ok(accepted(&["retry"], false, &message))
 }
 
 /// `GET /api/v1/explain`

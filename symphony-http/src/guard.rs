@@ -51,6 +51,11 @@ impl Guard {
         }
     }
 
+    /// For a service that only listens on its unix socket.
+    pub(crate) fn for_socket() -> Self {
+        Self::new(&Config::default(), SocketAddr::from(([127, 0, 0, 1], 0)))
+    }
+
     /// The wrong tokens so far.
     pub(crate) fn token_limit(&self) -> Arc<TokenRateLimit> {
         Arc::clone(&self.token_limit)
@@ -68,7 +73,12 @@ impl Guard {
         // A delivery has a signature of its own, and a probe learns nothing.
         let is_open = is_probe(path) || path.starts_with(WEBHOOKS_PATH);
         if !is_open {
-            self.token(headers, request.extensions())?;
+            match Peer::from_extensions(request.extensions()) {
+                // The kernel has said which user it is: that is all that a token would show.
+                Peer::Operator => {}
+                Peer::Descendant => return Err(descendant()),
+                Peer::Ip(_) => self.token(headers, request.extensions())?,
+            }
         }
         simple_content(method, path, headers)
     }
@@ -144,6 +154,13 @@ fn unauthorized() -> Error {
     let message = "a token is needed: send `Authorization: Bearer <token>`, the one that \
                    server.token names";
     Error::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+}
+
+fn descendant() -> Error {
+    Error::forbidden(
+        "the socket is for operators, and this request comes from a process that the service has \
+         started; where hooks are to give commands, set server.port",
+    )
 }
 
 fn digest(token: &SecretString) -> [u8; 32] {

@@ -40,4 +40,4 @@ mod write_timeout;
 
 pub use config::{Config, ConfigError};
 pub use openapi::document;
-pub use server::{BindError, Server};
+pub use server::{BindError, LocalSocket, Server, serve};

@@ -13,18 +13,27 @@ use crate::connections::Connection;
 
 /// An address that requests come from. Of IPv6 it is the network: one machine has all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Peer(IpAddr);
+pub(crate) enum Peer {
+    /// A process of the service's user, or of root, over the unix socket.
+    Operator,
+    /// A process that the service has started, an agent or a hook, over the unix socket.
+    Descendant,
+    Ip(IpAddr),
+}
 
 impl Peer {
     /// Whether the peer is on this machine.
     pub(crate) const fn is_loopback(self) -> bool {
-        self.0.is_loopback()
+        match self {
+            Self::Operator | Self::Descendant => true,
+            Self::Ip(ip) => ip.is_loopback(),
+        }
     }
 }
 
 impl From<SocketAddr> for Peer {
     fn from(address: SocketAddr) -> Self {
-        Self(match address.ip().to_canonical() {
+        Self::Ip(match address.ip().to_canonical() {
             IpAddr::V6(ip) if !ip.is_loopback() => {
                 IpAddr::V6(Ipv6Addr::from_bits(ip.to_bits() & (u128::MAX << 64)))
             }
@@ -35,7 +44,11 @@ impl From<SocketAddr> for Peer {
 
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        match self {
+            Self::Operator => f.write_str("the unix socket"),
+            Self::Descendant => f.write_str("the unix socket, from a process of the service"),
+            Self::Ip(ip) => ip.fmt(f),
+        }
     }
 }
 
@@ -51,7 +64,7 @@ impl Peer {
     /// The peer of a request.
     pub(crate) fn from_extensions(extensions: &axum::http::Extensions) -> Self {
         let connection = extensions.get::<Arc<Connection>>();
-        connection.map_or(Self(IpAddr::from([0, 0, 0, 0])), |connection| connection.peer())
+        connection.map_or(Self::Ip(IpAddr::from([0, 0, 0, 0])), |connection| connection.peer())
     }
 }
 

@@ -1,4 +1,4 @@
-//! A TCP stream with a write timeout: a client that stops reading is disconnected.
+//! A stream with a write timeout: a client that stops reading is disconnected.
 
 use std::future::Future as _;
 use std::io;
@@ -7,21 +7,20 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 /// A connection with a bound on how long a write may stand still.
 #[derive(Debug)]
-pub(crate) struct WriteTimeout {
-    stream: TcpStream,
+pub(crate) struct WriteTimeout<S> {
+    stream: S,
     patience: Duration,
     /// Runs out while a write waits.
     limit: Pin<Box<Sleep>>,
     waiting: bool,
 }
 
-impl WriteTimeout {
-    pub(crate) fn new(stream: TcpStream, patience: Duration) -> Self {
+impl<S> WriteTimeout<S> {
+    pub(crate) fn new(stream: S, patience: Duration) -> Self {
         let limit = Box::pin(tokio::time::sleep(patience));
         Self { stream, patience, limit, waiting: false }
     }
@@ -44,7 +43,7 @@ impl WriteTimeout {
     }
 }
 
-impl AsyncRead for WriteTimeout {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -54,7 +53,7 @@ impl AsyncRead for WriteTimeout {
     }
 }
 
-impl AsyncWrite for WriteTimeout {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -103,14 +103,13 @@ impl TrackerFactory for MemoryFactory {
 
     fn build(&self, cx: &TrackerContext<'_>) -> Result<BuiltTracker, TrackerError> {
         let raw = cx.tracker.provider.raw();
-        let (tracker, scope) = match given(raw, "board") {
-            Some(board) => {
+        let (tracker, scope) = match board_path(cx)? {
+            Some(path) => {
                 if let Some(key) = ["issues", "states"].iter().find(|key| given(raw, key).is_some())
                 {
                     let message = format!("tracker.provider.{key}: belongs into the board file");
                     return Err(refused(message));
                 }
-                let path = board_path(board, cx)?;
                 let write_back = write_back(raw)?;
                 let tracker = self.on_file(&path)?;
                 tracker.set_write_back(write_back);
@@ -152,7 +151,15 @@ fn write_back(raw: &Map<String, Value>) -> Result<bool, TrackerError> {
 }
 
 /// The board's path: absolute, from the home folder, or from the workflow file's folder.
-fn board_path(board: &Value, cx: &TrackerContext<'_>) -> Result<PathBuf, TrackerError> {
+/// Returns where the board file is that `tracker.provider.board` names, if it names one.
+///
+/// # Errors
+/// When what stands there is not a path, or a variable that it names is not set.
+pub fn board_path(cx: &TrackerContext<'_>) -> Result<Option<PathBuf>, TrackerError> {
+    given(cx.tracker.provider.raw(), "board").map(|board| resolved(board, cx)).transpose()
+}
+
+fn resolved(board: &Value, cx: &TrackerContext<'_>) -> Result<PathBuf, TrackerError> {
     let problem = |message: &str| refused(format!("tracker.provider.board: {message}"));
     let Some(text) = board.as_str().map(str::trim) else {
         return Err(problem(&format!("must be a path, got {}", shown(board))));

@@ -60,7 +60,7 @@ mod update_issue;
 
 pub use board::{Comment, MemoryBoard};
 pub use clock::BoardClock;
-pub use factory::{MEMORY, MemoryFactory};
+pub use factory::{MEMORY, MemoryFactory, board_path};
 pub use faults::{Faults, MemoryFault, Requests};
 pub use scripted::{
     AgentScript, Did, Gate, Journal, JournalEntry, Opening, SCRIPTED, ScriptStep, ScriptedAgent,

@@ -75,7 +75,10 @@ mod worker;
 
 pub use changes::ChangeError;
 pub use deliveries::{NotReceived, Received};
-pub use disk::{AnnouncedAddress, DiskError, LockHolder, service_address};
+pub use disk::{
+    AnnouncedAddress, DiskError, FoundSocket, LockHolder, ServiceSocket, root_holder,
+    service_address,
+};
 pub use dry_run::DryRun;
 pub use fixed::{FixedAgent, FixedTracker};
 pub use handle::{CommandError, Handle, IssueRef, ServiceStopped};

@@ -25,7 +25,7 @@ use tracing::{info, warn};
 use crate::changes::{Change, ChangeReply, ChangeSender};
 use crate::clock::{Clock, wall_now};
 use crate::deliveries::{Deliveries, WebhookReceiver};
-use crate::disk::{AnnouncedAddress, Disk, DiskError};
+use crate::disk::{AnnouncedAddress, Disk, DiskError, ServiceSocket};
 use crate::driver::{Driver, DriverMessage, Inbox, JobTask, Publishers, Tools};
 use crate::handle::Handle;
 use crate::home::{HomeRoot, LeftoverError};
@@ -379,6 +379,15 @@ impl Service {
     /// When the file cannot be written.
     pub fn announce(&self, url: &str) -> Result<AnnouncedAddress, DiskError> {
         AnnouncedAddress::write(&self.loaded.root, url)
+    }
+
+    /// Listens on a unix socket beside the lock, which [`FoundSocket`](crate::FoundSocket) finds,
+    /// until the returned value is dropped. What an ended service left there is replaced.
+    ///
+    /// # Errors
+    /// When the file system has no sockets, or the folder cannot be written.
+    pub fn listen_locally(&self) -> Result<ServiceSocket, DiskError> {
+        ServiceSocket::bind(&self.loaded.root)
     }
 
     /// Runs until [`Handle::shut_down`], and then until everything is drained.

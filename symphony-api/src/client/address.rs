@@ -1,6 +1,9 @@
 //! The URL of a service, and the token that it wants.
 
 use std::fmt;
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use reqwest::Url;
 use secrecy::SecretString;
@@ -10,6 +13,16 @@ use secrecy::SecretString;
 pub struct ServiceAddress {
     pub(super) url: Url,
     pub(super) token: Option<SecretString>,
+    pub(super) socket: Option<UnixAddress>,
+}
+
+/// A unix socket.
+#[derive(Clone, Debug)]
+pub(super) struct UnixAddress {
+    pub(super) path: PathBuf,
+    name: String,
+    /// What a path below `/proc/self/fd` leads through.
+    _folder: Arc<OwnedFd>,
 }
 
 /// Why a text is not the address of a service.
@@ -57,7 +70,22 @@ impl ServiceAddress {
         if url.query().is_some() || url.fragment().is_some() {
             return Err(AddressError::Query);
         }
-        Ok(Self { url, token: None })
+        Ok(Self { url, token: None, socket: None })
+    }
+
+    /// Reaches a service on this machine by its unix socket. `name` is what messages call it: the
+    /// path to connect to may be a short one, through this folder, which is kept open.
+    ///
+    /// # Errors
+    /// When the URL that stands for the socket cannot be used, which does not happen.
+    pub fn unix(
+        path: impl Into<PathBuf>,
+        name: impl Into<String>,
+        folder: OwnedFd,
+    ) -> Result<Self, AddressError> {
+        let address = Self::parse("http://localhost")?;
+        let (path, name, _folder) = (path.into(), name.into(), Arc::new(folder));
+        Ok(Self { socket: Some(UnixAddress { path, name, _folder }), ..address })
     }
 
     /// Sends this token with every request.
@@ -72,12 +100,16 @@ impl fmt::Debug for ServiceAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let token = self.token.as_ref().map(|_| "[secret]");
         let mut address = f.debug_struct("ServiceAddress");
-        address.field("url", &self.url.as_str()).field("token", &token).finish()
+        address.field("url", &self.url.as_str()).field("token", &token);
+        address.field("socket", &self.socket).finish()
     }
 }
 
 impl fmt::Display for ServiceAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(socket) = &self.socket {
+            return f.write_str(&socket.name);
+        }
         f.write_str(self.url.as_str().trim_end_matches('/'))
     }
 }

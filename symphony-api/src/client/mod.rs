@@ -102,6 +102,9 @@ impl ApiClient {
             // No proxy is to see the token, and no certificate is needed.
             builder = builder.no_proxy().tls_certs_only([]);
         }
+        if let Some(socket) = &address.socket {
+            builder = builder.unix_socket(socket.path.as_path());
+        }
         let http = builder.build().map_err(|_| {
             setup(
                 "TLS cannot be used; where the system has no certificates, install \
@@ -162,7 +165,15 @@ impl ApiClient {
     /// # Errors
     /// As every request.
     pub async fn post(&self, path: &[&str]) -> Result<(), ApiError> {
-        self.whole(self.request(Method::POST, path).timeout(ANSWER_TIMEOUT)).await.map(drop)
+        self.command(path).await.map(drop)
+    }
+
+    /// Sends the command at this path below `/api/v1`, and returns the receipt as it stands.
+    ///
+    /// # Errors
+    /// As every request.
+    pub async fn command(&self, path: &[&str]) -> Result<Bytes, ApiError> {
+        self.whole(self.request(Method::POST, path).timeout(ANSWER_TIMEOUT)).await
     }
 
     /// Opens the stream of events, after the event with this id where the service still has it.

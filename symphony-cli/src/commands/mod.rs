@@ -3,12 +3,18 @@
 pub(crate) mod check;
 mod dashboard;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod explain;
+pub(crate) mod generated;
 pub(crate) mod init;
+pub(crate) mod issue_add;
+pub(crate) mod logs;
 pub(crate) mod prompt;
 pub(crate) mod run;
+pub(crate) mod schema;
 mod signals;
 pub(crate) mod status;
+pub(crate) mod steer;
 pub(crate) mod top;
 
 use std::fs::OpenOptions;
@@ -21,8 +27,8 @@ use symphony_core::env::Env;
 use symphony_core::problem::{Problem, ProblemKind};
 use symphony_core::tracker::{Tracker, TrackerError};
 use symphony_core::{Issue, Settings};
-use symphony_http::{Config, ConfigError, Server};
-use symphony_runtime::{AnnouncedAddress, Handle, Inspection, Service};
+use symphony_http::{Config, ConfigError, LocalSocket, Server};
+use symphony_runtime::{AnnouncedAddress, Handle, Inspection, Service, ServiceSocket};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::warn;
 
@@ -90,8 +96,25 @@ async fn listen(settings: &Settings, port: Option<u16>) -> anyhow::Result<Option
 }
 
 /// Serves for as long as what is returned lives.
-fn serve(server: Server, handle: &Handle) -> AbortOnDropHandle<()> {
-    AbortOnDropHandle::new(tokio::spawn(server.serve(handle.clone())))
+fn serve(
+    server: Option<Server>,
+    socket: Option<LocalSocket>,
+    handle: &Handle,
+) -> AbortOnDropHandle<()> {
+    AbortOnDropHandle::new(tokio::spawn(symphony_http::serve(server, socket, handle.clone())))
+}
+
+/// Listens on the socket beside the lock, for commands of this user. A service without one runs.
+fn listen_locally(service: &Service) -> Option<(ServiceSocket, LocalSocket)> {
+    let listen = || {
+        let mut socket = service.listen_locally()?;
+        let listener = socket.take_listener().context("the socket is in use")?;
+        anyhow::Ok((socket, LocalSocket::new(listener)?))
+    };
+    let failed = |error: &anyhow::Error| {
+        warn!(error = format!("{error:#}"), "commands need a port and --url: there is no socket");
+    };
+    listen().inspect_err(failed).ok()
 }
 
 /// Lets commands on this machine find the service, for as long as what is returned lives.

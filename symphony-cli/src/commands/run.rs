@@ -20,7 +20,7 @@ use crate::logging::{self, Log};
 use crate::{adapters, report};
 
 /// Below the folder for logs: what is said with agents, a file for each run.
-const TRANSCRIPTS_FOLDER: &str = "runs";
+pub(super) const TRANSCRIPTS_FOLDER: &str = "runs";
 
 /// The variable with what is logged.
 const LOG_VARIABLE: &str = "SYMPHONY_LOG";
@@ -69,7 +69,9 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
     let server = super::listen(service.settings(), args.port).await?;
     let _announced = server.as_ref().and_then(|server| super::announce(&service, server));
     let address = server.as_ref().map(Server::address);
-    let _serving = server.map(|server| super::serve(server, &handle));
+    let (_socket_file, socket) = super::listen_locally(&service).unzip();
+    let is_served = server.is_some() || socket.is_some();
+    let _serving = is_served.then(|| super::serve(server, socket, &handle));
     if service.settings().agent.kind == CODEX {
         tokio::spawn(log_login_time());
     }

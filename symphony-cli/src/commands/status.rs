@@ -1,9 +1,10 @@
-//! `symphony status`: what a running service does, once.
+//! `symphony status`: what a running service does, once, or again and again.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
-use anstream::stdout;
+use anstream::{eprintln, stdout};
 use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 use symphony_api::client::ApiClient;
@@ -16,22 +17,62 @@ use symphony_tui::{phase, problems, warnings};
 use crate::args::StatusArgs;
 use crate::{remote, table};
 
+/// How often a status that is watched is read, unless it is said.
+const WATCH_INTERVAL: Duration = Duration::from_secs(2);
+
 /// How much of a text is shown.
 const MAX_TEXT_BYTES: usize = 500;
 
 pub(crate) fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
-    let client = ApiClient::new(remote::find(args.service.url(), &args.workflow)?)?;
-    let body = super::tokio()?.block_on(client.get(&["state"])).map_err(remote::with_advice)?;
-    let mut out = stdout().lock();
-    if args.json {
-        out.write_all(&body)?;
-        writeln!(out)?;
+    let client = || anyhow::Ok(ApiClient::new(remote::find(args.service.url(), &args.workflow)?)?);
+    let runtime = super::tokio()?;
+    let first = runtime.block_on(shown(&client()?, args.json))?;
+    let Some(seconds) = args.watch else {
+        stdout().lock().write_all(&first)?;
         return Ok(ExitCode::SUCCESS);
+    };
+    let interval = seconds.map_or(WATCH_INTERVAL, |seconds| Duration::from_secs(seconds.into()));
+    let mut next = Ok(first);
+    loop {
+        match next {
+            Ok(shown) => write_again(&shown, args.json)?,
+            // The service may be back in a moment, perhaps at another port.
+            Err(error) => eprintln!("{}", plain(&format!("{error:#}"), MAX_TEXT_BYTES)),
+        }
+        std::thread::sleep(interval);
+        next = client().and_then(|client| runtime.block_on(shown(&client, args.json)));
+    }
+}
+
+/// Asks a service, and renders what it does.
+async fn shown(client: &ApiClient, json: bool) -> anyhow::Result<Vec<u8>> {
+    let body = client.get(&["state"]).await.map_err(remote::with_advice)?;
+    let mut out = body.to_vec();
+    if json {
+        out.push(b'\n');
+        return Ok(out);
     }
     let status: Status = serde_json::from_slice(&body)
         .with_context(|| format!("{} answers something else than a state", client.address()))?;
+    out.clear();
     write_status(&mut out, &status, &client.address().to_string())?;
-    Ok(ExitCode::SUCCESS)
+    Ok(out)
+}
+
+/// Prints it in the place of the last one: on a terminal, no more of it than fits.
+fn write_again(shown: &[u8], json: bool) -> io::Result<()> {
+    let is_screen = !json && io::stdout().is_terminal();
+    let mut out = stdout().lock();
+    if !is_screen {
+        out.write_all(shown)?;
+        return if json { out.flush() } else { writeln!(out) };
+    }
+    let size = rustix::termios::tcgetwinsize(io::stdout());
+    let rows = size.map_or(24, |size| usize::from(size.ws_row)).saturating_sub(1).max(1);
+    let lines: Vec<&[u8]> = shown.split_inclusive(|byte| *byte == b'\n').collect();
+    out.write_all(b"\x1b[H\x1b[2J")?;
+    out.write_all(&lines[..lines.len().min(rows)].concat())?;
+    out.flush()
 }
 
 fn write_status(out: &mut impl Write, status: &Status, address: &str) -> io::Result<()> {

@@ -1,13 +1,15 @@
 //! Which service a command is about, and the token for it.
 
 use std::net::IpAddr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
 use secrecy::SecretString;
 use symphony_api::client::ServiceAddress;
+use symphony_host::MARK_VARIABLE;
 use symphony_http::Config;
-use symphony_runtime::{read_leniently, service_address};
+use symphony_runtime::{FoundSocket, read_leniently, service_address};
 
 use crate::adapters;
 use crate::commands::CliEnv;
@@ -41,22 +43,46 @@ fn of_file(workflow: &Path, token: Option<SecretString>) -> anyhow::Result<Servi
     };
     let mut server = settings.server;
     server.token = server.token.filter(|_| token.is_none());
-    let found = service_address(&settings.workspace.root);
+    let root = &settings.workspace.root;
+    let found = service_address(root);
+    // A hook or an agent, which gets no answer by the socket, asks the port where there is one.
+    let is_of_service = std::env::var_os(MARK_VARIABLE).is_some() && found.is_some();
+    if let Some(socket) = FoundSocket::of_root(root).filter(|_| !is_of_service) {
+        // People know it by its port, where it has one.
+        let name = found.unwrap_or_else(|| socket.path().display().to_string());
+        let (path, folder) = socket.into_parts();
+        return Ok(ServiceAddress::unix(path, name, folder)?);
+    }
     let config = Config::from_settings(&server, found.as_ref().map(|_| 0), &CliEnv)?;
     let url = match (found, &config) {
         (Some(url), _) => url,
         (None, Some(config)) if config.port != 0 => {
             format!("http://{}:{}", reachable(&config.host), config.port)
         }
-        _ => bail!(
-            "which service? none runs in the workspace root of {file} that answers, and the file \
-             sets no server.port; start it with --port, or name it here with --url \
-             http://127.0.0.1:PORT"
-        ),
+        _ => bail!("{}", none_runs(workflow, root)),
     };
     let address = ServiceAddress::parse(&url)
         .with_context(|| format!("server.host {:?} cannot be used", server.host))?;
     Ok(with_token(address, token.or(config.and_then(|config| config.token))))
+}
+
+/// Says why no service was found by a workspace root.
+fn none_runs(workflow: &Path, root: &Path) -> String {
+    let owner = root.metadata().map(|found| found.uid()).ok();
+    let user = rustix::process::geteuid();
+    if let Some(owner) = owner.filter(|owner| *owner != user.as_raw() && !user.is_root()) {
+        return format!(
+            "the workspace root {} belongs to the user {owner}: give the command as that user, or \
+             name the service with --url http://127.0.0.1:PORT",
+            root.display()
+        );
+    }
+    let file = workflow.display();
+    format!(
+        "no service runs in {}, the workspace root of {file}; start it with `symphony {file}`, or \
+         name another one with --url http://127.0.0.1:PORT",
+        root.display()
+    )
 }
 
 /// Completes what people type: a port, or an address without its scheme.

@@ -78,6 +78,26 @@ fn rule_14_6_warnings_fail_a_strict_check_alone() {
 }
 
 #[test]
+fn rule_14_6_the_schema_for_editors_knows_every_section_and_the_templates_name_it() {
+    let harness = Harness::new();
+    let shown = harness.run(&["schema"]);
+    assert_eq!(shown.code, Some(0), "{shown:#?}");
+    let schema: Value = serde_json::from_str(&shown.stdout).unwrap();
+    let properties = &schema["properties"];
+    assert_eq!(properties["agent"]["properties"]["max_turns"]["default"], 20);
+    for section in ["tracker", "hooks", "codex", "server", "workspace"] {
+        assert!(properties[section]["description"].is_string(), "no {section} in {schema:#}");
+    }
+    let line = "# yaml-language-server: $schema=./symphony.schema.json\n";
+    for tracker in ["memory", "linear"] {
+        assert_eq!(harness.run(&["init", "--force", "--tracker", tracker]).code, Some(0));
+        assert!(harness.read("WORKFLOW.md").contains(line), "{tracker}");
+    }
+    harness.write("WORKFLOW.md", &file("").replacen("---\n", &format!("---\n{line}"), 1));
+    assert_eq!(harness.run(&["check", "--offline", "--strict"]).code, Some(0));
+}
+
+#[test]
 fn rule_14_6_check_prints_json() {
     let harness = Harness::new();
     harness.write("WORKFLOW.md", &file("colour: blue\npolling: {interval_ms: 0}\n"));

@@ -93,12 +93,12 @@ fn rule_14_5_what_a_killed_service_left_is_not_asked() {
     assert!(harness.path(ADDRESS).exists());
     let shown = harness.run(&["status"]);
     assert_eq!(shown.code, Some(1), "{shown:#?}");
-    assert!(shown.stderr.contains("sets no server.port"), "{shown:#?}");
-    // The next one without a port is not taken for it.
+    assert!(shown.stderr.contains("no service runs in"), "{shown:#?}");
+    // The next one without a port is not asked there, but by its socket.
     let mut service = harness.start(&["run"]);
-    service.log_until("service starts");
+    service.log_until("run started");
     let shown = harness.run(&["status"]);
-    assert!(shown.stderr.contains("sets no server.port"), "{shown:#?}");
+    assert!(shown.stdout.contains("/work/~symphony/socket: "), "{shown:#?}");
     service.signal(Signal::TERM);
     assert_eq!(service.end().0, Some(0));
 }

@@ -104,7 +104,7 @@ fn rule_14_1_an_absent_service_is_an_error_that_says_what_to_do() {
     for command in [&["status"][..], &["status", "--json"]] {
         let shown = harness.run(command);
         assert_eq!(shown.code, Some(1), "{shown:#?}");
-        assert!(shown.stderr.contains("sets no server.port"), "{shown:#?}");
+        assert!(shown.stderr.contains("no service runs in"), "{shown:#?}");
         assert!(shown.stderr.contains("--url"), "{shown:#?}");
         let url = ["--url", "http://127.0.0.1:9"];
         let shown = harness.run(&[command, &url].concat());

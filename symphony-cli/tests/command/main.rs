@@ -1,12 +1,16 @@
 //! The `symphony` command as a person meets it: what it prints, and how it exits (contract 14).
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails loudly")]
 
+mod adding;
 mod checking;
 mod corpus;
 mod demo;
+mod diagnosis;
+mod documented;
 mod echoes;
 mod endurance;
 mod finding;
+mod kept;
 mod kills;
 mod linear;
 mod logs;
@@ -17,9 +21,11 @@ mod restarts;
 mod roots;
 mod screens;
 mod service;
+mod steering;
 mod terminal;
 #[cfg(feature = "otel")]
 mod traces;
+mod version;
 mod warnings;
 mod words;
 // The same shapes as in the tests of the host.

@@ -1,11 +1,11 @@
 //! The built command in a folder of its own, bounded in time, and whether it left anything.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
+use std::io::{BufRead, BufReader, ErrorKind, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
@@ -139,7 +139,25 @@ impl Harness {
     /// The same in a folder below.
     pub(crate) fn run_in(&self, folder: &str, arguments: &[&str]) -> Shown {
         let mut command = self.command(arguments);
-        let child = command.current_dir(self.path(folder)).stdout(Stdio::piped()).spawn().unwrap();
+        command.current_dir(self.path(folder));
+        Self::shown(command)
+    }
+
+    /// Runs a line of a shell to its end, as a person types it.
+    pub(crate) fn shell(&self, line: &str) -> Shown {
+        Self::shown(self.shell_command(line))
+    }
+
+    fn shell_command(&self, line: &str) -> Command {
+        let program = Path::new(env!("CARGO_BIN_EXE_symphony")).parent().unwrap();
+        let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap());
+        let mut command = self.dressed(Command::new("sh"), &["-c", line]);
+        command.env("PATH", path);
+        command
+    }
+
+    fn shown(mut command: Command) -> Shown {
+        let child = command.stdout(Stdio::piped()).spawn().unwrap();
         let _watchdog = Watchdog::of(&child, TEST_TIMEOUT);
         let output = child.wait_with_output().unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -156,6 +174,20 @@ impl Harness {
     pub(crate) fn start_for(&self, limit: Duration, arguments: &[&str]) -> Service {
         let child = self.command(arguments).stdout(Stdio::null()).spawn().unwrap();
         Service::of(child, limit)
+    }
+
+    /// Starts a command that goes on printing, on both of its streams.
+    pub(crate) fn start_watch(&self, arguments: &[&str]) -> Watched {
+        self.start_shell(&format!("exec symphony {} 2>&1", arguments.join(" ")))
+    }
+
+    /// The same for a line of a shell.
+    pub(crate) fn start_shell(&self, line: &str) -> Watched {
+        let mut command = self.shell_command(line);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let watchdog = Watchdog::of(&child, TEST_TIMEOUT);
+        let out = BufReader::new(child.stdout.take().unwrap());
+        Watched { child, out, _watchdog: watchdog }
     }
 
     /// Starts it as a service whose log goes elsewhere.
@@ -260,16 +292,7 @@ impl Service {
 
     /// Reads the log up to a line that contains this.
     pub(crate) fn log_until(&mut self, wanted: &str) -> Vec<String> {
-        let mut seen = Vec::new();
-        for line in self.log.by_ref().lines() {
-            let line = line.unwrap();
-            let found = line.contains(wanted);
-            seen.push(line);
-            if found {
-                return seen;
-            }
-        }
-        panic!("no {wanted:?} in {seen:#?}");
+        lines_until(&mut self.log, wanted)
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -314,6 +337,47 @@ impl Drop for Service {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// A command that goes on printing; it does not outlive the test.
+pub(crate) struct Watched {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    _watchdog: Watchdog,
+}
+
+impl Watched {
+    /// Ends it by a signal.
+    pub(crate) fn interrupt(mut self) {
+        kill_process(pid(&self.child), Signal::INT).unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Reads up to a line that contains this.
+    pub(crate) fn until(&mut self, wanted: &str) -> Vec<String> {
+        lines_until(&mut self.out, wanted)
+    }
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reads up to a line that contains this.
+fn lines_until(reader: &mut impl BufRead, wanted: &str) -> Vec<String> {
+    let mut seen = Vec::new();
+    for line in reader.lines() {
+        let line = line.unwrap();
+        let found = line.contains(wanted);
+        seen.push(line);
+        if found {
+            return seen;
+        }
+    }
+    panic!("no {wanted:?} in {seen:#?}");
 }
 
 /// A service whose log is not the test's; it does not outlive the test.

@@ -11,8 +11,11 @@ fn rule_14_1_a_misspelt_command_is_a_usage_error_with_what_was_meant() {
     let harness = Harness::new();
     for (words, wanted) in [
         (&["chek"][..], "did you mean `symphony check`?"),
-        (&["doctor"], "`doctor` is neither a command nor a file"),
-        (&["stop", "MT-1"], "stop with `symphony top`"),
+        (&["docter"], "did you mean `symphony doctor`?"),
+        (&["puase"], "did you mean `symphony pause`?"),
+        (&["stopp", "MT-1"], "did you mean `symphony stop`?"),
+        (&["frobnicate"], "`frobnicate` is neither a command nor a file"),
+        (&["issue", "ad", "x"], "tip: a similar subcommand exists: 'add'"),
     ] {
         let shown = harness.run(words);
         assert_eq!(shown.code, Some(2), "{shown:#?}");

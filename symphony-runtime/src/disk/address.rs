@@ -59,27 +59,52 @@ impl Drop for AnnouncedAddress {
 /// written is not believed: a token may be sent there.
 #[must_use]
 pub fn service_address(root: &Path) -> Option<String> {
-    let own = open_own(root)?;
-    // A service that moved here by a reload answers where it began.
-    let home = file::read(&own, HOME_FILE).ok().map(|path| PathBuf::from(OsString::from_vec(path)));
-    let own = home.and_then(|home| open_own(&home)).unwrap_or(own);
+    let (_, own) = open_home(root, RootOwner::Caller)?;
     let record = AddressRecord::read(&own)?;
     (lock::living_holder(&own) == Some(record.pid)).then_some(record.url)
 }
 
-/// Opens Symphony's own folder under a root, if both are ours alone.
-fn open_own(root: &Path) -> Option<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let root = rustix::fs::openat(CWD, root, flags, Mode::empty()).ok()?;
-    is_ours_alone(&root).then_some(())?;
-    let own =
-        rustix::fs::openat(&root, OWN_FOLDER, flags | OFlags::NOFOLLOW, Mode::empty()).ok()?;
-    is_ours_alone(&own).then_some(own)
+/// Finds the process that uses a workspace root now.
+#[must_use]
+pub fn root_holder(root: &Path) -> Option<u32> {
+    let (_, own) = open_home(root, RootOwner::CallerUnlessRoot)?;
+    lock::living_holder(&own)
 }
 
-fn is_ours_alone(folder: &OwnedFd) -> bool {
+/// Whose a root must be for its service to be believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RootOwner {
+    /// The caller's own.
+    Caller,
+    /// Anybody's where the caller is root.
+    CallerUnlessRoot,
+}
+
+/// Opens Symphony's own folder of the service that uses a root, and says under which root it is: a
+/// service that moved here by a reload answers where it began.
+pub(super) fn open_home(root: &Path, owner: RootOwner) -> Option<(PathBuf, OwnedFd)> {
+    let own = open_own(root, owner)?;
+    let home = file::read(&own, HOME_FILE).ok().map(|path| PathBuf::from(OsString::from_vec(path)));
+    let moved = home.and_then(|home| open_own(&home, owner).map(|own| (home, own)));
+    Some(moved.unwrap_or_else(|| (root.to_owned(), own)))
+}
+
+/// Opens Symphony's own folder under a root, if both are open to their owner alone.
+fn open_own(root: &Path, owner: RootOwner) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::openat(CWD, root, flags, Mode::empty()).ok()?;
+    is_closed(&root, owner).then_some(())?;
+    let own =
+        rustix::fs::openat(&root, OWN_FOLDER, flags | OFlags::NOFOLLOW, Mode::empty()).ok()?;
+    is_closed(&own, owner).then_some(own)
+}
+
+fn is_closed(folder: &OwnedFd, owner: RootOwner) -> bool {
+    let caller = rustix::process::geteuid();
     fstat(folder).is_ok_and(|stat| {
         let is_open = Mode::from_raw_mode(stat.st_mode).intersects(Mode::WGRP | Mode::WOTH);
-        !is_open && stat.st_uid == rustix::process::geteuid().as_raw()
+        let is_ours = stat.st_uid == caller.as_raw()
+            || (owner == RootOwner::CallerUnlessRoot && caller.is_root());
+        !is_open && is_ours
     })
 }

@@ -7,6 +7,7 @@
 //! | under `~symphony` | what it is |
 //! |---|---|
 //! | `address` | where the service answers, as long as it lives |
+//! | `socket` | the same API for commands of the same user, as long as it lives |
 //! | `lock` | held by the service that uses the root, with its process number; so is the root itself |
 //! | `id` | what the service's processes are marked with, and the root that it was made for |
 //! | `state.json` | what survives a restart ([`state`](crate::state)) |
@@ -25,6 +26,7 @@ mod mode;
 mod processes;
 mod record;
 mod root;
+mod socket;
 #[cfg(test)]
 mod tests;
 
@@ -36,9 +38,10 @@ use rustix::io::Errno;
 use symphony_core::{WorkspaceKey, WorkspaceRecord};
 use symphony_host::is_exhaustion;
 
-pub use address::{AnnouncedAddress, service_address};
+pub use address::{AnnouncedAddress, root_holder, service_address};
 pub use lock::LockHolder;
 pub(crate) use root::{OWN_FOLDER, Root};
+pub use socket::{FoundSocket, ServiceSocket};
 
 /// What can go wrong with a workspace or its root.
 #[derive(Debug, thiserror::Error)]

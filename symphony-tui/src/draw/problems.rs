@@ -111,7 +111,7 @@ pub fn problems(status: &Status, now: Wall) -> Vec<String> {
         out.push(format!("{name} was told to stop and is still there after its bound"));
     }
     if summary.paused {
-        out.push("paused: nothing starts until it is resumed".to_owned());
+        out.push("paused: nothing starts until it is resumed (`symphony resume`)".to_owned());
     }
     out
 }

@@ -19,7 +19,7 @@ use symphony_runtime::Registry;
 const MASK: &str = "***";
 
 /// Every setting, under the keys of a workflow file.
-pub(super) fn front_matter(settings: &Settings, registry: &Registry) -> Mapping {
+pub(in crate::commands) fn front_matter(settings: &Settings, registry: &Registry) -> Mapping {
     let tracker_profile = registry.tracker(&settings.tracker.kind).map(|factory| factory.profile());
     let agent_profile = registry.agent(&settings.agent.kind).map(|factory| factory.profile());
     let mut all = SectionWriter::default();

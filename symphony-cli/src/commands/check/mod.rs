@@ -1,7 +1,7 @@
 //! `symphony check`: everything that is wrong or doubtful in a workflow file.
 
 mod budget;
-mod front_matter;
+pub(super) mod front_matter;
 mod progress;
 
 use std::io::Write;
@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anstream::stdout;
 use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
-use serde_json::json;
+use serde_json::{Value, json};
 use symphony_api::ProblemStatus;
 use symphony_core::finding::{Finding, Severity};
 use symphony_core::problem::Problem;
@@ -61,7 +61,7 @@ fn write_text(args: &CheckArgs, inspection: &Inspection) -> anyhow::Result<Vec<F
         write_summary(&mut out, usable)?;
         out.flush()?; // what follows takes a moment
     }
-    let findings = examine(args, usable)?;
+    let findings = examine(usable, args.offline)?;
     let is_shown = |finding: &&Finding| !args.quiet || finding.severity != Severity::Fine;
     findings.iter().filter(is_shown).try_for_each(|finding| write_finding(&mut out, finding))?;
     if let Some(agents) = args.budget {
@@ -75,13 +75,33 @@ fn write_text(args: &CheckArgs, inspection: &Inspection) -> anyhow::Result<Vec<F
 
 fn write_json(args: &CheckArgs, inspection: &Inspection) -> anyhow::Result<Vec<Finding>> {
     let findings = match &inspection.usable {
-        Some(usable) => examine(args, usable)?,
+        Some(usable) => examine(usable, args.offline)?,
         None => Vec::new(),
     };
+    let settings = inspection.settings.as_ref().filter(|_| args.show);
+    let settings = settings.map(|settings| front_matter(settings, &adapters::registry()));
+    let checked = json!({
+        "file": args.workflow.display().to_string(),
+        "usable": inspection.usable.is_some(),
+        "problems": problems_json(&inspection.problems),
+        "findings": findings_json(&findings),
+        "settings": settings,
+    });
+    writeln!(stdout().lock(), "{checked:#}")?;
+    Ok(findings)
+}
+
+/// The problems of a file, for programs.
+pub(super) fn problems_json(problems: &[Problem]) -> Value {
     let problem = |problem: &Problem| {
         let severity = if problem.kind.is_warning() { "warning" } else { "error" };
         json!({ "severity": severity, "problem": ProblemStatus::from(problem) })
     };
+    problems.iter().map(problem).collect()
+}
+
+/// What was found outside the file, for programs.
+pub(super) fn findings_json(findings: &[Finding]) -> Value {
     let finding = |finding: &Finding| {
         let severity = match finding.severity {
             Severity::Fine => "fine",
@@ -92,22 +112,12 @@ fn write_json(args: &CheckArgs, inspection: &Inspection) -> anyhow::Result<Vec<F
             (plain(&finding.subject, MAX_VALUE_BYTES), plain(&finding.text, MAX_VALUE_BYTES));
         json!({ "severity": severity, "subject": subject, "message": text })
     };
-    let settings = inspection.settings.as_ref().filter(|_| args.show);
-    let settings = settings.map(|settings| front_matter(settings, &adapters::registry()));
-    let checked = json!({
-        "file": args.workflow.display().to_string(),
-        "usable": inspection.usable.is_some(),
-        "problems": inspection.problems.iter().map(problem).collect::<Vec<_>>(),
-        "findings": findings.iter().map(finding).collect::<Vec<_>>(),
-        "settings": settings,
-    });
-    writeln!(stdout().lock(), "{checked:#}")?;
-    Ok(findings)
+    findings.iter().map(finding).collect()
 }
 
 /// Asks the tracker and the agent, unless the file is not trusted.
-fn examine(args: &CheckArgs, usable: &Usable) -> anyhow::Result<Vec<Finding>> {
-    if args.offline {
+pub(super) fn examine(usable: &Usable, offline: bool) -> anyhow::Result<Vec<Finding>> {
+    if offline {
         return Ok(Vec::new());
     }
     symphony_host::harden().context("this process cannot be closed to its agents")?;
@@ -152,7 +162,7 @@ fn forecast(
 }
 
 /// What was found outside the file.
-fn write_finding(out: &mut impl Write, finding: &Finding) -> std::io::Result<()> {
+pub(super) fn write_finding(out: &mut impl Write, finding: &Finding) -> std::io::Result<()> {
     let (style, word) = match finding.severity {
         Severity::Fine => (Style::new(), ""),
         Severity::Doubtful => (AnsiColor::Yellow.on_default().bold(), "warning: "),

@@ -70,7 +70,7 @@ async fn run_demo(
     view.show_intro(service.settings());
     let _serving = server.map(|server| {
         view.point_at(server.address());
-        super::serve(server, &handle)
+        super::serve(Some(server), None, &handle)
     });
     let mut running = pin!(service.run());
     let all_done = tokio::select! {

@@ -1,11 +1,17 @@
 //! The command line, and the help that teaches it.
 
-use std::path::{Path, PathBuf};
+mod service;
+
+use std::path::PathBuf;
 
 use clap::{ArgAction, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use symphony_core::settings;
 
-use crate::command_name::is_workflow_name;
+pub(crate) use service::{ExplainArgs, LogsArgs, StatusArgs, SteerArgs, SteerIssueArgs, TopArgs};
+
+/// The number, and where they are known the commit and its date.
+pub(crate) const VERSION: &str = env!("SYMPHONY_VERSION");
 
 /// Turns an issue tracker into finished work.
 ///
@@ -18,8 +24,10 @@ use crate::command_name::is_workflow_name;
 ///   symphony check     see whether it can be used, and what it means
 ///   symphony           run it
 ///   symphony status    see what it does; `top` keeps looking, `explain` says why something waits
+///   symphony doctor    see whether this machine is ready
 #[derive(Debug, Parser)]
-#[command(name = "symphony", version, verbatim_doc_comment, args_conflicts_with_subcommands = true)]
+#[command(name = "symphony", version = VERSION, verbatim_doc_comment)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) run: RunArgs,
@@ -57,6 +65,120 @@ pub(crate) enum CliCommand {
     /// scheduler says what it would start and why it would not start the rest, and nothing is
     /// started, locked or written but the activity file, if there is one.
     Explain(ExplainArgs),
+    /// Print what was said with an agent about an issue
+    ///
+    /// What the agent said, the commands it ran, the tokens it took. Such files are kept by a
+    /// service with `--logs-root`.
+    Logs(LogsArgs),
+    /// Start nothing until `resume`; what runs goes on
+    Pause(SteerArgs),
+    /// Start issues again after `pause`
+    Resume(SteerArgs),
+    /// End the run of an issue, and keep the issue blocked until `retry`
+    Stop(SteerIssueArgs),
+    /// Try a waiting or blocked issue now
+    Retry(SteerIssueArgs),
+    /// Poll the tracker now
+    Refresh(SteerArgs),
+    /// Try agents again that refuse for now, because of a usage limit, say
+    ClearHolds(SteerArgs),
+    /// Say whether this machine is ready: what `check` says, and port, folders, space, git, clock
+    Doctor(DoctorArgs),
+    /// Change the board of the memory tracker
+    #[command(subcommand)]
+    Issue(IssueSubcommand),
+    /// Print the JSON Schema of the front matter, for editors
+    ///
+    /// Write it beside the workflow file, and name it in the first line of the front matter:
+    ///
+    ///   symphony schema > symphony.schema.json
+    ///
+    ///   # yaml-language-server: $schema=./symphony.schema.json
+    #[command(verbatim_doc_comment)]
+    Schema,
+    /// Print the completions of a shell
+    ///
+    ///   bash        symphony completions bash > ~/.local/share/bash-completion/completions/symphony
+    ///   zsh         symphony completions zsh > a folder of $fpath/_symphony
+    ///   fish        symphony completions fish > ~/.config/fish/completions/symphony.fish
+    ///   elvish      symphony completions elvish, into rc.elv
+    ///   powershell  symphony completions powershell, into $PROFILE
+    #[command(verbatim_doc_comment)]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write one for each command
+    Man(ManArgs),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum IssueSubcommand {
+    /// Add an issue to the board
+    ///
+    /// The board file is changed, or the list in the workflow file; a running service sees it with
+    /// its next poll. Remarks and layout stay as they are. Only for `tracker.kind: memory`.
+    Add(IssueAddArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct IssueAddArgs {
+    /// What is to be done, in a line
+    pub(crate) title: String,
+    /// The workflow file
+    #[arg(default_value = "WORKFLOW.md")]
+    pub(crate) workflow: PathBuf,
+    /// The text below the title; `-` reads it from standard input
+    #[arg(long, short, value_name = "TEXT")]
+    pub(crate) description: Option<String>,
+    /// Its state; the first one of `tracker.active_states` without it
+    #[arg(long, short)]
+    pub(crate) state: Option<String>,
+    /// A label; may be given several times
+    #[arg(long, short, value_name = "LABEL")]
+    pub(crate) label: Vec<String>,
+    /// 1 is the most urgent, 4 the least
+    #[arg(long, short)]
+    pub(crate) priority: Option<i64>,
+    /// Its identifier; the next number without it, such as MT-3 after MT-2
+    #[arg(long, short)]
+    pub(crate) identifier: Option<String>,
+    /// An issue that must be done first; may be given several times
+    #[arg(long, value_name = "ISSUE")]
+    pub(crate) blocked_by: Vec<String>,
+    /// Print the record as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompletionsArgs {
+    /// Which shell
+    pub(crate) shell: Shell,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManArgs {
+    /// Write `symphony.1`, `symphony-check.1` and so on into this folder, which is made if need be
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DoctorArgs {
+    /// The workflow file
+    #[arg(default_value = "WORKFLOW.md")]
+    pub(crate) workflow: PathBuf,
+    /// Ask no tracker and run no agent's command
+    #[arg(long)]
+    pub(crate) offline: bool,
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Also write it into a new file, with versions, settings and the end of the log, for a report:
+    /// secrets are taken out, and so are prompt, hooks and issues
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bundle: Option<PathBuf>,
+    /// Where `run` was told to keep its logs: the bundle has the end of `symphony.log` there
+    #[arg(long, value_name = "DIR", requires = "bundle")]
+    pub(crate) logs_root: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -157,9 +279,16 @@ pub(crate) struct InitArgs {
     /// Where to write it
     #[arg(default_value = "WORKFLOW.md")]
     pub(crate) workflow: PathBuf,
-    /// Which tracker it reads
+    /// Which tracker it reads; Linear where a project is named
     #[arg(long, value_enum, default_value_t)]
+    #[arg(default_value_if("project", clap::builder::ArgPredicate::IsPresent, "linear"))]
     pub(crate) tracker: TrackerKind,
+    /// The project of Linear: the end of its address, or all of it
+    #[arg(long, value_name = "PROJECT")]
+    pub(crate) project: Option<String>,
+    /// The repository that agents work on: each issue gets a clone, a branch and a pull request
+    #[arg(long, value_name = "URL")]
+    pub(crate) repo: Option<String>,
     /// Replace a file that is there already
     #[arg(long)]
     pub(crate) force: bool,
@@ -187,84 +316,4 @@ pub(crate) struct PromptArgs {
     /// As it would be for this turn of a run
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) turn: u32,
-}
-
-/// Which service is asked. The token is not an argument: other users could see it.
-#[derive(Debug, clap::Args)]
-#[command(after_help = TOKEN_HELP)]
-pub(crate) struct ServiceArgs {
-    /// Where the service answers, such as http://127.0.0.1:4000. Without it, where `server.host`
-    /// and `server.port` of the workflow file say
-    #[arg(long, env = "SYMPHONY_URL", value_name = "URL")]
-    url: Option<String>,
-}
-
-impl ServiceArgs {
-    /// The address that was given. A variable without a value gives none.
-    pub(crate) fn url(&self) -> Option<&str> {
-        self.url.as_deref().map(str::trim).filter(|url| !url.is_empty())
-    }
-}
-
-/// Where the token comes from.
-const TOKEN_HELP: &str = "A service that wants a token gets the one in SYMPHONY_TOKEN, or the one that \
-                     server.token of the workflow file names.";
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct TopArgs {
-    /// The workflow file of the service
-    #[arg(default_value = "WORKFLOW.md")]
-    pub(crate) workflow: PathBuf,
-    #[command(flatten)]
-    pub(crate) service: ServiceArgs,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct StatusArgs {
-    /// The workflow file of the service
-    #[arg(default_value = "WORKFLOW.md")]
-    pub(crate) workflow: PathBuf,
-    /// Print what `GET /api/v1/state` answers, as it is
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) service: ServiceArgs,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct ExplainArgs {
-    /// The issue: its identifier, such as MT-1. Without it, every candidate is explained
-    issue: Option<String>,
-    /// The workflow file [default: WORKFLOW.md]; also alone, if its name ends with .md
-    workflow: Option<PathBuf>,
-    /// The same as an option
-    #[arg(long = "workflow", value_name = "FILE", conflicts_with = "workflow")]
-    named_workflow: Option<PathBuf>,
-    /// Ask no service: only rehearse what one would do that was started now
-    #[arg(long)]
-    pub(crate) offline: bool,
-    /// Print it as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    #[command(flatten)]
-    pub(crate) service: ServiceArgs,
-}
-
-impl ExplainArgs {
-    /// The issue, where one was named.
-    pub(crate) fn issue(&self) -> Option<&str> {
-        self.issue.as_deref().filter(|_| !self.is_file_alone())
-    }
-
-    /// The workflow file.
-    pub(crate) fn workflow(&self) -> &Path {
-        let alone = self.issue.as_deref().filter(|_| self.is_file_alone()).map(Path::new);
-        let named = self.workflow.as_deref().or(self.named_workflow.as_deref());
-        named.or(alone).unwrap_or(Path::new("WORKFLOW.md"))
-    }
-
-    fn is_file_alone(&self) -> bool {
-        let is_file = self.issue.as_deref().is_some_and(is_workflow_name);
-        is_file && self.workflow.is_none() && self.named_workflow.is_none()
-    }
 }
