@@ -208,3 +208,61 @@ fn rule_14_1_every_command_line_of_the_readme_does_what_it_says() {
         }
     }
 }
+
+/// The Markdown files below a path.
+fn pages_below(path: &Path) -> Vec<String> {
+    if !path.is_dir() {
+        let is_page = path.extension().is_some_and(|ending| ending == "md");
+        return is_page.then(|| std::fs::read_to_string(path).unwrap()).into_iter().collect();
+    }
+    files(path).iter().flat_map(|below| pages_below(below)).collect()
+}
+
+/// The words behind the command, up to what is for the shell, as somebody would type them.
+fn words_of(line: &str) -> Option<String> {
+    let words = line.strip_prefix("symphony ")?.split([';', '>', '&', '#']).next()?;
+    let words = words.split(" | ").next()?.replace("\\|", " ").replace(['[', ']'], "");
+    let stand_ins = [
+        ("=SECONDS", "=5"),
+        ("=AGENTS", "=5"),
+        (" N", " 1"),
+        // Of several only one is typed.
+        ("text json", "text"),
+        ("memory linear", "memory"),
+        ("--quiet --json", "--quiet"),
+        ("help COMMAND", "run"),
+        ("SHELL", "bash"),
+        ("--workflow FILE --url", "--url"),
+    ];
+    let typed = stand_ins.iter().fold(words, |words, (from, to)| words.replace(from, to));
+    Some(typed.trim().to_owned())
+}
+
+/// The command as a page names it, in blocks for a shell and within sentences.
+fn named_anywhere(page: &str) -> BTreeSet<String> {
+    let mut named: BTreeSet<String> =
+        typed(page).iter().filter_map(|line| words_of(line)).collect();
+    let mut is_block = false;
+    for line in page.lines() {
+        if line.trim_start().starts_with("```") {
+            is_block = !is_block;
+        } else if !is_block {
+            named.extend(line.split('`').skip(1).step_by(2).filter_map(words_of));
+        }
+    }
+    named
+}
+
+#[test]
+fn rule_14_1_every_page_names_commands_and_options_that_there_are() {
+    let harness = Harness::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let places = ["docs", "deploy", "README.md", "CONTRIBUTING.md", "SECURITY.md"];
+    let pages = places.iter().flat_map(|place| pages_below(&root.join(place)));
+    let named: BTreeSet<String> = pages.flat_map(|page| named_anywhere(&page)).collect();
+    assert!(named.len() >= 60, "{named:#?}");
+    for words in &named {
+        let asked = harness.shell(&format!("symphony {words} --help"));
+        assert_eq!(asked.code, Some(0), "symphony {words}: {asked:#?}");
+    }
+}
