@@ -301,8 +301,9 @@ pub(crate) async fn retry(
 /// `GET /api/v1/explain`
 pub(crate) async fn explain(State(app): State<Arc<HttpState>>) -> Result<Response, Error> {
     let explanation = app.handle.explain().await?;
-    let now = app.handle.last_snapshot().now;
-    Ok(json(StatusCode::OK, &ExplanationStatus::new(&explanation, now)))
+    let snapshot = app.handle.last_snapshot();
+    let (running, now) = (snapshot.running.len(), snapshot.now);
+    Ok(json(StatusCode::OK, &ExplanationStatus::new(&explanation, running, now)))
 }
 
 /// `GET /api/v1/explain/<identifier>`

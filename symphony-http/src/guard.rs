@@ -138,7 +138,7 @@ impl Guard {
                 return Err(limited(wait));
             }
             self.token_limit.count_wrong(peer);
-            return Err(unauthorized());
+            return Err(wrong_token());
         }
         connection.iter().for_each(|connection| connection.trust());
         Ok(())
@@ -153,6 +153,11 @@ pub(crate) fn is_probe(path: &str) -> bool {
 fn unauthorized() -> Error {
     let message = "a token is needed: send `Authorization: Bearer <token>`, the one that \
                    server.token names";
+    Error::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
+}
+
+fn wrong_token() -> Error {
+    let message = "the token is wrong: send the one that server.token names";
     Error::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
 }
 

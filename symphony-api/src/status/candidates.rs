@@ -140,11 +140,11 @@ impl From<&Snapshot> for Standing {
     }
 }
 
-impl From<&Explanation> for Standing {
+impl Standing {
     /// Counts the candidates; one that runs has no reason, and is not among them.
-    fn from(explanation: &Explanation) -> Self {
+    fn of_candidates(explanation: &Explanation, running: usize) -> Self {
         let mut standing =
-            Self { running: 0, waiting: 0, needs_person: 0, unclaimed: BTreeMap::new() };
+            Self { running, waiting: 0, needs_person: 0, unclaimed: BTreeMap::new() };
         for row in explanation.unstarted.iter().filter(|row| !row.reason.is_over()) {
             match (&row.reason, row.is_claimed) {
                 (Reason::NeedsPerson(_), _) => standing.needs_person += 1,
@@ -206,12 +206,13 @@ pub struct ExplanationStatus {
 }
 
 impl ExplanationStatus {
-    /// Shows an explanation that was given at this time.
+    /// Shows an explanation that was given at this time, while so many agents ran.
     #[must_use]
-    pub fn new(explanation: &Explanation, now: Now) -> Self {
+    pub fn new(explanation: &Explanation, running: usize, now: Now) -> Self {
         let unstarted = explanation.unstarted.iter();
+        let issues = Standing::of_candidates(explanation, running);
         Self {
-            verdict: VerdictStatus::new(&explanation.verdict, &Standing::from(explanation), now),
+            verdict: VerdictStatus::new(&explanation.verdict, &issues, now),
             read_at: explanation.read_at.map(|read| at(now, read)),
             unstarted: unstarted.map(|row| UnstartedStatus::new(row, now)).collect(),
         }
@@ -236,7 +237,13 @@ impl IssueExplanation {
     /// Explains an issue by its reason as a candidate, or else by where it stands.
     #[must_use]
     pub fn new(issue: &IssueStatus, unstarted: Option<UnstartedStatus>) -> Self {
-        let message = unstarted.as_ref().map_or_else(|| standing(issue), |row| row.message.clone());
+        let message = match &unstarted {
+            // What it waits after is known here, and is not in the list of candidates.
+            Some(row) if issue.status != IssueStage::Retrying || row.reason != "waiting_until" => {
+                row.message.clone()
+            }
+            _ => standing(issue),
+        };
         let issue_identifier = issue.issue_identifier.clone();
         Self { issue_identifier, status: issue.status, message, unstarted }
     }

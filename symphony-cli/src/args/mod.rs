@@ -31,9 +31,10 @@ pub(crate) const VERSION: &str = env!("SYMPHONY_VERSION");
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) run: RunArgs,
-    /// What is logged: a level, or filters such as `info,symphony_runtime=debug`. For `run`, wins
-    /// over SYMPHONY_LOG and `logging.level` of the file, and is `info` unless one of them is set;
-    /// other commands log nothing without it
+    /// What is logged: a level, or filters such as `info,symphony_runtime=debug`
+    ///
+    /// For `run`, wins over SYMPHONY_LOG and `logging.level` of the file, and is `info` unless one
+    /// of them is set; other commands log nothing without it.
     #[arg(long, global = true, value_name = "FILTER")]
     pub(crate) log: Option<String>,
     #[command(subcommand)]
@@ -105,7 +106,7 @@ pub(crate) enum CliCommand {
     ///   powershell  symphony completions powershell, into $PROFILE
     #[command(verbatim_doc_comment)]
     Completions(CompletionsArgs),
-    /// Print the manual page, or write one for each command
+    /// Print the manual page, for `man -l -`, or write one for each command
     Man(ManArgs),
 }
 

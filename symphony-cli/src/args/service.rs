@@ -8,8 +8,10 @@ use crate::command_name::is_workflow_name;
 #[derive(Debug, clap::Args)]
 #[command(after_help = TOKEN_HELP)]
 pub(crate) struct ServiceArgs {
-    /// Where the service answers, such as http://127.0.0.1:4000. Without it, the service that uses
-    /// the workspace root of the workflow file is asked, by its socket there
+    /// Where the service answers, such as http://127.0.0.1:4000
+    ///
+    /// Without it, the service that uses the workspace root of the workflow file is asked, by its
+    /// socket there.
     #[arg(long, env = "SYMPHONY_URL", hide_env_values = true, value_name = "URL")]
     url: Option<String>,
 }

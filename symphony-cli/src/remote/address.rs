@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use secrecy::SecretString;
 use symphony_api::client::ServiceAddress;
 use symphony_host::MARK_VARIABLE;
@@ -53,7 +53,12 @@ fn of_file(workflow: &Path, token: Option<SecretString>) -> anyhow::Result<Servi
         let (path, folder) = socket.into_parts();
         return Ok(ServiceAddress::unix(path, name, folder)?);
     }
-    let config = Config::from_settings(&server, found.as_ref().map(|_| 0), &CliEnv)?;
+    let config = Config::from_settings(&server, found.as_ref().map(|_| 0), &CliEnv);
+    // Where no service has left a trace, that is what is wrong first.
+    let config = config.map_err(|error| match found {
+        Some(_) => anyhow!(error),
+        None => anyhow!("{}; its port was not asked: {error}", none_runs(workflow, root)),
+    })?;
     let url = match (found, &config) {
         (Some(url), _) => url,
         (None, Some(config)) if config.port != 0 => {

@@ -104,6 +104,18 @@ fn rule_14_5_what_a_killed_service_left_is_not_asked() {
 }
 
 #[test]
+fn rule_14_5_that_no_service_runs_is_said_before_that_a_token_is_missing() {
+    let harness = harness();
+    let server = "server: {port: 9, token: $NO_SUCH_TOKEN}\n";
+    harness.write("WORKFLOW.md", &format!("{BOARD}{server}{SCRIPTED}"));
+    let shown = harness.run(&["status"]);
+    assert_eq!(shown.code, Some(1), "{shown:#?}");
+    for wanted in ["no service runs in ", "the variable NO_SUCH_TOKEN is not set"] {
+        assert!(shown.stderr.contains(wanted), "no {wanted:?} in {shown:#?}");
+    }
+}
+
+#[test]
 fn rule_2_6_a_setting_that_needs_a_restart_is_named() {
     let harness = harness();
     let mut service = served(&harness);
@@ -169,6 +181,20 @@ fn rule_5_5_so_it_has_when_a_service_runs() {
     let all = harness.run(&["explain", "--json"]).stdout;
     let all: Value = serde_json::from_str(&all).unwrap();
     assert_eq!(all["unstarted"][0]["issue_identifier"], "MT-4", "{all:#}");
+    service.signal(Signal::TERM);
+    assert_eq!(service.end().0, Some(0));
+}
+
+/// An inline board is the service's: in the file, an issue stays what it was.
+#[test]
+fn rule_5_5_of_an_issue_that_is_over_an_inline_board_knows_less_than_the_service() {
+    let harness = harness();
+    let board = BOARD.replace("[go, hang]", "[go]");
+    harness.write("WORKFLOW.md", &format!("{board}{SCRIPTED}"));
+    let mut service = harness.start(&["run"]);
+    service.log_until("released: it is over");
+    let explained = harness.run(&["explain", "mt-1"]);
+    assert_eq!(explained.stdout, "MT-1 is over: Done\n", "{explained:#?}");
     service.signal(Signal::TERM);
     assert_eq!(service.end().0, Some(0));
 }

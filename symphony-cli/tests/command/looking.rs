@@ -130,10 +130,13 @@ fn rule_5_5_explain_asks_the_running_service() {
     let explain = |issue: &[&str]| harness.run(&[&["explain", "--url", &url], issue].concat());
     let all = explain(&[]);
     assert_eq!(all.code, Some(0), "{all:#?}");
+    assert!(all.stdout.starts_with("1 runs, 1 waits, 1 blocked by others\n"), "{all:#?}");
     assert!(all.stdout.contains("MT-2   blocked by MT-1"), "{all:#?}");
     assert!(all.stdout.contains("MT-3   waits for its next attempt"), "{all:#?}");
     let lines = |issue: &str| explain(&[issue]).stdout;
     assert_eq!(lines("MT-1"), "MT-1 (running): an agent works on it\n");
+    let failed = "MT-3 (retrying): waits for its next attempt: turn_failed: as the label says\n";
+    assert_eq!(lines("MT-3"), failed);
     assert_eq!(lines("mt-2"), "MT-2 (candidate): blocked by MT-1, which is in `Todo`\n");
     let unknown = explain(&["MT-77"]);
     assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(1), ""));

@@ -76,6 +76,14 @@ async fn ask_service(client: &ApiClient, args: &ExplainArgs) -> anyhow::Result<E
             let issue = plain(issue, 60);
             format!("the service neither works on {issue} nor has it as a candidate")
         })?;
+        if let Ok(explained) = &explained
+            && one::is_kept_by_service(&open)
+        {
+            let identifier = explained.issue_identifier.as_str().to_owned();
+            let code = explained.unstarted.as_ref().map_or("released", |row| row.reason.as_str());
+            let text = explained.message.clone();
+            return write_reason(&IssueReason { identifier, code, text }, args.json);
+        }
         return write_reason(&one::explain(&open, issue).await?, args.json);
     }
     let explained = explained?;
@@ -172,7 +180,7 @@ async fn explain_one(
     Ok(ExitCode::SUCCESS)
 }
 
-fn write_reason(reason: &IssueReason, json: bool) -> anyhow::Result<ExitCode> {
+fn write_reason(reason: &IssueReason<'_>, json: bool) -> anyhow::Result<ExitCode> {
     if json {
         return write_json(&reason.identifier, NOT_CANDIDATE, reason.code, &reason.text);
     }

@@ -15,14 +15,24 @@ pub(super) const NOT_CANDIDATE: &str = "not_candidate";
 const MIN_LIKENESS: f64 = 0.6;
 
 /// Why an issue is where it is: in a word, and for people after its identifier.
-pub(super) struct IssueReason {
+pub(super) struct IssueReason<'a> {
     pub(super) identifier: String,
-    pub(super) code: &'static str,
+    pub(super) code: &'a str,
     pub(super) text: String,
 }
 
+/// Whether what agents change stays in the service, so that the file tells less than the service:
+/// a board of the memory tracker that is written into the workflow file.
+pub(super) fn is_kept_by_service(open: &OpenTracker) -> bool {
+    let tracker = &open.settings.tracker;
+    tracker.kind == "memory" && !tracker.provider.raw().contains_key("board")
+}
+
 /// Reads an issue and says why it is not worked on.
-pub(super) async fn explain(open: &OpenTracker, name: &str) -> anyhow::Result<IssueReason> {
+pub(super) async fn explain(
+    open: &OpenTracker,
+    name: &str,
+) -> anyhow::Result<IssueReason<'static>> {
     let found = find_issue(open.tracker.as_ref(), name).await;
     let Some(issue) = found.context("the tracker cannot be read")? else {
         bail!("{name} does not exist in the scope of the tracker");

@@ -105,10 +105,8 @@ impl TranscriptRenderer {
             }
             // What the agent asks has an id, and what it tells has none.
             (_, Some(method)) => message.get("id").map(|_| shown(format!("asks: {method}"))),
-            ("in", None) => message.get("error").map(|error| {
-                let text = error["message"].as_str().unwrap_or("refused");
-                shown(format!("refuses: {text}")).in_style(BAD)
-            }),
+            ("in", None) => message.get("error").map(refusal).or_else(|| event(message)),
+            ("out", None) => message["prompt"].as_str().map(|text| prompt("symphony", text)),
             (_, None) => None,
         }
     }
@@ -140,8 +138,27 @@ fn asked(method: &str, params: &Value) -> Option<ShownText> {
     };
     let parts = params["input"].as_array().into_iter().flatten();
     let text: Vec<&str> = parts.filter_map(|part| part["text"].as_str()).collect();
-    let (text, more) = first_lines(&text.join("\n"));
-    Some(shown(format!("{who}: {text}{more}")).in_style(DIM))
+    Some(prompt(who, &text.join("\n")))
+}
+
+fn prompt(who: &str, text: &str) -> ShownText {
+    let (text, more) = first_lines(text);
+    shown(format!("{who}: {text}{more}")).in_style(DIM)
+}
+
+fn refusal(error: &Value) -> ShownText {
+    let text = error["message"].as_str().unwrap_or("refused");
+    shown(format!("refuses: {text}")).in_style(BAD)
+}
+
+/// What an agent without a protocol of its own tells, such as the stand-in.
+fn event(message: &Value) -> Option<ShownText> {
+    let text = message["summary"].as_str().filter(|text| !text.trim().is_empty())?;
+    match message["event"].as_str()? {
+        "session_started" => None,
+        "notification" => Some(shown(format!("agent: {text}"))),
+        _ => Some(shown(text).in_style(DIM)),
+    }
 }
 
 fn started(item: &Value) -> Option<ShownText> {
@@ -294,6 +311,22 @@ mod tests {
     }
 
     #[test]
+    fn rule_14_8_so_does_that_of_the_stand_in() {
+        let shown = rendered(&[
+            ("out", json!({"prompt": "Fix the door.", "turn": 1})),
+            ("in", json!({"event": "session_started", "summary": "scripted session 1"})),
+            ("in", json!({"event": "notification", "summary": "update_issue: done"})),
+            ("in", json!({"event": "turn_completed", "summary": "the turn is complete"})),
+        ]);
+        let wanted = [
+            "03:04:05  symphony: Fix the door.",
+            "03:04:05  agent: update_issue: done",
+            "03:04:05  the turn is complete",
+        ];
+        assert_eq!(shown, wanted);
+    }
+
+    #[test]
     fn rule_13_1_no_line_of_a_transcript_steers_a_terminal() {
         let nasty = "a\u{1b}[2Jb\u{202e}c\rd";
         let mut all = rendered(&[
@@ -303,6 +336,8 @@ mod tests {
             told("error", &json!({ "error": nasty })),
             ("in", json!({"id": nasty, "method": nasty})),
             ("in", json!({"id": 1, "error": {"message": nasty}})),
+            ("out", json!({ "prompt": nasty })),
+            ("in", json!({"event": "notification", "summary": nasty})),
         ]);
         let mut renderer = TranscriptRenderer::default();
         for line in [
