@@ -72,8 +72,11 @@ impl From<LeftoverError> for StartError {
 }
 
 pub(crate) fn problem_lines(problems: &[Problem]) -> String {
-    let lines: Vec<String> = problems.iter().map(|problem| format!("  {problem}")).collect();
-    lines.join("\n")
+    let line = |problem: &Problem| match &problem.help {
+        Some(help) => format!("  {problem}; {help}"),
+        None => format!("  {problem}"),
+    };
+    problems.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// How a service ended.

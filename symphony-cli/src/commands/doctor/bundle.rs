@@ -40,7 +40,10 @@ pub(super) fn write(path: &Path, diagnosis: &Diagnosis, args: &DoctorArgs) -> an
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             bail!("{} is there already; name another file", path.display())
         }
-        opened => opened.with_context(|| format!("{} cannot be written", path.display()))?,
+        opened => opened.with_context(|| {
+            let path = path.display();
+            format!("{path} cannot be written: name a file in a folder of yours")
+        })?,
     };
     file.write_all(text.as_bytes())?;
     Ok(())
