@@ -136,8 +136,11 @@ fn rule_14_1_init_takes_a_project() {
 fn rule_14_1_init_with_a_repository_makes_a_branch_of_what_an_agent_leaves() {
     let harness = harness("");
     let git = "git -c user.name=x -c user.email=x@example.com";
+    // `lib` is a submodule, of which a clone gets an empty folder.
     let made = harness.shell(&format!(
-        "{git} init -q -b main code && echo old > code/old.txt && cd code && {git} add . && \
+        "{git} init -q -b main code && echo old > code/old.txt && echo gone > code/gone && \
+         cd code && {git} add . && git update-index --add --cacheinfo \
+         160000,0123456789012345678901234567890123456789,lib && \
          {git} commit -qm one && {git} config receive.denyCurrentBranch ignore"
     ));
     assert_eq!(made.code, Some(0), "{made:#?}");
@@ -145,21 +148,31 @@ fn rule_14_1_init_with_a_repository_makes_a_branch_of_what_an_agent_leaves() {
     assert_eq!(harness.run(&["init", "--force", "--repo", "code"]).code, Some(0));
     let checked = harness.run(&["check"]);
     assert_eq!(checked.code, Some(0), "{checked:#?}");
-    // An agent that may write in its folder makes it another clone, with commands in its settings.
+    // An agent that may write in its folder makes it another clone, and others below, with commands
+    // in their settings.
+    let nasty = "config core.fsmonitor \"touch $PWD/../../ran\"";
     harness.replace(
         "WORKFLOW.md",
         &harness.read("WORKFLOW.md").replace(
             "  after_run: |\n",
-            "  before_run: |\n    rm .git && git init -q . && git config core.fsmonitor 'touch ../../ran'\n  \
-             after_run: |\n",
+            &format!(
+                "  before_run: |\n    set -e\n    rm .git && git init -q . && git {nasty}\n    \
+                 for below in lib own; do git init -q $below && \
+                 git -C $below commit -q --allow-empty -m x && git -C $below {nasty}; done\n    \
+                 rm gone && mkdir gone && echo new > gone/new\n  \
+                 after_run: |\n    gh() {{ git status; }}\n"
+            ),
         ),
     );
     let mut service = harness.start(&["run"]);
     service.log_until("workspace removed");
     service.stop();
     assert!(!harness.path("ran").exists(), "git obeyed what an agent has written");
-    assert!(!harness.path("git/MT-1").exists(), "it goes with the workspace");
-    let log =
-        harness.shell("cd code && git log --format=%s agent/MT-1 && git show agent/MT-1:old.txt");
-    assert_eq!(log.stdout, "MT-1: Fix the door\none\nold\n", "{log:#?}");
+    assert!(!harness.path("workspaces.git/MT-1").exists(), "it goes with the workspace");
+    let log = harness.shell(
+        "cd code && git log --format=%s agent/MT-1 && git show agent/MT-1:old.txt && \
+         git ls-tree -r --name-only agent/MT-1",
+    );
+    let wanted = "MT-1: Fix the door\none\nold\ngone/new\nlib\nold.txt\nstand-in.txt\n";
+    assert_eq!(log.stdout, wanted, "{log:#?}");
 }
