@@ -86,6 +86,28 @@ fn rule_14_10_a_board_file_gets_the_issue_and_a_running_service_works_on_it() {
 }
 
 #[test]
+fn rule_14_10_issues_that_are_added_at_once_are_all_there() {
+    let harness = harness("");
+    let count = |harness: &Harness| harness.read("WORKFLOW.md").matches("title: ").count();
+    let before = count(&harness);
+    let all = harness.shell(
+        "for i in 1 2 3 4 5 6 7 8; do symphony issue add \"T $i\" & jobs=\"$jobs $!\"; done; \
+         for job in $jobs; do wait $job || exit 1; done",
+    );
+    assert_eq!(all.code, Some(0), "{all:#?}");
+    assert_eq!(count(&harness), before + 8);
+}
+
+#[test]
+fn rule_14_10_a_description_that_is_too_long_is_refused_and_not_cut() {
+    let harness = harness("");
+    let before = harness.read("WORKFLOW.md");
+    let shown = harness.shell("head -c 1048577 /dev/zero | tr '\\0' x | symphony issue add T -d -");
+    fails_with(&shown, "the description is longer than 1048576 bytes");
+    assert_eq!(harness.read("WORKFLOW.md"), before);
+}
+
+#[test]
 fn rule_14_10_what_cannot_be_added_to_is_left_alone_and_the_lines_are_shown() {
     let mut harness = Harness::new();
     let file = |provider: &str| {

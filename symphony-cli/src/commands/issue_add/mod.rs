@@ -14,7 +14,7 @@ use serde_yaml::{Mapping, Value};
 use symphony_core::plain;
 use symphony_core::settings::Settings;
 use symphony_core::tracker::TrackerContext;
-use symphony_memory::{MEMORY, board_path};
+use symphony_memory::{BoardLock, MEMORY, board_path, lock_board};
 use symphony_runtime::{Usable, inspect};
 
 use super::CliEnv;
@@ -40,9 +40,13 @@ struct BoardText {
     /// The keys that lead to the list.
     keys: &'static [&'static str],
     list: Option<ListAt>,
+    /// Of the board file, where there is one.
+    _locked: Option<BoardLock>,
 }
 
 pub(crate) fn add(args: &IssueAddArgs) -> anyhow::Result<ExitCode> {
+    // Several commands at once add one after the other.
+    let _locked = args.workflow.exists().then(|| lock(&args.workflow)).transpose()?;
     let usable = load(&args.workflow)?;
     let settings = usable.settings();
     if settings.tracker.kind != MEMORY {
@@ -73,6 +77,7 @@ impl BoardText {
         let mut cx = TrackerContext::new(&settings.tracker, &settings.polling.budget, &CliEnv);
         cx.folder = workflow.parent();
         if let Some(path) = board_path(&cx)? {
+            let locked = Some(lock(&path)?);
             let text = read(&path)?;
             let line = text.lines().position(|line| line.starts_with("issues:"));
             let is_map = serde_yaml::from_str(&text).is_ok_and(|root: Value| root.is_mapping());
@@ -80,7 +85,8 @@ impl BoardText {
                 (_, false) => (&[], Some(ListAt::Top)),
                 (line, true) => (&["issues"], line.map(ListAt::Key)),
             };
-            return Ok(Self { path, yaml: 0..text.len(), text, keys, list });
+            let yaml = 0..text.len();
+            return Ok(Self { path, yaml, text, keys, list, _locked: locked });
         }
         let text = read(workflow)?;
         let position = usable.workflow.places.position("tracker.provider.issues");
@@ -93,7 +99,8 @@ impl BoardText {
             Some(_) => &["tracker", "provider", "issues"],
             None => &["tracker", "issues"], // the older place
         };
-        Ok(Self { path: workflow.to_owned(), text, yaml, keys, list: line.map(ListAt::Key) })
+        let (path, list) = (workflow.to_owned(), line.map(ListAt::Key));
+        Ok(Self { path, text, yaml, keys, list, _locked: None })
     }
 
     /// The text with one more issue. What cannot be added without a change elsewhere is refused.
@@ -137,6 +144,10 @@ impl BoardText {
         file.persist(&target).with_context(cannot)?;
         Ok(())
     }
+}
+
+fn lock(path: &Path) -> anyhow::Result<BoardLock> {
+    lock_board(path).with_context(|| format!("{} cannot be changed", path.display()))
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
@@ -228,13 +239,16 @@ fn description(args: &IssueAddArgs) -> anyhow::Result<Option<String>> {
     let text = match args.description.as_deref() {
         Some("-") => {
             let mut text = String::new();
-            let read = std::io::stdin().take(MAX_DESCRIPTION_BYTES).read_to_string(&mut text);
+            let read = std::io::stdin().take(MAX_DESCRIPTION_BYTES + 1).read_to_string(&mut text);
             read.context("standard input cannot be read as text")?;
             text
         }
         Some(text) => text.to_owned(),
         None => return Ok(None),
     };
+    if u64::try_from(text.len()).unwrap_or(u64::MAX) > MAX_DESCRIPTION_BYTES {
+        bail!("the description is longer than {MAX_DESCRIPTION_BYTES} bytes; shorten it");
+    }
     Ok(Some(text.trim_end().to_owned()).filter(|text| !text.is_empty()))
 }
 
