@@ -274,11 +274,11 @@ fn tell(
     record: &Mapping,
     path: &Path,
 ) -> anyhow::Result<ExitCode> {
-    let mut out = stdout().lock();
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(record)?)?;
+        report::write_json(record)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let mut out = stdout().lock();
     let text = |key: &str| plain(record[key].as_str().unwrap_or_default(), MAX_NAME_BYTES);
     let (name, state) = (text("identifier"), text("state"));
     let path = plain(&path.display().to_string(), MAX_NAME_BYTES);
