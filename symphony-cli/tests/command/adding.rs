@@ -99,6 +99,21 @@ fn rule_14_10_issues_that_are_added_at_once_are_all_there() {
 }
 
 #[test]
+fn rule_14_10_an_id_of_the_board_is_not_taken_twice() {
+    let harness = harness("");
+    harness.write(
+        "WORKFLOW.md",
+        "---\ntracker: {kind: memory, provider: {board: board.yaml}}\nagent: {kind: scripted}\n---\nHi\n",
+    );
+    let board = "issues:\n- {id: 7, identifier: MT-1, title: One, state: Todo}\n\
+                 - {id: MT-2, identifier: MT-1b, title: Two, state: Todo}\n";
+    harness.write("board.yaml", board);
+    fails_with(&add(&harness, &["x", "--identifier", "7"]), "7 is on the board already");
+    assert!(add(&harness, &["x"]).stdout.starts_with("MT-3: "));
+    assert_eq!(harness.run(&["check"]).code, Some(0));
+}
+
+#[test]
 fn rule_14_10_a_description_that_is_too_long_is_refused_and_not_cut() {
     let harness = harness("");
     let before = harness.read("WORKFLOW.md");

@@ -193,19 +193,20 @@ fn record(args: &IssueAddArgs, settings: &Settings, issues: &[Value]) -> anyhow:
             false => Ok(text),
         }
     };
-    let known: Vec<&str> = issues.iter().filter_map(|issue| issue["identifier"].as_str()).collect();
+    let (known, ids) = (values(issues, "identifier"), values(issues, "id"));
     let identifier = match &args.identifier {
         Some(given) => one_line("--identifier", given)?,
-        None => next_identifier(&known),
+        None => next_identifier(&known, &ids),
     };
-    if known.iter().any(|known| known.eq_ignore_ascii_case(&identifier)) {
+    // It is the new issue's id too, of which no board has two.
+    if known.iter().chain(&ids).any(|known| known.eq_ignore_ascii_case(&identifier)) {
         bail!("{} is on the board already; choose another", plain(&identifier, MAX_NAME_BYTES));
     }
     let blocker = |name: &String| {
         let known = known.iter().find(|known| known.eq_ignore_ascii_case(name));
         let missing =
             || anyhow!("--blocked-by: {} is not on the board", plain(name, MAX_NAME_BYTES));
-        known.map(|&known| known.to_owned()).ok_or_else(missing)
+        known.cloned().ok_or_else(missing)
     };
     let blockers: Result<Vec<String>, _> = args.blocked_by.iter().map(blocker).collect();
     let state = match &args.state {
@@ -252,8 +253,18 @@ fn description(args: &IssueAddArgs) -> anyhow::Result<Option<String>> {
     Ok(Some(text.trim_end().to_owned()).filter(|text| !text.is_empty()))
 }
 
-/// The number after the highest one, called as the last issue is.
-fn next_identifier(known: &[&str]) -> String {
+/// What the issues have below a key, where that is a text or a number.
+fn values(issues: &[Value], key: &str) -> Vec<String> {
+    let text = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    };
+    issues.iter().filter_map(|issue| text(issue.get(key)?)).collect()
+}
+
+/// The number after the highest one, also of an id, called as the last issue is.
+fn next_identifier(known: &[String], ids: &[String]) -> String {
     let numbered = |name: &str| {
         let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
         let number: u64 = name[prefix.len()..].parse().ok()?;
@@ -262,7 +273,8 @@ fn next_identifier(known: &[&str]) -> String {
     let Some((prefix, _)) = known.iter().rev().find_map(|name| numbered(name)) else {
         return FIRST_IDENTIFIER.to_owned();
     };
-    let same = known.iter().filter_map(|name| numbered(name)).filter(|(it, _)| *it == prefix);
+    let all = known.iter().chain(ids);
+    let same = all.filter_map(|name| numbered(name)).filter(|(it, _)| *it == prefix);
     let highest = same.map(|(_, number)| number).max().unwrap_or_default();
     format!("{prefix}{}", highest.saturating_add(1))
 }
@@ -295,15 +307,16 @@ mod tests {
 
     #[test]
     fn rule_14_10_an_issue_gets_the_next_number() {
-        for (known, wanted) in [
-            (&[][..], "MT-1"),
-            (&["MT-1", "MT-9", "MT-2"], "MT-10"),
-            (&["A-7", "B-2"], "B-3"),
-            (&["A-7", "door"], "A-8"),
-            (&["door"], "MT-1"),
-            (&["7"], "8"),
+        for (known, ids, wanted) in [
+            (&[][..], &[][..], "MT-1"),
+            (&["MT-1", "MT-9", "MT-2"], &[], "MT-10"),
+            (&["A-7", "B-2"], &["A-9", "B-4"], "B-5"),
+            (&["A-7", "door"], &[], "A-8"),
+            (&["door"], &[], "MT-1"),
+            (&["7"], &[], "8"),
         ] {
-            assert_eq!(next_identifier(known), wanted, "{known:?}");
+            let owned = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+            assert_eq!(next_identifier(&owned(known), &owned(ids)), wanted, "{known:?}");
         }
     }
 
