@@ -5,7 +5,9 @@ use std::ops::Range;
 use std::path::Path;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
-use anstream::eprintln;
+use anstream::{eprintln, stdout};
+use serde::Serialize;
+use symphony_core::plain_json;
 use symphony_core::problem::{Position, Problem, ProblemKind};
 use symphony_runtime::plain;
 
@@ -21,6 +23,15 @@ pub(crate) fn error(error: &anyhow::Error) {
     for cause in error.chain().skip(1) {
         eprintln!("  because {}", plain(&cause.to_string(), MAX_TEXT_BYTES));
     }
+}
+
+/// What is meant for programs, on standard output; people look at it too, so nothing in it steers a
+/// terminal.
+pub(crate) fn write_json(value: &impl Serialize) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(value)?;
+    let lines: Vec<String> = text.lines().map(plain_json).collect();
+    writeln!(stdout().lock(), "{}", lines.join("\n"))?;
+    Ok(())
 }
 
 /// The problems of a file, on standard error.

@@ -154,6 +154,21 @@ fn limit_of(pid: Pid) -> Option<String> {
     locks.split_ascii_whitespace().nth(1).map(Into::into)
 }
 
+/// Whether a process has a lower limit than this one, and so a tag of this one's, or none any more;
+/// `None` for a process that is gone. What has a tag cannot get a higher limit than that.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_limited(pid: Pid) -> Option<bool> {
+    use rustix::process::{Resource, getrlimit};
+    let own = getrlimit(Resource::Locks).maximum.unwrap_or(u64::MAX);
+    let limit = limit_of(pid)?;
+    Some(limit.parse().unwrap_or(u64::MAX) < own)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_limited(_pid: Pid) -> Option<bool> {
+    Some(false)
+}
+
 fn environment_says(pid: Pid, is_it: impl Fn(&[u8]) -> bool) -> Option<bool> {
     let environment = match fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())) {
         Ok(environment) => environment,

@@ -11,6 +11,8 @@ use std::sync::OnceLock;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
+use crate::mark;
+
 /// How far up a process is followed: deeper than any tree that people make.
 const MAX_GENERATIONS: usize = 1_000;
 
@@ -55,10 +57,20 @@ impl ProcessId {
         self.row().is_some_and(|row| !row.is_dead())
     }
 
+    /// Whether this program has started it: it is below this process, or carries a tag. That is what
+    /// is left of a command whose helper was killed, until the hunt for it is over.
+    #[must_use]
+    pub fn is_of_command(self) -> bool {
+        // The tag first: a command can make the line of its parents long. The row last: the number
+        // may have changed hands meanwhile.
+        self.raw().and_then(mark::is_limited) != Some(false)
+            || self.descends_from(std::process::id())
+            || self.row().is_none()
+    }
+
     /// Whether it is below this process, as far as the table of processes shows it. A child of one
     /// that has ended counts, where a subreaper took it.
-    #[must_use]
-    pub fn descends_from(self, ancestor: u32) -> bool {
+    fn descends_from(self, ancestor: u32) -> bool {
         let mut at = self.row();
         // The table may change while it is read, so a circle is possible.
         for _ in 0..MAX_GENERATIONS {

@@ -217,7 +217,7 @@ fn local_peer(stream: &UnixStream) -> Option<Peer> {
 fn peer_of(pid: Option<u32>) -> Peer {
     let Some(pid) = pid else { return Peer::Operator };
     let process = ProcessId::from_pid(pid);
-    let is_outside = process.is_some_and(|process| !process.descends_from(std::process::id()));
+    let is_outside = process.is_some_and(|process| !process.is_of_command());
     if is_outside { Peer::Operator } else { Peer::Descendant }
 }
 
@@ -282,6 +282,27 @@ mod tests {
         end(shell.id());
         shell.wait().unwrap();
         assert_eq!(peer_of(Some(shell.id())), Peer::Descendant, "it has ended");
+    }
+
+    #[test]
+    fn rule_14_7_a_process_with_a_tag_is_no_operator_whatever_is_above_it() {
+        // The shell ends at once, so that another process has what it has started.
+        let orphan = |limit: &str| {
+            let line = format!("bash -c '{limit}echo $$; exec sleep 1000' &");
+            let mut shell = std::process::Command::new("sh");
+            let mut shell = shell.args(["-c", &line]).stdout(Stdio::piped()).spawn().unwrap();
+            let mut line = String::new();
+            BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
+            shell.wait().unwrap();
+            line.trim().parse::<u32>().unwrap()
+        };
+        let (free, tagged) = (orphan(""), orphan("ulimit -x 4096; "));
+        let found = (peer_of(Some(free)), peer_of(Some(tagged)));
+        for pid in [free, tagged] {
+            let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        }
+        assert_eq!(found, (Peer::Operator, Peer::Descendant));
     }
 
     #[test]

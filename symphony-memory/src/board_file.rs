@@ -10,6 +10,7 @@ use serde_yaml::Mapping;
 use symphony_core::IssueId;
 use symphony_core::tracker::{TrackerError, TrackerErrorKind};
 
+use crate::board_lock::{BoardLock, lock_board};
 use crate::document::{BadBoardText, Document};
 use crate::seeds::Seeds;
 
@@ -71,6 +72,14 @@ impl BoardFile {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Keeps `symphony issue add` from changing the file.
+    pub(crate) fn lock(&self) -> Result<BoardLock, BoardError> {
+        lock_board(&self.path).map_err(|source| BoardError::Unwritable {
+            path: self.path.clone(),
+            source: Arc::new(source),
+        })
     }
 
     /// What the file says, if that is something else than at the last read.

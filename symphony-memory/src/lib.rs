@@ -46,6 +46,7 @@
 
 mod board;
 mod board_file;
+mod board_lock;
 mod clock;
 mod document;
 mod examine;
@@ -59,6 +60,7 @@ mod tracker;
 mod update_issue;
 
 pub use board::{Comment, MemoryBoard};
+pub use board_lock::{BoardLock, lock_board};
 pub use clock::BoardClock;
 pub use factory::{MEMORY, MemoryFactory, board_path};
 pub use faults::{Faults, MemoryFault, Requests};

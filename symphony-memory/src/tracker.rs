@@ -231,8 +231,10 @@ impl MemoryTracker {
             None => self.shared.change(None, &id, &change),
             Some(file) => {
                 self.on_disk(file, move |shared, file| {
-                    shared.reread(file)?;
                     let write_back = shared.write_back.load(Ordering::Relaxed);
+                    // Or an issue that is added meanwhile would be lost.
+                    let _locked = write_back.then(|| file.lock()).transpose()?;
+                    shared.reread(file)?;
                     shared.change(write_back.then_some(file), &id, &change)
                 })
                 .await

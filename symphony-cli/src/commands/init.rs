@@ -80,7 +80,9 @@ fn slug(project: &str) -> anyhow::Result<&str> {
 
 /// Each issue gets a clone of this repository, and a branch.
 fn with_repository(text: &str, repo: &str) -> anyhow::Result<String> {
-    if repo.trim().is_empty() || repo.chars().any(char::is_control) {
+    // The last two end a line of YAML too.
+    let ends_line = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    if repo.trim().is_empty() || repo.chars().any(ends_line) {
         bail!("--repo {repo:?} is not an address to clone from");
     }
     // A folder is cloned from elsewhere.
@@ -142,6 +144,8 @@ mod tests {
             assert_eq!(text.matches("\nhooks:\n").count(), 1, "{text}");
             assert_eq!(text.matches("\nagent:\n").count(), 1, "{text}");
         }
-        assert!(with_repository("", "a\nb").is_err());
+        for bad in ["", " ", "a\nb", "a\u{85}b", "a\u{2028}b"] {
+            assert!(with_repository("", bad).is_err(), "{bad:?}");
+        }
     }
 }

@@ -9,8 +9,8 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Context as _;
 use symphony_api::client::ApiClient;
 use symphony_api::{Status, Summary};
-use symphony_core::plain;
 use symphony_core::time::Wall;
+use symphony_core::{plain, plain_json};
 use symphony_tui::text::{count, since, until};
 use symphony_tui::{phase, problems, warnings};
 
@@ -47,14 +47,12 @@ pub(crate) fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 /// Asks a service, and renders what it does.
 async fn shown(client: &ApiClient, json: bool) -> anyhow::Result<Vec<u8>> {
     let body = client.get(&["state"]).await.map_err(remote::with_advice)?;
-    let mut out = body.to_vec();
     if json {
-        out.push(b'\n');
-        return Ok(out);
+        return Ok((plain_json(&String::from_utf8_lossy(&body)) + "\n").into_bytes());
     }
     let status: Status = serde_json::from_slice(&body)
         .with_context(|| format!("{} answers something else than a state", client.address()))?;
-    out.clear();
+    let mut out = Vec::new();
     write_status(&mut out, &status, &client.address().to_string())?;
     Ok(out)
 }

@@ -7,7 +7,7 @@ use anstream::stdout;
 use anyhow::{Context as _, anyhow, bail};
 use symphony_api::CommandReceipt;
 use symphony_api::client::{ApiClient, ApiError};
-use symphony_core::plain;
+use symphony_core::{plain, plain_json};
 
 use crate::args::{SteerArgs, SteerIssueArgs};
 use crate::remote;
@@ -109,8 +109,7 @@ fn print(
         .with_context(|| format!("{} answers something else than a receipt", client.address()))?;
     let mut out = stdout().lock();
     if args.json {
-        out.write_all(body.as_ref())?;
-        writeln!(out)?;
+        writeln!(out, "{}", plain_json(&String::from_utf8_lossy(body.as_ref())))?;
     } else if receipt.message.is_empty() {
         writeln!(out, "accepted")?; // by an older service
     } else {

@@ -9,7 +9,7 @@ use secrecy::SecretString;
 use symphony_api::client::ServiceAddress;
 use symphony_host::MARK_VARIABLE;
 use symphony_http::Config;
-use symphony_runtime::{FoundSocket, read_leniently, service_address};
+use symphony_runtime::{FoundSocket, read_leniently, root_holder, service_address};
 
 use crate::adapters;
 use crate::commands::CliEnv;
@@ -79,6 +79,13 @@ fn none_runs(workflow: &Path, root: &Path) -> String {
         return format!(
             "the workspace root {} belongs to the user {owner}: give the command as that user, or \
              name the service with --url http://127.0.0.1:PORT",
+            root.display()
+        );
+    }
+    if let Some(pid) = root_holder(root) {
+        return format!(
+            "the service in {} (process {pid}) has no socket, its log says why: name it with --url \
+             http://127.0.0.1:PORT where it has a port",
             root.display()
         );
     }

@@ -86,6 +86,43 @@ fn rule_14_10_a_board_file_gets_the_issue_and_a_running_service_works_on_it() {
 }
 
 #[test]
+fn rule_14_10_issues_that_are_added_at_once_are_all_there() {
+    let harness = harness("");
+    let count = |harness: &Harness| harness.read("WORKFLOW.md").matches("title: ").count();
+    let before = count(&harness);
+    let all = harness.shell(
+        "for i in 1 2 3 4 5 6 7 8; do symphony issue add \"T $i\" & jobs=\"$jobs $!\"; done; \
+         for job in $jobs; do wait $job || exit 1; done",
+    );
+    assert_eq!(all.code, Some(0), "{all:#?}");
+    assert_eq!(count(&harness), before + 8);
+}
+
+#[test]
+fn rule_14_10_an_id_of_the_board_is_not_taken_twice() {
+    let harness = harness("");
+    harness.write(
+        "WORKFLOW.md",
+        "---\ntracker: {kind: memory, provider: {board: board.yaml}}\nagent: {kind: scripted}\n---\nHi\n",
+    );
+    let board = "issues:\n- {id: 7, identifier: MT-1, title: One, state: Todo}\n\
+                 - {id: MT-2, identifier: MT-1b, title: Two, state: Todo}\n";
+    harness.write("board.yaml", board);
+    fails_with(&add(&harness, &["x", "--identifier", "7"]), "7 is on the board already");
+    assert!(add(&harness, &["x"]).stdout.starts_with("MT-3: "));
+    assert_eq!(harness.run(&["check"]).code, Some(0));
+}
+
+#[test]
+fn rule_14_10_a_description_that_is_too_long_is_refused_and_not_cut() {
+    let harness = harness("");
+    let before = harness.read("WORKFLOW.md");
+    let shown = harness.shell("head -c 1048577 /dev/zero | tr '\\0' x | symphony issue add T -d -");
+    fails_with(&shown, "the description is longer than 1048576 bytes");
+    assert_eq!(harness.read("WORKFLOW.md"), before);
+}
+
+#[test]
 fn rule_14_10_what_cannot_be_added_to_is_left_alone_and_the_lines_are_shown() {
     let mut harness = Harness::new();
     let file = |provider: &str| {
@@ -136,8 +173,11 @@ fn rule_14_1_init_takes_a_project() {
 fn rule_14_1_init_with_a_repository_makes_a_branch_of_what_an_agent_leaves() {
     let harness = harness("");
     let git = "git -c user.name=x -c user.email=x@example.com";
+    // `lib` is a submodule, of which a clone gets an empty folder.
     let made = harness.shell(&format!(
-        "{git} init -q -b main code && echo old > code/old.txt && cd code && {git} add . && \
+        "{git} init -q -b main code && echo old > code/old.txt && echo gone > code/gone && \
+         cd code && {git} add . && git update-index --add --cacheinfo \
+         160000,0123456789012345678901234567890123456789,lib && \
          {git} commit -qm one && {git} config receive.denyCurrentBranch ignore"
     ));
     assert_eq!(made.code, Some(0), "{made:#?}");
@@ -145,21 +185,31 @@ fn rule_14_1_init_with_a_repository_makes_a_branch_of_what_an_agent_leaves() {
     assert_eq!(harness.run(&["init", "--force", "--repo", "code"]).code, Some(0));
     let checked = harness.run(&["check"]);
     assert_eq!(checked.code, Some(0), "{checked:#?}");
-    // An agent that may write in its folder makes it another clone, with commands in its settings.
+    // An agent that may write in its folder makes it another clone, and others below, with commands
+    // in their settings.
+    let nasty = "config core.fsmonitor \"touch $PWD/../../ran\"";
     harness.replace(
         "WORKFLOW.md",
         &harness.read("WORKFLOW.md").replace(
             "  after_run: |\n",
-            "  before_run: |\n    rm .git && git init -q . && git config core.fsmonitor 'touch ../../ran'\n  \
-             after_run: |\n",
+            &format!(
+                "  before_run: |\n    set -e\n    rm .git && git init -q . && git {nasty}\n    \
+                 for below in lib own; do git init -q $below && \
+                 git -C $below commit -q --allow-empty -m x && git -C $below {nasty}; done\n    \
+                 rm gone && mkdir gone && echo new > gone/new\n  \
+                 after_run: |\n    gh() {{ git status; }}\n"
+            ),
         ),
     );
     let mut service = harness.start(&["run"]);
     service.log_until("workspace removed");
     service.stop();
     assert!(!harness.path("ran").exists(), "git obeyed what an agent has written");
-    assert!(!harness.path("git/MT-1").exists(), "it goes with the workspace");
-    let log =
-        harness.shell("cd code && git log --format=%s agent/MT-1 && git show agent/MT-1:old.txt");
-    assert_eq!(log.stdout, "MT-1: Fix the door\none\nold\n", "{log:#?}");
+    assert!(!harness.path("workspaces.git/MT-1").exists(), "it goes with the workspace");
+    let log = harness.shell(
+        "cd code && git log --format=%s agent/MT-1 && git show agent/MT-1:old.txt && \
+         git ls-tree -r --name-only agent/MT-1",
+    );
+    let wanted = "MT-1: Fix the door\none\nold\ngone/new\nlib\nold.txt\nstand-in.txt\n";
+    assert_eq!(log.stdout, wanted, "{log:#?}");
 }

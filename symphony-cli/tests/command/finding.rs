@@ -1,6 +1,8 @@
 //! Finding a running service by its workspace root, and the one reason of an issue that it does not
 //! work on.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::process::Signal;
@@ -197,4 +199,28 @@ fn rule_5_5_of_an_issue_that_is_over_an_inline_board_knows_less_than_the_service
     assert_eq!(explained.stdout, "MT-1 is over: Done\n", "{explained:#?}");
     service.signal(Signal::TERM);
     assert_eq!(service.end().0, Some(0));
+}
+
+#[test]
+fn rule_13_1_no_json_steers_a_terminal() {
+    let harness = harness();
+    // What an agent could put in the place of the service.
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = other.local_addr().unwrap().port().to_string();
+    let answer = std::thread::spawn(move || {
+        let (mut client, _) = other.accept().unwrap();
+        let mut head = BufReader::new(client.try_clone().unwrap()).lines();
+        while head.next().is_some_and(|line| !line.unwrap().is_empty()) {}
+        let body = "{\"a\": \"\u{202e}\"}";
+        let head = format!("content-type: application/json\r\ncontent-length: {}", body.len());
+        write!(client, "HTTP/1.1 200 OK\r\n{head}\r\n\r\n{body}").unwrap();
+    });
+    for arguments in
+        [&["status", "--json", "--url", &port][..], &["issue", "add", "Nine\u{202e}", "--json"]]
+    {
+        let shown = harness.run(arguments).stdout;
+        assert!(serde_json::from_str::<Value>(&shown).is_ok(), "{arguments:?}: {shown}");
+        assert!(shown.contains("\\u202e") && !shown.contains('\u{202e}'), "{arguments:?}: {shown}");
+    }
+    answer.join().unwrap();
 }

@@ -153,6 +153,25 @@ fn rule_14_7_a_path_too_long_for_a_socket_is_reached_all_the_same() {
 }
 
 #[test]
+fn rule_14_7_a_service_without_a_socket_is_not_said_to_be_none() {
+    let harness = harness("");
+    // As an agent could, which may write there.
+    std::fs::create_dir_all(harness.path("work")).unwrap();
+    let closed = std::fs::Permissions::from_mode(0o700);
+    for folder in ["work", "work/~symphony"] {
+        let _ = std::fs::create_dir(harness.path(folder));
+        std::fs::set_permissions(harness.path(folder), closed.clone()).unwrap();
+    }
+    std::fs::create_dir(harness.path("work/~symphony/socket")).unwrap();
+    let mut service = harness.start(&["run"]);
+    service.log_until("there is no socket");
+    let shown = harness.run(&["pause"]);
+    let wanted = format!("(process {}) has no socket, its log says why", service.id());
+    assert!(shown.code == Some(1) && shown.stderr.contains(&wanted), "{shown:#?}");
+    service.stop();
+}
+
+#[test]
 fn rule_14_7_the_socket_needs_no_token_and_refuses_agents_and_hooks() {
     let mut harness = harness("");
     let program = env!("CARGO_BIN_EXE_symphony");

@@ -5,6 +5,8 @@ use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+#[cfg(target_os = "linux")]
+use rustix::fs::OFlags;
 use rustix::fs::{AtFlags, FileType, Mode, Stat};
 
 use super::address::{RootOwner, open_home};
@@ -22,6 +24,8 @@ pub struct ServiceSocket {
     own: OwnedFd,
     /// The socket that was made here, to tell it from that of the next service.
     made: Stat,
+    /// Keeps the file's number from being used again, where that can be.
+    _pinned: Option<OwnedFd>,
     listener: Option<UnixListener>,
 }
 
@@ -39,7 +43,8 @@ impl ServiceSocket {
         let listener = UnixListener::bind(reachable(path, &own))?;
         let made = restrict(&own)?;
         listener.set_nonblocking(true)?;
-        Ok(Self { own, made, listener: Some(listener) })
+        let _pinned = pin(&own);
+        Ok(Self { own, made, _pinned, listener: Some(listener) })
     }
 
     /// Takes the listener, which does not block. `None` the second time.
@@ -52,6 +57,17 @@ impl ServiceSocket {
 fn restrict(own: &OwnedFd) -> Result<Stat, rustix::io::Errno> {
     rustix::fs::chmodat(own, SOCKET_FILE, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
     rustix::fs::statat(own, SOCKET_FILE, AtFlags::SYMLINK_NOFOLLOW)
+}
+
+#[cfg(target_os = "linux")]
+fn pin(own: &OwnedFd) -> Option<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(own, SOCKET_FILE, flags, Mode::empty()).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+const fn pin(_own: &OwnedFd) -> Option<OwnedFd> {
+    None
 }
 
 impl Drop for ServiceSocket {

@@ -1,13 +1,14 @@
 //! Settings and prompt that are made in code, and changed while the service runs (contract 2.11).
 
 use std::fs;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use symphony_core::orchestrator::NoticeKind;
 use symphony_core::problem::ProblemKind;
 use symphony_core::{Settings, StateSet};
 use symphony_memory::{AgentScript, Did, Gate, MemoryFactory, ScriptedFactory};
-use symphony_runtime::{ChangeError, Service, ServiceBuilder, ServiceEnd, StartError};
+use symphony_runtime::{ChangeError, Handle, Service, ServiceBuilder, ServiceEnd, StartError};
 
 use crate::harness::{Harness, Live, TestHost, eventually, names, within};
 
@@ -240,4 +241,70 @@ async fn rule_13_2_the_warnings_of_a_file_are_data() {
     within("the edit", changes.changed()).await.unwrap();
     assert_eq!(live.handle.warnings().as_ref(), [], "when the settings change, so have they");
     assert_eq!(live.shut_down().await, ServiceEnd::Drained);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn rule_2_11_whatever_is_asked_while_the_service_ends_is_answered() {
+    for round in 0..20 {
+        let harness = Harness::new(AgentScript::new().hang());
+        harness.issue("1", "MT-1");
+        let live = Live::start(builder(&harness, settings(&harness))).await;
+        let mut asked = tokio::task::JoinSet::new();
+        for number in 0..60 {
+            let (handle, now) = (live.handle.clone(), settings(&harness));
+            asked.spawn(async move {
+                match number % 6 {
+                    0 => drop(handle.set_settings(now).await),
+                    1 => drop(handle.set_prompt(format!("Do {number}.")).await),
+                    2 => drop(handle.pause().await),
+                    3 => drop(handle.stop("MT-1").await),
+                    4 => drop(handle.explain().await),
+                    _ => drop(handle.retry("MT-2").await),
+                }
+            });
+            if number == round * 3 {
+                live.handle.shut_down().unwrap();
+            }
+        }
+        within("every answer", asked.join_all()).await;
+        assert_eq!(live.ended().await, ServiceEnd::Drained);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_2_11_a_prompt_function_and_a_job_may_change_settings() {
+    let harness = Harness::new(AgentScript::new().hang());
+    harness.issue("1", "MT-1");
+    let slot = Arc::new(OnceLock::<Handle>::new());
+    let (own, of_job) = (Arc::clone(&slot), Arc::clone(&slot));
+    let (now, other) = (settings(&harness), settings(&harness));
+    let service = builder(&harness, settings(&harness))
+        .prompt_with(move |context| {
+            let (own, mut now) = (Arc::clone(&own), now.clone());
+            async move {
+                now.agent.max_turns = 7;
+                let handle = own.get().unwrap();
+                handle.set_settings(now).await?;
+                handle.pause().await.unwrap();
+                Ok::<_, ChangeError>(context.rendered)
+            }
+        })
+        .job("own", Duration::from_secs(5), move || {
+            let (own, now) = (Arc::clone(&of_job), other.clone());
+            async move {
+                own.get().unwrap().set_settings(now).await.unwrap();
+                Ok(())
+            }
+        })
+        .build()
+        .await
+        .unwrap();
+    let handle = service.handle();
+    slot.set(handle.clone()).unwrap();
+    let running = tokio::spawn(service.run());
+    within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    assert!(handle.last_snapshot().paused);
+    handle.shut_down().unwrap();
+    within("the end", running).await.unwrap();
 }

@@ -12,6 +12,7 @@ mod prompts;
 mod reload;
 mod restart;
 mod runs;
+mod sockets;
 mod steering;
 mod surroundings;
 mod transcripts;

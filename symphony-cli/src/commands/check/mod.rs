@@ -87,7 +87,7 @@ fn write_json(args: &CheckArgs, inspection: &Inspection) -> anyhow::Result<Vec<F
         "findings": findings_json(&findings),
         "settings": settings,
     });
-    writeln!(stdout().lock(), "{checked:#}")?;
+    report::write_json(&checked)?;
     Ok(findings)
 }
 

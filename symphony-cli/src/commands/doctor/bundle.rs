@@ -55,8 +55,7 @@ fn text(diagnosis: &Diagnosis, args: &DoctorArgs) -> anyhow::Result<String> {
     let mut all = HEAD.to_owned();
     let mut section = |name: &str, text: &str| {
         let _ = write!(all, "\n## {name}\n");
-        for line in text.lines() {
-            let line = scrubbed(&redactor.redact(line));
+        for line in scrubbed(text.lines().map(|line| redactor.redact(line))) {
             let _ = writeln!(all, "{}", plain(&line, MAX_LINE_BYTES));
         }
     };

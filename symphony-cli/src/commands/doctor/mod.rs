@@ -95,7 +95,6 @@ impl Diagnosis {
             "problems": problems_json(&self.inspection.problems),
             "findings": findings_json(&self.findings),
         });
-        writeln!(stdout().lock(), "{found:#}")?;
-        Ok(())
+        report::write_json(&found)
     }
 }

@@ -56,11 +56,11 @@ pub(crate) fn explain(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
 async fn ask_service(client: &ApiClient, args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let Some(issue) = args.issue() else {
         let explained = client.explanation().await?;
-        let mut out = stdout().lock();
         if args.json {
-            writeln!(out, "{}", serde_json::to_string_pretty(&explained)?)?;
+            report::write_json(&explained)?;
             return Ok(ExitCode::SUCCESS);
         }
+        let mut out = stdout().lock();
         writeln!(out, "{}", plain(&explained.verdict.message, MAX_TEXT_BYTES))?;
         write_unstarted(&mut out, &explained.unstarted)?;
         return Ok(ExitCode::SUCCESS);
@@ -196,7 +196,7 @@ fn write_json(name: &str, status: &str, code: &str, message: &str) -> anyhow::Re
         "code": code,
         "message": message,
     });
-    writeln!(stdout().lock(), "{explained:#}")?;
+    report::write_json(&explained)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -212,7 +212,7 @@ fn write_all_json(dry_run: &DryRun) -> anyhow::Result<ExitCode> {
         "starts": starts.collect::<Vec<_>>(),
         "unstarted": rest,
     });
-    writeln!(stdout().lock(), "{explained:#}")?;
+    report::write_json(&explained)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -14,7 +14,7 @@ use serde_yaml::{Mapping, Value};
 use symphony_core::plain;
 use symphony_core::settings::Settings;
 use symphony_core::tracker::TrackerContext;
-use symphony_memory::{MEMORY, board_path};
+use symphony_memory::{BoardLock, MEMORY, board_path, lock_board};
 use symphony_runtime::{Usable, inspect};
 
 use super::CliEnv;
@@ -40,9 +40,13 @@ struct BoardText {
     /// The keys that lead to the list.
     keys: &'static [&'static str],
     list: Option<ListAt>,
+    /// Of the board file, where there is one.
+    _locked: Option<BoardLock>,
 }
 
 pub(crate) fn add(args: &IssueAddArgs) -> anyhow::Result<ExitCode> {
+    // Several commands at once add one after the other.
+    let _locked = args.workflow.exists().then(|| lock(&args.workflow)).transpose()?;
     let usable = load(&args.workflow)?;
     let settings = usable.settings();
     if settings.tracker.kind != MEMORY {
@@ -73,6 +77,7 @@ impl BoardText {
         let mut cx = TrackerContext::new(&settings.tracker, &settings.polling.budget, &CliEnv);
         cx.folder = workflow.parent();
         if let Some(path) = board_path(&cx)? {
+            let locked = Some(lock(&path)?);
             let text = read(&path)?;
             let line = text.lines().position(|line| line.starts_with("issues:"));
             let is_map = serde_yaml::from_str(&text).is_ok_and(|root: Value| root.is_mapping());
@@ -80,7 +85,8 @@ impl BoardText {
                 (_, false) => (&[], Some(ListAt::Top)),
                 (line, true) => (&["issues"], line.map(ListAt::Key)),
             };
-            return Ok(Self { path, yaml: 0..text.len(), text, keys, list });
+            let yaml = 0..text.len();
+            return Ok(Self { path, yaml, text, keys, list, _locked: locked });
         }
         let text = read(workflow)?;
         let position = usable.workflow.places.position("tracker.provider.issues");
@@ -93,7 +99,8 @@ impl BoardText {
             Some(_) => &["tracker", "provider", "issues"],
             None => &["tracker", "issues"], // the older place
         };
-        Ok(Self { path: workflow.to_owned(), text, yaml, keys, list: line.map(ListAt::Key) })
+        let (path, list) = (workflow.to_owned(), line.map(ListAt::Key));
+        Ok(Self { path, text, yaml, keys, list, _locked: None })
     }
 
     /// The text with one more issue. What cannot be added without a change elsewhere is refused.
@@ -139,6 +146,10 @@ impl BoardText {
     }
 }
 
+fn lock(path: &Path) -> anyhow::Result<BoardLock> {
+    lock_board(path).with_context(|| format!("{} cannot be changed", path.display()))
+}
+
 fn read(path: &Path) -> anyhow::Result<String> {
     fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))
 }
@@ -182,19 +193,20 @@ fn record(args: &IssueAddArgs, settings: &Settings, issues: &[Value]) -> anyhow:
             false => Ok(text),
         }
     };
-    let known: Vec<&str> = issues.iter().filter_map(|issue| issue["identifier"].as_str()).collect();
+    let (known, ids) = (values(issues, "identifier"), values(issues, "id"));
     let identifier = match &args.identifier {
         Some(given) => one_line("--identifier", given)?,
-        None => next_identifier(&known),
+        None => next_identifier(&known, &ids),
     };
-    if known.iter().any(|known| known.eq_ignore_ascii_case(&identifier)) {
+    // It is the new issue's id too, of which no board has two.
+    if known.iter().chain(&ids).any(|known| known.eq_ignore_ascii_case(&identifier)) {
         bail!("{} is on the board already; choose another", plain(&identifier, MAX_NAME_BYTES));
     }
     let blocker = |name: &String| {
         let known = known.iter().find(|known| known.eq_ignore_ascii_case(name));
         let missing =
             || anyhow!("--blocked-by: {} is not on the board", plain(name, MAX_NAME_BYTES));
-        known.map(|&known| known.to_owned()).ok_or_else(missing)
+        known.cloned().ok_or_else(missing)
     };
     let blockers: Result<Vec<String>, _> = args.blocked_by.iter().map(blocker).collect();
     let state = match &args.state {
@@ -228,18 +240,31 @@ fn description(args: &IssueAddArgs) -> anyhow::Result<Option<String>> {
     let text = match args.description.as_deref() {
         Some("-") => {
             let mut text = String::new();
-            let read = std::io::stdin().take(MAX_DESCRIPTION_BYTES).read_to_string(&mut text);
+            let read = std::io::stdin().take(MAX_DESCRIPTION_BYTES + 1).read_to_string(&mut text);
             read.context("standard input cannot be read as text")?;
             text
         }
         Some(text) => text.to_owned(),
         None => return Ok(None),
     };
+    if u64::try_from(text.len()).unwrap_or(u64::MAX) > MAX_DESCRIPTION_BYTES {
+        bail!("the description is longer than {MAX_DESCRIPTION_BYTES} bytes; shorten it");
+    }
     Ok(Some(text.trim_end().to_owned()).filter(|text| !text.is_empty()))
 }
 
-/// The number after the highest one, called as the last issue is.
-fn next_identifier(known: &[&str]) -> String {
+/// What the issues have below a key, where that is a text or a number.
+fn values(issues: &[Value], key: &str) -> Vec<String> {
+    let text = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    };
+    issues.iter().filter_map(|issue| text(issue.get(key)?)).collect()
+}
+
+/// The number after the highest one, also of an id, called as the last issue is.
+fn next_identifier(known: &[String], ids: &[String]) -> String {
     let numbered = |name: &str| {
         let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
         let number: u64 = name[prefix.len()..].parse().ok()?;
@@ -248,7 +273,8 @@ fn next_identifier(known: &[&str]) -> String {
     let Some((prefix, _)) = known.iter().rev().find_map(|name| numbered(name)) else {
         return FIRST_IDENTIFIER.to_owned();
     };
-    let same = known.iter().filter_map(|name| numbered(name)).filter(|(it, _)| *it == prefix);
+    let all = known.iter().chain(ids);
+    let same = all.filter_map(|name| numbered(name)).filter(|(it, _)| *it == prefix);
     let highest = same.map(|(_, number)| number).max().unwrap_or_default();
     format!("{prefix}{}", highest.saturating_add(1))
 }
@@ -260,11 +286,11 @@ fn tell(
     record: &Mapping,
     path: &Path,
 ) -> anyhow::Result<ExitCode> {
-    let mut out = stdout().lock();
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(record)?)?;
+        report::write_json(record)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let mut out = stdout().lock();
     let text = |key: &str| plain(record[key].as_str().unwrap_or_default(), MAX_NAME_BYTES);
     let (name, state) = (text("identifier"), text("state"));
     let path = plain(&path.display().to_string(), MAX_NAME_BYTES);
@@ -281,15 +307,16 @@ mod tests {
 
     #[test]
     fn rule_14_10_an_issue_gets_the_next_number() {
-        for (known, wanted) in [
-            (&[][..], "MT-1"),
-            (&["MT-1", "MT-9", "MT-2"], "MT-10"),
-            (&["A-7", "B-2"], "B-3"),
-            (&["A-7", "door"], "A-8"),
-            (&["door"], "MT-1"),
-            (&["7"], "8"),
+        for (known, ids, wanted) in [
+            (&[][..], &[][..], "MT-1"),
+            (&["MT-1", "MT-9", "MT-2"], &[], "MT-10"),
+            (&["A-7", "B-2"], &["A-9", "B-4"], "B-5"),
+            (&["A-7", "door"], &[], "A-8"),
+            (&["door"], &[], "MT-1"),
+            (&["7"], &[], "8"),
         ] {
-            assert_eq!(next_identifier(known), wanted, "{known:?}");
+            let owned = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+            assert_eq!(next_identifier(&owned(known), &owned(ids)), wanted, "{known:?}");
         }
     }
 
