@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             NoticeKind::Started { .. } => runs += 1,
             NoticeKind::Blocked { why } => {
                 println!("{} is blocked: {why:?}", issue.identifier);
-                handle.retry(issue.id.clone())?;
+                handle.retry(issue.id.clone()).await?;
             }
             NoticeKind::Cleaned => {
                 println!("{} is done, after {runs} runs", issue.identifier);

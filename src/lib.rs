@@ -7,7 +7,8 @@
 //! where commands run; [`api`] is the wire format of a running service;
 //! [`codex`] runs Codex as the agent, [`linear`] reads Linear, and [`memory`] is a
 //! tracker and an agent without network or keys. The features `http` and `tui` add the
-//! dashboards, and `client` a client for a service elsewhere.
+//! dashboards, `client` a client for a service elsewhere, and `sqlite` a file for what must
+//! survive a restart.
 
 pub use symphony_api as api;
 #[cfg(feature = "codex")]
@@ -21,11 +22,13 @@ pub use symphony_linear as linear;
 #[cfg(feature = "memory")]
 pub use symphony_memory as memory;
 pub use symphony_runtime::{
-    AnnouncedAddress, DiskError, DryRun, FixedAgent, FixedTracker, Handle, Inspection, LockHolder,
-    NotReceived, NoticeItem, NoticeStream, Received, Registry, Service, ServiceBuilder, ServiceEnd,
-    ServiceStopped, ShellHooks, StartError, TranscriptTail, Usable, inspect, open_tracker, plain,
-    read_leniently, service_address,
+    AnnouncedAddress, CommandError, DiskError, DryRun, FixedAgent, FixedTracker, Handle,
+    Inspection, LockHolder, NotReceived, NoticeItem, NoticeStream, Received, Registry, Service,
+    ServiceBuilder, ServiceEnd, ServiceStopped, ShellHooks, StartError, TranscriptTail, Usable,
+    inspect, open_tracker, plain, read_leniently, service_address,
 };
+#[cfg(feature = "sqlite")]
+pub use symphony_sqlite as sqlite;
 #[cfg(feature = "tui")]
 pub use symphony_tui as tui;
 pub use symphony_workflow as workflow;

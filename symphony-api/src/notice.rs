@@ -150,6 +150,12 @@ const fn headline(what: &NoticeKind) -> Headline {
             "a poll found a change that no webhook delivery announced; polls keep their pace for an hour",
         ),
         NoticeKind::JobFailed { .. } => (Warn, "job_failed", "a job failed"),
+        NoticeKind::Storage { failure: Some(_) } => {
+            (Error, "storage_failed", "what must survive a restart cannot be written; starts wait")
+        }
+        NoticeKind::Storage { failure: None } => {
+            (Info, "storage_recovered", "what must survive a restart is written again")
+        }
         _ => (Info, "notice", "something that this version has no words for"),
     }
 }
@@ -166,6 +172,7 @@ const fn ended(outcome: Outcome, end: &RunEnd) -> Headline {
         Outcome::Stalled => "run_stalled",
         Outcome::Cancelled => "run_cancelled",
         Outcome::InputRequired => "run_input_required",
+        Outcome::Interrupted => "run_interrupted",
         _ => "run_ended",
     };
     match (outcome, end) {
@@ -207,11 +214,13 @@ fn details(what: &NoticeKind) -> String {
             format!("no delivery announced what changed in {id}")
         }
         NoticeKind::JobFailed { job, failure } => format!("{job}: {failure}"),
+        NoticeKind::Storage { failure: Some(failure) } => failure.message.clone(),
         NoticeKind::StopOverdue
         | NoticeKind::Queued
         | NoticeKind::Cleaning
         | NoticeKind::Cleaned
         | NoticeKind::Reloaded
+        | NoticeKind::Storage { failure: None }
         | NoticeKind::Paused
         | NoticeKind::Resumed
         | NoticeKind::ShuttingDown => String::new(),
@@ -255,7 +264,9 @@ fn fields(what: &NoticeKind) -> NoticeFields {
         NoticeKind::JobFailed { job, failure } => {
             (fields.job, fields.error) = (field(job), field(failure));
         }
-        NoticeKind::Unreadable { .. } | NoticeKind::WorkflowInvalid { .. } => {
+        NoticeKind::Unreadable { .. }
+        | NoticeKind::WorkflowInvalid { .. }
+        | NoticeKind::Storage { failure: Some(_) } => {
             fields.error = field(details(what));
         }
         NoticeKind::Stopping { .. }
@@ -267,6 +278,7 @@ fn fields(what: &NoticeKind) -> NoticeFields {
         | NoticeKind::Cleaning
         | NoticeKind::Cleaned
         | NoticeKind::Reloaded
+        | NoticeKind::Storage { failure: None }
         | NoticeKind::Paused
         | NoticeKind::Resumed
         | NoticeKind::ShuttingDown => {}

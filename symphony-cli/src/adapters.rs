@@ -15,9 +15,17 @@ pub(crate) fn registry() -> Registry {
     registry.add_tracker(Arc::new(LinearFactory::new()));
     registry.add_tracker(Arc::new(MemoryFactory::new()));
     registry.add_agent(Arc::new(CodexFactory::new()));
-    registry.add_agent(Arc::new(ScriptedFactory::new(stand_in())));
+    let stand_in = match std::env::var_os(MEMORY_VARIABLE) {
+        Some(folder) => stand_in().remembering_in(folder),
+        None => stand_in(),
+    };
+    registry.add_agent(Arc::new(ScriptedFactory::new(stand_in)));
     registry
 }
+
+/// Where the stand-in keeps its conversations, so that they outlive the service as those of other
+/// agents do.
+const MEMORY_VARIABLE: &str = "SYMPHONY_STAND_IN_MEMORY";
 
 /// How long a turn lasts that is to end by its timeout.
 const SHORT_TURN: Duration = Duration::from_millis(300);
@@ -28,10 +36,13 @@ fn stand_in() -> ScriptedAgent {
     let here = || AgentScript::new().say("the stand-in was here");
     let done = here().append("stand-in.txt", "The stand-in was here.\n").set_state("Done");
     let timed_out = here().wait(SHORT_TURN).fail(AgentErrorKind::TurnTimeout, "no end in sight");
+    let two_turns = here().spend(900, 100).next_turn().spend(900, 100).set_state("Done");
     ScriptedAgent::new(done)
         .without_entries()
         .for_label("hang", here().hang())
         .for_label("stall", here().stall())
         .for_label("turn-timeout", timed_out)
+        .for_label("two-turns", two_turns)
+        .for_label("ask", here().ask("Which door?"))
         .for_label("fail", here().fail(AgentErrorKind::TurnFailed, "as the label says"))
 }

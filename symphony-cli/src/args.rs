@@ -57,6 +57,35 @@ pub(crate) enum CliCommand {
     /// scheduler says what it would start and why it would not start the rest, and nothing is
     /// started, locked or written but the activity file, if there is one.
     Explain(ExplainArgs),
+    /// Look at what survives a restart, or back it up
+    #[cfg(feature = "sqlite")]
+    State(StateArgs),
+}
+
+#[cfg(feature = "sqlite")]
+#[derive(Debug, clap::Args)]
+pub(crate) struct StateArgs {
+    #[command(subcommand)]
+    pub(crate) command: StateCommand,
+}
+
+#[cfg(feature = "sqlite")]
+#[derive(Debug, Subcommand)]
+pub(crate) enum StateCommand {
+    /// Print what is kept, also while the service runs
+    Show {
+        /// The workflow file of the service
+        #[arg(default_value = "WORKFLOW.md")]
+        workflow: PathBuf,
+    },
+    /// Copy what is kept to a new file, also while the service runs
+    Backup {
+        /// The file to make
+        file: PathBuf,
+        /// The workflow file of the service
+        #[arg(default_value = "WORKFLOW.md")]
+        workflow: PathBuf,
+    },
 }
 
 #[derive(Debug, clap::Args)]
@@ -70,6 +99,10 @@ pub(crate) struct RunArgs {
     /// Write plain log lines also where a terminal could show the dashboard
     #[arg(long)]
     pub(crate) no_dashboard: bool,
+    /// Start also where another service on this machine works on the same issues. For services that
+    /// something else keeps apart, such as `tracker.required_labels`
+    #[arg(long)]
+    pub(crate) allow_second: bool,
     #[command(flatten)]
     pub(crate) logging: LoggingArgs,
     /// Accepted for the sake of older scripts; it changes nothing

@@ -9,7 +9,7 @@ use symphony_api::{IssueStatus, Status};
 use symphony_core::snapshot::Snapshot;
 use symphony_core::time::Wall;
 use symphony_core::{Identifier, IssueId};
-use symphony_runtime::{Handle, ServiceStopped};
+use symphony_runtime::{CommandError, Handle, ServiceStopped};
 use symphony_tui::{Link, SourceCommand, SourceRefusal, SourceView, StatusSource};
 use tokio::sync::{Mutex as AsyncMutex, watch};
 
@@ -91,12 +91,12 @@ impl StatusSource for Local {
 
     async fn command(&self, command: &SourceCommand) -> Result<(), SourceRefusal> {
         let done = match command {
-            SourceCommand::PollNow => self.handle.poll_now(),
-            SourceCommand::Pause => self.handle.pause(),
-            SourceCommand::Resume => self.handle.resume(),
-            SourceCommand::Stop(identifier) => self.handle.stop(self.find(identifier)?),
-            SourceCommand::Retry(identifier) => self.handle.retry(self.find(identifier)?),
+            SourceCommand::PollNow => self.handle.poll_now().map_err(CommandError::from),
+            SourceCommand::Pause => self.handle.pause().await,
+            SourceCommand::Resume => self.handle.resume().await,
+            SourceCommand::Stop(identifier) => self.handle.stop(self.find(identifier)?).await,
+            SourceCommand::Retry(identifier) => self.handle.retry(self.find(identifier)?).await,
         };
-        done.map_err(ended)
+        done.map_err(|error| SourceRefusal::new(&error.to_string()))
     }
 }

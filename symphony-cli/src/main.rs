@@ -47,5 +47,7 @@ fn perform(command: &CliCommand, log: Option<&str>) -> anyhow::Result<ExitCode> 
         CliCommand::Top(args) => commands::top::top(args),
         CliCommand::Status(args) => commands::status::status(args),
         CliCommand::Explain(args) => commands::explain::explain(args),
+        #[cfg(feature = "sqlite")]
+        CliCommand::State(args) => commands::state::state(args),
     }
 }

@@ -116,7 +116,9 @@ impl CodexSession {
         let summary = format!("conversation {}", thread.thread.id.as_str());
         self.connection.tell(event("session_started", &summary));
         self.name_thread(&thread.thread.id).await?;
-        self.opened = thread.opened();
+        let old = self.request.resume.as_ref().map(ThreadId::as_str);
+        let is_resumed = old == Some(thread.thread.id.as_str());
+        self.opened = thread.opened(is_resumed);
         // It goes with every turn, and so counts instead of the conversation's own.
         if let Some(effort) = self.request.settings.agent.common.effort.clone() {
             self.opened.effort = Some(effort);
@@ -410,7 +412,10 @@ fn decoded<T: DeserializeOwned>(method: &str, reply: RpcReply) -> Result<T, Agen
 fn refused(method: &str, error: &RpcError) -> AgentError {
     let said = one_line(&error.message, 1000);
     let message = format!("Codex refused {method}: {said} ({})", error.code);
-    AgentError::new(AgentErrorKind::ResponseError, message)
+    // Another process has the conversation: a new one would do its work twice.
+    let is_taken = method == "thread/resume" && error.message.contains("active writer");
+    let kind = if is_taken { AgentErrorKind::ThreadInUse } else { AgentErrorKind::ResponseError };
+    AgentError::new(kind, message)
 }
 
 fn unanswered(method: &str, limit: Duration) -> String {

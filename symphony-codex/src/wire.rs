@@ -238,16 +238,21 @@ struct StoredItem {
 }
 
 impl ThreadOpened {
-    /// What the session says of itself.
-    pub(crate) fn opened(self) -> Opened {
+    /// What the session says of itself, and of the conversation that it goes on with.
+    pub(crate) fn opened(self, is_resumed: bool) -> Opened {
         let word = |value: Option<Value>| Some(one_line(value?.as_str()?, MAX_ID_BYTES));
         let mut opened = Opened::new(ThreadId::from(self.thread.id.as_str()));
         opened.model = word(self.model);
         opened.effort = word(self.reasoning_effort);
-        let page = self.initial_turns_page;
-        let page = page.and_then(|page| serde_json::from_str::<TurnsPage>(page.get()).ok());
-        let last = page.and_then(|page| page.data.into_iter().next());
-        opened.last_turn = last.map(StoredTurn::last_turn);
+        if is_resumed {
+            let page = self.initial_turns_page;
+            let page = page.and_then(|page| serde_json::from_str::<TurnsPage>(page.get()).ok());
+            // Without a page there may have been turns all the same.
+            let unknown = || Some(LastTurn::new(None, LastTurnState::Unknown));
+            opened.last_turn = page.map_or_else(unknown, |page| {
+                page.data.into_iter().next().map(StoredTurn::last_turn)
+            });
+        }
         opened
     }
 }

@@ -42,6 +42,10 @@ pub enum FailureKind {
     Prompt,
     /// The agent showed no sign of life.
     Stalled,
+    /// The service ended, or was killed, while the run lived.
+    Interrupted,
+    /// What must survive a restart cannot be written.
+    Storage,
     /// A fault of Symphony itself, such as a task that panicked.
     Internal,
 }
@@ -72,6 +76,8 @@ impl FailureKind {
             Self::Machine => "machine_exhausted",
             Self::Prompt => "template_render_error",
             Self::Stalled => "stalled",
+            Self::Interrupted => "interrupted",
+            Self::Storage => "storage",
             Self::Internal => "internal_error",
         }
     }

@@ -23,6 +23,7 @@ pub mod redact;
 pub mod run;
 pub mod settings;
 pub mod snapshot;
+pub mod store;
 mod text;
 pub mod time;
 pub mod tracker;

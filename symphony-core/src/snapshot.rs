@@ -52,6 +52,8 @@ pub struct Snapshot {
     pub paused: bool,
     /// Whether the service drains.
     pub shutting_down: bool,
+    /// Why nothing can be written for the next life, if so.
+    pub storage: Option<Failure>,
     /// What is wrong with the workflow file now; empty when it is in force.
     pub problems: Vec<Problem>,
     /// What is doubtful in the workflow file that is in force.
@@ -197,7 +199,7 @@ pub struct Slots {
     pub by_host: BTreeMap<HostId, u32>,
 }
 
-/// Sums since the service started.
+/// Sums over all lives of the service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Totals {
@@ -221,6 +223,9 @@ pub struct Totals {
     pub cancelled: u64,
     /// Runs that ended with a question.
     pub input_required: u64,
+    /// Runs that a restart cut off.
+    #[serde(default)]
+    pub interrupted: u64,
 }
 
 /// An agent that nothing is started on for now (contract 7.6).
@@ -398,6 +403,8 @@ pub enum Reason {
     InvalidWorkflow,
     /// Starts are paused.
     Paused,
+    /// What must survive a restart cannot be written.
+    Storage,
     /// The agent refuses until then.
     Hold(Mono),
     /// The tracker, or our budget, refuses the read before a start.
@@ -442,6 +449,7 @@ impl Reason {
             Self::ShuttingDown => "shutting_down",
             Self::InvalidWorkflow => "invalid_workflow",
             Self::Paused => "paused",
+            Self::Storage => "storage",
             Self::Hold(_) => "hold",
             Self::Budget => "budget",
             Self::CheckFailed => "check_failed",
@@ -479,6 +487,7 @@ impl fmt::Display for Reason {
             Self::ShuttingDown => f.write_str("the service ends"),
             Self::InvalidWorkflow => f.write_str("the workflow file cannot be used"),
             Self::Paused => f.write_str("starts are paused"),
+            Self::Storage => f.write_str("what must survive a restart cannot be written"),
             Self::Hold(_) => f.write_str("the agent refuses for now"),
             Self::Budget => f.write_str("the request budget is used up for now"),
             Self::CheckFailed => {
@@ -503,6 +512,8 @@ pub enum Verdict {
     InvalidWorkflow(Vec<Problem>),
     /// Starts are paused.
     Paused,
+    /// What must survive a restart cannot be written.
+    Storage(Failure),
     /// The agent refuses.
     Held(HoldRow),
     /// Candidates have not been read yet.
@@ -527,6 +538,7 @@ impl Verdict {
             Self::ShuttingDown => "shutting_down",
             Self::InvalidWorkflow(_) => "invalid_workflow",
             Self::Paused => "paused",
+            Self::Storage(_) => "storage",
             Self::Held(_) => "held",
             Self::NotPolledYet => "not_polled_yet",
             Self::PollFailed(_) => "poll_failed",
@@ -548,6 +560,9 @@ impl fmt::Display for Verdict {
                 None => f.write_str("the workflow file cannot be used"),
             },
             Self::Paused => f.write_str("starts are paused"),
+            Self::Storage(failure) => {
+                write!(f, "what must survive a restart cannot be written: {}", failure.message)
+            }
             Self::Held(hold) => write!(f, "the agent {} refuses: {}", hold.agent, hold.failure),
             Self::NotPolledYet => f.write_str("the tracker has not been read yet"),
             Self::PollFailed(failure) => write!(f, "the tracker cannot be read: {failure}"),

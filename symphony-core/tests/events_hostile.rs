@@ -26,6 +26,7 @@ use symphony_core::orchestrator::*;
 use symphony_core::problem::{Problem, ProblemKind};
 use symphony_core::run::RunId;
 use symphony_core::settings::HostLimit;
+use symphony_core::store::{AskedTurn, ClaimRow, ClaimStage, DueTime, OperatorRow, PollRow, Rows};
 use symphony_core::time::{Mono, Now, Wall};
 use symphony_core::tracker::{Candidates, IssuesById, TrackerErrorKind, Unreadable};
 use symphony_core::{
@@ -68,13 +69,8 @@ fn sequence(seed: u64) {
     let mut now =
         Now { mono: Mono::from_millis(0), wall: Wall::from_unix_millis(1_700_000_000_000) };
     let mut configuration = dice.configuration();
-    let restored = Restored {
-        boot: dice.below(3),
-        job_ages: BTreeMap::from([(Job::Candidates, Duration::from_millis(dice.below(20_000)))]),
-        spent: Spent::default(),
-        decisions: dice.decisions(),
-        workspaces: dice.workspaces(),
-    };
+    let restored =
+        Restored { boot: dice.below(3), rows: dice.rows(now.wall), workspaces: dice.workspaces() };
     let (mut orchestrator, step) = Orchestrator::new(configuration.clone(), restored, now);
     let mut ledger = Ledger::default();
     ledger.take(&step);
@@ -269,13 +265,45 @@ impl Dice {
         }
     }
 
-    fn decisions(&mut self) -> Decisions {
-        let stopped = (0..self.below(3)).map(|_| {
-            let id = self.id();
-            let (issue, seen) = (self.issue(&id), self.chance(50));
-            StoppedIssue { issue, since: Wall::default(), seen, attempt: None }
-        });
-        Decisions { stopped: stopped.collect(), paused: self.chance(20) }
+    fn rows(&mut self, now: Wall) -> Rows {
+        let claims = (0..self.below(3)).map(|_| self.claim_row()).collect();
+        let at = now - Duration::from_millis(self.below(20_000));
+        let last_runs = BTreeMap::from([(Job::Candidates, at)]);
+        let scope = Scope::from(*self.pick(&["a", "b"]));
+        Rows {
+            operator: OperatorRow { paused: self.chance(20), earlier_lives: 0 },
+            polls: Some(PollRow { scope, last_runs, spent: Spent::default() }),
+            claims,
+            ..Rows::default()
+        }
+    }
+
+    fn claim_row(&mut self) -> ClaimRow {
+        let id = self.id();
+        let number = self.below(8);
+        let asked =
+            AskedTurn { client_id: "symphony-1.1-2".into(), number: 2, text: TurnText::Continue };
+        let due = DueTime { at: Wall::default(), span_ms: self.below(2_000_000) };
+        ClaimRow {
+            scope: Scope::from(*self.pick(&["a", "b"])),
+            issue: self.issue(&id),
+            key: WorkspaceKey::derive(&format!("MT-{number}")).expect("a key"),
+            host: HostId::local(),
+            stage: *self.pick(&[ClaimStage::Waiting, ClaimStage::Running, ClaimStage::Blocked]),
+            attempt: self.chance(50).then_some(u32::MAX),
+            failure: None,
+            unchanged_ends: u32::MAX,
+            interruptions: *self.pick(&[0, 2, u32::MAX]),
+            due: self.chance(50).then_some(due),
+            thread: self.chance(50).then(|| "t-1".into()),
+            agent: self.chance(50).then(|| "codex".to_owned()),
+            unanswered: self.chance(50),
+            asked: self.chance(50).then_some(asked),
+            counted: BTreeMap::new(),
+            question: self.chance(30).then(|| Question::text("q", "Which door?")),
+            since: None,
+            seen: self.chance(50),
+        }
     }
 
     fn workspaces(&mut self) -> Workspaces {
@@ -408,7 +436,8 @@ impl Dice {
                     if self.chance(50) { self.configuration() } else { configuration.clone() };
                 configuration.generation = Generation(self.below(4));
                 let workspaces = self.chance(20).then(|| self.workspaces());
-                Event::Reloaded { configuration, workspaces }
+                let claims = self.rows(Wall::default()).claims;
+                Event::Reloaded { configuration, workspaces, claims }
             }
             14 => Event::ReloadFailed {
                 problems: vec![Problem::new(ProblemKind::InvalidSetting, "no")],

@@ -203,21 +203,21 @@ pub(crate) async fn refresh(State(app): State<Arc<HttpState>>) -> Result<Respons
 /// `POST /api/v1/pause`
 pub(crate) async fn pause(State(app): State<Arc<HttpState>>) -> Result<Response, Error> {
     let coalesced = app.handle.snapshot()?.paused;
-    app.handle.pause()?;
+    app.handle.pause().await?;
     Ok(accepted(&["pause"], coalesced))
 }
 
 /// `POST /api/v1/resume`
 pub(crate) async fn resume(State(app): State<Arc<HttpState>>) -> Result<Response, Error> {
     let coalesced = !app.handle.snapshot()?.paused;
-    app.handle.resume()?;
+    app.handle.resume().await?;
     Ok(accepted(&["resume"], coalesced))
 }
 
 /// `POST /api/v1/clear-holds`
 pub(crate) async fn clear_holds(State(app): State<Arc<HttpState>>) -> Result<Response, Error> {
     let coalesced = app.handle.snapshot()?.holds.is_empty();
-    app.handle.clear_holds()?;
+    app.handle.clear_holds().await?;
     Ok(accepted(&["clear_holds"], coalesced))
 }
 
@@ -235,7 +235,7 @@ pub(crate) async fn stop(
         let message = "nothing of this issue runs or waits, so there is nothing to stop";
         return Err(Error::new(StatusCode::CONFLICT, "not_claimed", message));
     }
-    app.handle.stop(id)?;
+    app.handle.stop(id).await?;
     Ok(accepted(&["stop"], false))
 }
 
@@ -250,7 +250,7 @@ pub(crate) async fn retry(
         let message = "this issue neither waits nor is blocked, so there is nothing to try again";
         return Err(Error::new(StatusCode::CONFLICT, "not_waiting", message));
     }
-    app.handle.retry(id)?;
+    app.handle.retry(id).await?;
     Ok(accepted(&["retry"], false))
 }
 
@@ -354,6 +354,10 @@ pub(crate) async fn ready(State(app): State<Arc<HttpState>>) -> Result<&'static 
     if snapshot.shutting_down {
         let message = "the service ends";
         return Err(Error::new(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", message));
+    }
+    if let Some(failure) = &snapshot.storage {
+        let why = plain(&failure.message, 300);
+        return Err(Error::storage(format!("nothing can be written for the next start: {why}")));
     }
     Ok("ready\n")
 }

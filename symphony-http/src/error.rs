@@ -34,6 +34,11 @@ impl Error {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
 
+    /// Something must survive a restart and cannot be written.
+    pub(crate) fn storage(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "storage", message)
+    }
+
     pub(crate) fn no_such_issue(identifier: &str) -> Self {
         let name = plain(identifier, 100);
         let message = format!("no issue {name} is known; GET /api/v1/state lists those that are");
@@ -58,6 +63,15 @@ impl Error {
 impl From<symphony_runtime::ServiceStopped> for Error {
     fn from(_: symphony_runtime::ServiceStopped) -> Self {
         Self::unavailable()
+    }
+}
+
+impl From<symphony_runtime::CommandError> for Error {
+    fn from(error: symphony_runtime::CommandError) -> Self {
+        match error {
+            symphony_runtime::CommandError::Storage => Self::storage(error.to_string()),
+            _ => Self::unavailable(),
+        }
     }
 }
 

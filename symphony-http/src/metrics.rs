@@ -55,6 +55,7 @@ fn render(snapshot: &Snapshot) -> String {
         ("failed", totals.failed),
         ("cancelled", totals.cancelled),
         ("input_required", totals.input_required),
+        ("interrupted", totals.interrupted),
     ] {
         out.value(&[("outcome", outcome)], count);
     }
@@ -73,6 +74,8 @@ fn render(snapshot: &Snapshot) -> String {
     limits(&mut out, snapshot);
     out.gauge("symphony_paused", "Whether starts are paused.");
     out.value(&[], snapshot.paused.into());
+    out.gauge("symphony_storage_failing", "Whether nothing can be written for the next start.");
+    out.value(&[], snapshot.storage.is_some().into());
     out.gauge("symphony_workflow_problems", "What is wrong with the workflow file.");
     out.value(&[], n(snapshot.problems.len()));
     out.gauge("symphony_workflow_warnings", "What is doubtful in the workflow file in force.");

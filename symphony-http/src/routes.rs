@@ -154,7 +154,7 @@ pub(crate) fn api() -> Vec<Route> {
         read("/healthz", "Whether the service lives", Returns::Text, &[], get(api::health)),
         read(
             "/readyz",
-            "Whether the service lives and is not ending",
+            "Whether the service lives, is not ending and can write for its next start",
             Returns::Text,
             &[],
             get(api::ready),

@@ -2,7 +2,8 @@
 //!
 //! It performs the orchestrator's effects and feeds their results back as events. Nothing here
 //! waits: every effect is a task of its own, which ends in its one event even if it panics. What a
-//! task tells on the way goes through the same queue, so an exit never overtakes the last news.
+//! task tells on the way goes through the same queue, so an exit never overtakes the last news. What
+//! must survive a restart goes to the writer; effects that depend on it wait at a gate.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -14,10 +15,13 @@ use symphony_api::NoticeText;
 use symphony_core::agent::AgentUpdate;
 use symphony_core::hooks::{Hook, HookContext};
 use symphony_core::orchestrator::{
-    Command, Effect, Event, Generation, Notice, ReadId, Removal, RemovalId, RunEvent, Step,
+    Command, Effect, Event, Generation, Notice, ReadId, Removal, RemovalId, RunEnd, RunEvent,
+    Start, Step,
 };
+use symphony_core::problem::Problem;
 use symphony_core::run::RunId;
 use symphony_core::snapshot::{Explanation, Snapshot};
+use symphony_core::store::{ClaimRow, Write};
 use symphony_core::tracker::Poll;
 use symphony_core::workspace::OpenFolder;
 use symphony_core::{Failure, FailureKind, Issue, Orchestrator, Settings};
@@ -29,6 +33,7 @@ use tracing::warn;
 use crate::clock::Clock;
 use crate::deliveries::WebhookReceiver;
 use crate::disk::{Disk, WorkspacePlace};
+use crate::gate::{GatedEffect, StoreGate};
 use crate::home::HomeRoot;
 use crate::loader::Loaded;
 use crate::news;
@@ -38,9 +43,9 @@ use crate::reader;
 use crate::recent::RecentIssues;
 use crate::run_hooks::Hooks;
 use crate::spans::RunSpans;
-use crate::state::Saver;
 use crate::transcript::Transcripts;
-use crate::worker::{self, Attempt, RunHandle};
+use crate::worker::{self, Attempt, OrderedTurn, RunHandle};
+use crate::writer::Writer;
 
 /// The least time between two published snapshots (contract 13.2).
 const PUBLISH_GAP: Duration = Duration::from_millis(100);
@@ -65,6 +70,12 @@ const CATCH_UP: Duration = Duration::from_secs(1);
 pub(crate) enum DriverMessage {
     /// Something happened.
     Event(Event),
+    /// An operator wants something, and is told when that is kept.
+    Command(Command, oneshot::Sender<()>),
+    /// The writes of all steps up to this one are kept.
+    Committed(u64),
+    /// These claims were kept of the scope that this reload is to enter.
+    Rows(u64, Vec<ClaimRow>),
     /// A version of the workflow is to be put in force.
     Loaded(Box<Loaded>),
     /// A caller asks why nothing happens.
@@ -107,7 +118,7 @@ pub(crate) struct Tools {
     pub(crate) recheck: Arc<Notify>,
     pub(crate) recent: Arc<RecentIssues>,
     pub(crate) transcripts: Transcripts,
-    pub(crate) saver: Saver,
+    pub(crate) writer: Writer,
     /// The workflow file, if there is one.
     pub(crate) workflow: Option<Arc<str>>,
 }
@@ -131,6 +142,11 @@ pub(crate) struct Driver {
     tools: Tools,
     publishers: Publishers,
     runs: BTreeMap<RunId, Live>,
+    gate: StoreGate,
+    /// What is put in force as soon as the claims of its scope are read.
+    reloading: Option<Reloading>,
+    /// How many reloads have waited for that.
+    reloads: u64,
     tasks: JoinSet<()>,
     published: Instant,
     changed: bool,
@@ -146,6 +162,16 @@ pub(crate) struct Driver {
 struct Live {
     handle: RunHandle,
     session_id: Option<Arc<str>>,
+}
+
+/// A reload to another scope of the tracker.
+struct Reloading {
+    number: u64,
+    loaded: Loaded,
+    /// The claims of that scope that changed since its rows were asked for.
+    newer: Vec<Write>,
+    /// What is wrong with the file since, if anything.
+    problems: Option<Vec<Problem>>,
 }
 
 impl Driver {
@@ -165,6 +191,9 @@ impl Driver {
             tools,
             publishers,
             runs: BTreeMap::new(),
+            gate: StoreGate::default(),
+            reloading: None,
+            reloads: 0,
             tasks: JoinSet::new(),
             published: Instant::now(),
             changed: true,
@@ -183,7 +212,13 @@ impl Driver {
         while !self.is_over() {
             match self.next().await {
                 DriverMessage::Event(event) => self.handle(event),
-                DriverMessage::Loaded(loaded) => self.reload(*loaded),
+                DriverMessage::Command(command, reply) => {
+                    self.handle(Event::Command(command));
+                    self.gate.reply(reply);
+                }
+                DriverMessage::Committed(sequence) => self.committed(sequence),
+                DriverMessage::Loaded(loaded) => self.prepare_reload(*loaded),
+                DriverMessage::Rows(number, claims) => self.enter_scope(number, claims),
                 DriverMessage::Explain(reply) => self.asked.push(reply),
             }
             if self.explain_at().is_some_and(|at| at <= Instant::now()) {
@@ -194,7 +229,11 @@ impl Driver {
             }
         }
         self.publish();
-        self.tools.saver.finish().await;
+        if self.tools.writer.finish().await {
+            self.gate.reply_to_all();
+        } else {
+            warn!("the last changes could not be kept for the next start");
+        }
         self.tools.transcripts.finish().await;
         self.runs.into_keys().collect()
     }
@@ -237,6 +276,11 @@ impl Driver {
         match &event {
             Event::Run { run, news: RunEvent::Agent(update) } => self.on_update(*run, update),
             Event::Command(Command::ShutDown) => self.begin_to_drain(),
+            Event::ReloadFailed { problems } => {
+                if let Some(reloading) = &mut self.reloading {
+                    reloading.problems = Some(problems.clone());
+                }
+            }
             _ => {}
         }
         let ended = match &event {
@@ -272,14 +316,50 @@ impl Driver {
         self.drain_by = self.drain_by.or(Instant::now().checked_add(bound));
     }
 
-    fn reload(&mut self, mut loaded: Loaded) {
+    /// Puts a version in force, once the claims of its scope are known.
+    fn prepare_reload(&mut self, mut loaded: Loaded) {
+        if let Some(skipped) = self.reloading.take() {
+            // Without folders of its own it has the same root as the version that it replaces.
+            loaded.workspaces = loaded.workspaces.or(skipped.loaded.workspaces);
+        }
+        let scope = &loaded.configuration.scope;
+        if *scope == self.loaded.configuration.scope {
+            return self.reload(loaded, Vec::new());
+        }
+        self.reloads += 1;
+        let number = self.reloads;
+        self.tools.writer.read(number, scope.clone());
+        self.reloading = Some(Reloading { number, loaded, newer: Vec::new(), problems: None });
+    }
+
+    /// Takes in what was kept of a scope. A version that is not wanted any more is left out.
+    fn enter_scope(&mut self, number: u64, mut claims: Vec<ClaimRow>) {
+        let is_it = |reloading: &mut Reloading| reloading.number == number;
+        let Some(reloading) = self.reloading.take_if(is_it) else { return };
+        for write in reloading.newer {
+            match write {
+                Write::Claim(row) => {
+                    claims.retain(|claim| claim.issue.id != row.issue.id);
+                    claims.push(*row);
+                }
+                Write::ClaimGone { issue, .. } => claims.retain(|claim| claim.issue.id != issue),
+                _ => {}
+            }
+        }
+        self.reload(reloading.loaded, claims);
+        if let Some(problems) = reloading.problems {
+            self.handle(Event::ReloadFailed { problems });
+        }
+    }
+
+    fn reload(&mut self, mut loaded: Loaded, claims: Vec<ClaimRow>) {
         let workspaces = loaded.workspaces.take();
         news::log_warnings(&loaded.configuration.warnings);
         self.publishers.settings.send_replace(Arc::clone(loaded.settings()));
         self.publishers.receiver.send_replace(WebhookReceiver::from_loaded(&loaded));
         let configuration = loaded.configuration.clone();
         self.loaded = loaded;
-        self.handle(Event::Reloaded { configuration, workspaces });
+        self.handle(Event::Reloaded { configuration, workspaces, claims });
     }
 
     fn apply(&mut self, step: Step) {
@@ -292,8 +372,25 @@ impl Driver {
             news::log(&notice, text, live.and_then(|live| live.session_id.as_deref()));
             let _ = self.publishers.notices.send(Arc::new(notice));
         }
+        if !step.writes.is_empty() {
+            if let Some(reloading) = &mut self.reloading {
+                reloading.note(&step.writes);
+            }
+            self.tools.writer.keep(self.gate.issue(), step.writes, step.durability);
+        }
         for effect in step.effects {
-            self.perform(effect);
+            if effect.waits_for_store() && !self.gate.is_open() {
+                self.gate.hold(effect, &self.loaded);
+            } else {
+                self.perform(effect);
+            }
+        }
+    }
+
+    /// Performs what has waited for the writes of this step and all before.
+    fn committed(&mut self, sequence: u64) {
+        for GatedEffect { effect, loaded } in self.gate.commit(sequence) {
+            self.perform_with(effect, loaded);
         }
     }
 
@@ -326,31 +423,59 @@ impl Driver {
         self.explained = Some(Instant::now());
     }
 
-    /// Begins an effect.
+    /// Begins an effect, with the settings now in force.
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Read { read, generation, poll } => self.read(read, generation, poll),
-            Effect::Start(start) => {
-                let run = start.run;
-                let handle = worker::spawn(Attempt {
-                    spans: RunSpans::new(&start),
-                    start,
-                    loaded: self.loaded.clone(),
-                    home: self.tools.home.clone(),
-                    hooks: self.tools.hooks.clone(),
-                    disk: Arc::clone(&self.tools.disk),
-                    transcripts: self.tools.transcripts.clone(),
-                    inbox: self.inbox.clone(),
-                });
-                self.runs.insert(run, Live { handle, session_id: None });
+            Effect::Start(_) | Effect::NextTurn { .. } | Effect::Remove { .. } => {
+                self.perform_with(effect, self.loaded.clone());
             }
-            Effect::NextTurn { run, turn, .. } => self.with(run, |handle| handle.next_turn(turn)),
-            Effect::Finish { run } => self.with(run, RunHandle::finish),
-            Effect::Stop { run, .. } => self.with(run, RunHandle::stop),
-            Effect::Remove { removal, issue, workspace } => self.remove(removal, issue, workspace),
+            Effect::Finish { run } => {
+                self.gate.finish(run);
+                self.with(run, RunHandle::finish);
+            }
+            Effect::Stop { run, .. } => self.stop(run),
             Effect::RecheckWorkflow => self.tools.recheck.notify_one(),
-            Effect::Save(saved) => self.tools.saver.save(saved),
             Effect::RunJob { name } => self.run_job(name),
+        }
+    }
+
+    /// Begins an effect that waits for the store, with the settings that it was decided with.
+    fn perform_with(&mut self, effect: Effect, loaded: Loaded) {
+        match effect {
+            Effect::Start(start) => self.start(start, loaded),
+            Effect::NextTurn { run, turn, client_id, text, .. } => {
+                let turn = OrderedTurn { number: turn, client_id, text };
+                self.with(run, |handle| handle.next_turn(turn));
+            }
+            Effect::Remove { removal, issue, workspace } => {
+                self.remove(removal, issue, workspace, loaded);
+            }
+            other => self.perform(other),
+        }
+    }
+
+    fn start(&mut self, start: Start, loaded: Loaded) {
+        let run = start.run;
+        let handle = worker::spawn(Attempt {
+            spans: RunSpans::new(&start),
+            start,
+            loaded,
+            home: self.tools.home.clone(),
+            hooks: self.tools.hooks.clone(),
+            disk: Arc::clone(&self.tools.disk),
+            transcripts: self.tools.transcripts.clone(),
+            inbox: self.inbox.clone(),
+        });
+        self.runs.insert(run, Live { handle, session_id: None });
+    }
+
+    /// Ends a run. One that waits for the store has not begun: it is over at once.
+    fn stop(&mut self, run: RunId) {
+        if self.gate.stop(run) {
+            self.inbox.send(Event::Run { run, news: RunEvent::Ended(RunEnd::Cancelled) });
+        } else {
+            self.with(run, RunHandle::stop);
         }
     }
 
@@ -371,12 +496,18 @@ impl Driver {
         });
     }
 
-    fn remove(&mut self, removal: RemovalId, issue: Arc<Issue>, workspace: Removal) {
+    fn remove(
+        &mut self,
+        removal: RemovalId,
+        issue: Arc<Issue>,
+        workspace: Removal,
+        loaded: Loaded,
+    ) {
         let inbox = self.inbox.clone();
         let clearing = Clearing {
             hooks: self.tools.hooks.clone(),
             disk: Arc::clone(&self.tools.disk),
-            loaded: self.loaded.clone(),
+            loaded,
             removal,
             issue,
             workspace,
@@ -403,7 +534,20 @@ impl Driver {
     }
 }
 
-/// The removal of one workspace, with the settings now in force (contract 2.7).
+impl Reloading {
+    /// Notes what changed in the scope that is to be entered.
+    fn note(&mut self, writes: &[Write]) {
+        let scope = &self.loaded.configuration.scope;
+        let is_of = |write: &&Write| match write {
+            Write::Claim(row) => row.scope == *scope,
+            Write::ClaimGone { scope: of, .. } => of == scope,
+            _ => false,
+        };
+        self.newer.extend(writes.iter().filter(is_of).cloned());
+    }
+}
+
+/// The removal of one workspace, with the settings then in force (contract 2.7).
 struct Clearing {
     hooks: Hooks,
     disk: Arc<Disk>,

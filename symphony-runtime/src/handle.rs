@@ -1,6 +1,7 @@
 //! What others hold of a running service.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use symphony_api::IssueStatus;
 use symphony_core::agent::AgentEvent;
@@ -29,10 +30,28 @@ pub struct Handle {
     deliveries: Arc<Deliveries>,
 }
 
+/// How long a command may take to be kept (contract 16.1).
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// The service has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the service is not running any more")]
 pub struct ServiceStopped;
+
+/// Why a command was not acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CommandError {
+    /// The service has ended.
+    #[error(transparent)]
+    Stopped(#[from] ServiceStopped),
+    /// The command is in force, but could not be kept in time: a restart may forget it.
+    #[error(
+        "the command is in force, but could not be written down yet: a restart may forget it; look \
+         at the service's storage, and give the command again"
+    )]
+    Storage,
+}
 
 impl Handle {
     pub(crate) const fn new(
@@ -98,49 +117,50 @@ impl Handle {
     /// Polls now; several at once are one.
     ///
     /// # Errors
-    /// When the service has ended; so with every command.
+    /// When the service has ended.
     pub fn poll_now(&self) -> Result<(), ServiceStopped> {
-        self.command(Command::PollNow)
+        self.post(DriverMessage::Event(Event::Command(Command::PollNow)))
     }
 
     /// Starts nothing until [`resume`](Self::resume); all else goes on.
     ///
     /// # Errors
-    /// When the service has ended.
-    pub fn pause(&self) -> Result<(), ServiceStopped> {
-        self.command(Command::Pause)
+    /// When the service has ended, or cannot keep the command for its next start; so with every
+    /// command that follows.
+    pub async fn pause(&self) -> Result<(), CommandError> {
+        self.command(Command::Pause).await
     }
 
     /// Starts again.
     ///
     /// # Errors
-    /// When the service has ended.
-    pub fn resume(&self) -> Result<(), ServiceStopped> {
-        self.command(Command::Resume)
+    /// As of [`pause`](Self::pause).
+    pub async fn resume(&self) -> Result<(), CommandError> {
+        self.command(Command::Resume).await
     }
 
     /// Ends an issue's run and keeps it blocked until [`retry`](Self::retry).
     ///
     /// # Errors
-    /// When the service has ended.
-    pub fn stop(&self, issue: IssueId) -> Result<(), ServiceStopped> {
-        self.command(Command::Stop(issue))
+    /// As of [`pause`](Self::pause).
+    pub async fn stop(&self, issue: IssueId) -> Result<(), CommandError> {
+        self.command(Command::Stop(issue)).await
     }
 
     /// Tries a waiting or blocked issue now.
     ///
     /// # Errors
-    /// When the service has ended.
-    pub fn retry(&self, issue: IssueId) -> Result<(), ServiceStopped> {
-        self.command(Command::Retry(issue))
+    /// As of [`pause`](Self::pause).
+    pub async fn retry(&self, issue: IssueId) -> Result<(), CommandError> {
+        self.command(Command::Retry(issue)).await
     }
 
     /// Lifts every hold.
     ///
     /// # Errors
-    /// When the service has ended.
-    pub fn clear_holds(&self) -> Result<(), ServiceStopped> {
-        self.command(Command::ClearHolds)
+    /// As of [`pause`](Self::pause).
+    pub async fn clear_holds(&self) -> Result<(), CommandError> {
+        self.command(Command::ClearHolds).await
     }
 
     /// Something outside shows that people are at work (contract 12.2).
@@ -177,7 +197,7 @@ impl Handle {
     /// # Errors
     /// When the service has ended.
     pub fn shut_down(&self) -> Result<(), ServiceStopped> {
-        self.command(Command::ShutDown)
+        self.post(DriverMessage::Event(Event::Command(Command::ShutDown)))
     }
 
     /// Explains why each candidate is not running. It is computed ten times a second at most, for all
@@ -231,8 +251,15 @@ impl Handle {
         status
     }
 
-    fn command(&self, command: Command) -> Result<(), ServiceStopped> {
-        self.post(DriverMessage::Event(Event::Command(command)))
+    /// Gives a command, and waits until it is kept.
+    async fn command(&self, command: Command) -> Result<(), CommandError> {
+        let (reply, kept) = oneshot::channel();
+        self.post(DriverMessage::Command(command, reply))?;
+        match tokio::time::timeout(COMMAND_TIMEOUT, kept).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) => Err(CommandError::Stopped(ServiceStopped)),
+            Err(_) => Err(CommandError::Storage),
+        }
     }
 
     fn post(&self, message: DriverMessage) -> Result<(), ServiceStopped> {

@@ -7,8 +7,9 @@ use symphony_core::run::RunId;
 use symphony_host::{EarlierLife, Host, ProcessId, SweepError};
 use tracing::warn;
 
-use crate::disk::{DiskError, OWN_FOLDER, Root, blocking};
+use crate::disk::{DiskError, ID_FILE, OWN_FOLDER, Root, blocking};
 use crate::plain::safe;
+use crate::state_file::STATE_FILE;
 
 /// The root that this life began with, whatever root is in force by now.
 #[derive(Clone, Debug)]
@@ -71,8 +72,8 @@ async fn end_leftovers(host: &dyn Host, root: &Arc<Root>) -> Result<(), Leftover
     let Some(home) = elsewhere.await? else { return Ok(()) };
     // The file is untrusted: a folder that no service began in is neither opened nor changed.
     let was_home = |home: &std::path::Path| {
-        let state = home.join(OWN_FOLDER).join(crate::state::STATE_FILE);
-        std::fs::symlink_metadata(state).is_ok_and(|state| state.is_file())
+        let own = [ID_FILE, STATE_FILE].map(|name| home.join(OWN_FOLDER).join(name));
+        own.iter().any(|file| std::fs::symlink_metadata(file).is_ok_and(|file| file.is_file()))
     };
     match blocking(move || was_home(&home).then(|| Root::open(home)).transpose()).await {
         Ok(None) => warn!("no service began where this root says that the last one did"),

@@ -23,6 +23,8 @@ use crate::disk::{Disk, DiskError, Root};
 use crate::quiet;
 use crate::redacted::Redacted;
 use crate::registry::Registry;
+use crate::scope_guard::{HeldScope, ScopeGuard};
+use crate::state_folder::{former_root, service_folder};
 
 /// A workflow file that is longer was not written by a person.
 const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -42,6 +44,8 @@ pub(crate) struct Loaded {
     pub(crate) root: Arc<Root>,
     /// What is on disk under it, if it is another one than before.
     pub(crate) workspaces: Option<Workspaces>,
+    /// The scope's lock, if the service takes any.
+    pub(crate) scope_lock: Option<HeldScope>,
 }
 
 impl Loaded {
@@ -64,6 +68,8 @@ pub(crate) enum WorkflowSource {
 pub(crate) enum LoadError {
     Problems(Vec<Problem>),
     Root(DiskError),
+    /// Another service works on the same issues.
+    Scope(String),
 }
 
 impl LoadError {
@@ -72,6 +78,7 @@ impl LoadError {
         match self {
             Self::Problems(problems) => problems,
             Self::Root(error) => vec![setting("workspace.root", error.to_string())],
+            Self::Scope(message) => vec![setting("tracker", message)],
         }
     }
 }
@@ -82,6 +89,7 @@ pub(crate) struct Loader {
     pub(crate) registry: Registry,
     pub(crate) env: Arc<dyn Env + Send + Sync>,
     pub(crate) disk: Arc<Disk>,
+    pub(crate) scope_guard: Option<Arc<dyn ScopeGuard>>,
     /// The settings of the first version: some are read at the start only.
     pub(crate) started_with: OnceLock<Arc<Settings>>,
 }
@@ -102,8 +110,8 @@ impl Loader {
         }
     }
 
-    /// Parses the text, builds what it names and takes the lock of its root. Every problem is
-    /// told at once.
+    /// Parses the text, builds what it names and takes the locks of its scope and its root. Every
+    /// problem is told at once.
     ///
     /// A tracker whose settings are those of the version `before` is kept, with its open reads and
     /// what it has learned of its limits.
@@ -130,6 +138,7 @@ impl Loader {
         let (Some(reads), Some(backend), true) = (tracker, backend, problems.is_empty()) else {
             return Err(LoadError::Problems(located(problems, &parsed.places)));
         };
+        let scope_lock = self.scope_lock(&reads.scope, &settings, before)?;
         let root = self.root(&settings.workspace.root).map_err(LoadError::Root)?;
         let server_token = settings.server.token.as_deref();
         let server_token = server_token.and_then(env_reference).map(str::to_owned);
@@ -152,6 +161,7 @@ impl Loader {
             secrets,
             root,
             workspaces,
+            scope_lock,
         })
     }
 
@@ -197,6 +207,24 @@ impl Loader {
         let provider = &settings.tracker.provider;
         let token = settings.server.token.clone().filter(|text| env_reference(text).is_none());
         Redactor::of_tracker(provider, keys, names, self.env.as_ref()).with_values(token)
+    }
+
+    /// The lock of the scope: that of the version before, as long as it means the same issues.
+    fn scope_lock(
+        &self,
+        scope: &Scope,
+        settings: &Settings,
+        before: Option<&Loaded>,
+    ) -> Result<Option<HeldScope>, LoadError> {
+        let Some(guard) = &self.scope_guard else { return Ok(None) };
+        let is_held = |before: &&Loaded| {
+            before.configuration.scope == *scope
+                && before.settings().tracker.active_states == settings.tracker.active_states
+        };
+        match before.filter(is_held) {
+            Some(before) => Ok(before.scope_lock.clone()),
+            None => guard.take(scope, settings).map(Some).map_err(LoadError::Scope),
+        }
     }
 
     /// A root that is held already, or a new one with its lock.
@@ -256,6 +284,7 @@ fn restart_warnings(old: &Settings, new: &Settings) -> Vec<Problem> {
         ("server.token", server.token != new.server.token),
         ("server.allowed_hosts", server.allowed_hosts != new.server.allowed_hosts),
         ("observability", *observability != new.observability),
+        ("storage.path", old.storage != new.storage),
     ];
     let changed = keys.into_iter().filter(|(_, is_changed)| *is_changed);
     let warning = |path| {
@@ -394,7 +423,9 @@ pub(crate) fn with_context<T>(
     env: &dyn Env,
     read: impl FnOnce(&WorkflowContext<'_>) -> T,
 ) -> T {
-    let mut context = WorkflowContext::new(env, folder_of(path), std::env::temp_dir());
+    let mut context = WorkflowContext::new(env, folder_of(path));
+    context.state_folder = service_folder(path, env);
+    context.former_root = former_root();
     if let Some(home) = env.var("HOME") {
         context = context.home(home);
     }

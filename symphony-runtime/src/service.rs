@@ -14,6 +14,7 @@ use symphony_core::orchestrator::{Event, Generation, Notice, Restored, Step};
 use symphony_core::problem::Problem;
 use symphony_core::run::RunId;
 use symphony_core::snapshot::Snapshot;
+use symphony_core::store::{MemoryStore, Store, StoreError};
 use symphony_core::tracker::TrackerFactory;
 use symphony_core::{Failure, Orchestrator, Settings};
 use symphony_host::{Host, LocalHost, SweepError};
@@ -21,7 +22,7 @@ use tokio::sync::{Notify, broadcast, mpsc, watch};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::{info, warn};
 
-use crate::clock::{Clock, wall_now};
+use crate::clock::Clock;
 use crate::deliveries::{Deliveries, WebhookReceiver};
 use crate::disk::{AnnouncedAddress, Disk, DiskError};
 use crate::driver::{Driver, DriverMessage, Inbox, JobTask, Publishers, Tools};
@@ -31,9 +32,11 @@ use crate::loader::{LoadError, Loaded, Loader, ProcessEnv, WorkflowSource};
 use crate::recent::RecentIssues;
 use crate::registry::Registry;
 use crate::run_hooks::Hooks;
-use crate::state::{SavedState, Saver};
+use crate::scope_guard::ScopeGuard;
+use crate::state_file;
 use crate::transcript::Transcripts;
 use crate::watch::Watch;
+use crate::writer::Writer;
 use crate::{activity, news, quiet};
 
 /// How many notices a slow subscriber may lag behind.
@@ -46,12 +49,18 @@ pub enum StartError {
     /// The workflow cannot be used.
     #[error("the workflow cannot be used:\n{}", problem_lines(.0))]
     Workflow(Vec<Problem>),
+    /// Another service works on the same issues.
+    #[error("{0}")]
+    Scope(String),
     /// The workspace root cannot be used.
     #[error(transparent)]
     Workspaces(#[from] DiskError),
     /// An earlier life of the service left processes that cannot be ended.
     #[error("an earlier life of the service left processes that cannot be ended; end them by hand")]
     Leftovers(#[source] SweepError),
+    /// What the last life of the service left cannot be read, or nothing can be kept for the next.
+    #[error("the service's storage cannot be used: {0}")]
+    Storage(#[from] StoreError),
     /// A step of the start panicked, such as an adapter that was being built.
     #[error("a step of the start panicked: {0}")]
     Panic(String),
@@ -90,6 +99,8 @@ pub struct ServiceBuilder {
     env: Arc<dyn Env + Send + Sync>,
     jobs: BTreeMap<Arc<str>, (Duration, JobTask)>,
     transcripts: Option<PathBuf>,
+    store: Arc<dyn Store>,
+    scope_guard: Option<Arc<dyn ScopeGuard>>,
 }
 
 impl fmt::Debug for ServiceBuilder {
@@ -174,11 +185,25 @@ impl ServiceBuilder {
         self
     }
 
+    /// Keeps here what must survive a restart (contract section 16), instead of in memory, which
+    /// survives none.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = store;
+        self
+    }
+
+    /// Takes a lock on what the tracker shows, before settings are in force (contract 16.6). Without
+    /// a guard none is taken.
+    pub fn scope_guard(mut self, guard: impl ScopeGuard + 'static) -> Self {
+        self.scope_guard = Some(Arc::new(guard));
+        self
+    }
+
     /// Loads the workflow, takes the lock of the workspace root, ends what an earlier life has
     /// left, and is ready to run.
     ///
     /// # Errors
-    /// Every problem of the workflow at once, or what is wrong with the workspace root.
+    /// Every problem of the workflow at once, or what is wrong with the workspace root or the store.
     pub async fn build(self) -> Result<Service, StartError> {
         let host = self.host.unwrap_or_else(|| Arc::new(LocalHost::new()));
         let disk = Arc::new(Disk::default());
@@ -187,6 +212,7 @@ impl ServiceBuilder {
             registry: self.registry,
             env: self.env,
             disk: Arc::clone(&disk),
+            scope_guard: self.scope_guard,
             started_with: OnceLock::new(),
         };
         let (loader, workflow_text, mut loaded) = load(Arc::new(loader)).await?;
@@ -199,17 +225,16 @@ impl ServiceBuilder {
             Some(hooks) => Hooks::Custom(hooks),
             None => Hooks::Shell { host: Arc::clone(&host), service: Arc::clone(home.service()) },
         };
-        let state = blocking(move || SavedState::begin(&root, wall_now())).await??;
-        loaded.tracker.resume(&state.spent());
         let mut clock = Clock::start();
         let now = clock.now();
-        let restored = Restored {
-            boot: state.boot(),
-            job_ages: state.job_ages(&loaded.configuration.scope, now.wall),
-            spent: state.spent(),
-            workspaces: loaded.workspaces.take().unwrap_or_default(),
-            decisions: state.decisions(&loaded.configuration.scope),
-        };
+        let scope = &loaded.configuration.scope;
+        let life = state_file::begin(self.store.as_ref(), &root, scope, now.wall).await?;
+        if let Some(polls) = &life.rows.polls {
+            loaded.tracker.resume(&polls.spent);
+        }
+        let boot = life.boot;
+        let workspaces = loaded.workspaces.take().unwrap_or_default();
+        let restored = Restored { boot, rows: life.rows, workspaces };
         let (orchestrator, first_step) =
             Orchestrator::new(loaded.configuration.clone(), restored, now);
         let (inbox, queue) = Inbox::new();
@@ -229,7 +254,8 @@ impl ServiceBuilder {
             host,
             home,
             hooks,
-            state,
+            store: self.store,
+            boot,
             inbox,
             queue,
             snapshots,
@@ -256,7 +282,8 @@ pub struct Service {
     host: Arc<dyn Host>,
     home: HomeRoot,
     hooks: Hooks,
-    state: SavedState,
+    store: Arc<dyn Store>,
+    boot: u64,
     inbox: Inbox,
     queue: mpsc::UnboundedReceiver<DriverMessage>,
     snapshots: watch::Sender<Arc<Snapshot>>,
@@ -286,6 +313,8 @@ impl Service {
             env: Arc::new(ProcessEnv),
             jobs: BTreeMap::new(),
             transcripts: None,
+            store: Arc::new(MemoryStore::new()),
+            scope_guard: None,
         }
     }
 
@@ -347,7 +376,7 @@ impl Service {
             self.inbox.send(Event::JobAdded { name: Arc::clone(&name), interval });
             jobs.insert(name, job);
         }
-        info!(root = %self.loaded.root.path().display(), boot = self.state.boot(), "service starts");
+        info!(root = %self.loaded.root.path().display(), boot = self.boot, "service starts");
         let tools = Tools {
             clock: self.clock,
             disk: self.disk,
@@ -357,7 +386,7 @@ impl Service {
             recheck,
             recent: self.recent,
             transcripts: self.transcripts,
-            saver: Saver::start(self.state, Arc::clone(&self.loaded.root)),
+            writer: Writer::start(self.store, self.inbox.clone()),
             workflow,
         };
         let publishers = Publishers {
@@ -393,6 +422,7 @@ async fn load(loader: Arc<Loader>) -> Result<(Arc<Loader>, String, Loaded), Star
             Ok(loaded) => Ok((loader, text, loaded)),
             Err(LoadError::Problems(problems)) => Err(StartError::Workflow(problems)),
             Err(LoadError::Root(error)) => Err(StartError::Workspaces(error)),
+            Err(LoadError::Scope(message)) => Err(StartError::Scope(message)),
         }
     };
     blocking(task).await?

@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use symphony_core::agent::{
-    AgentBackend, AgentSession, AgentUpdate, SessionRequest, Turn, TurnEnd, Unwanted, Updates,
+    AgentBackend, AgentSession, AgentUpdate, ClientTurnId, LastTurn, LastTurnState, Opened,
+    SessionRequest, Turn, TurnEnd, Unwanted, Updates,
 };
 use symphony_core::hooks::{Hook, HookContext};
-use symphony_core::orchestrator::{Event, Phase, RunEnd, RunEvent, Start};
+use symphony_core::orchestrator::{Event, Phase, RunEnd, RunEvent, Start, TurnText};
 use symphony_core::workspace::OpenFolder;
 use symphony_core::{Failure, FailureKind, WorkspaceRecord};
 use symphony_host::ProcessId;
@@ -25,7 +26,7 @@ use tokio_util::task::AbortOnDropHandle;
 use tracing::{Instrument, warn};
 
 use crate::clock::wall_now;
-use crate::disk::{Disk, DiskError, Made, Opened, WorkspacePlace};
+use crate::disk::{self, Disk, DiskError, Made, WorkspacePlace};
 use crate::driver::Inbox;
 use crate::home::HomeRoot;
 use crate::loader::Loaded;
@@ -59,17 +60,25 @@ pub(crate) struct RunHandle {
     _task: AbortOnDropHandle<()>,
 }
 
-/// What follows a turn.
+/// What follows the opening of the session, and each turn.
 #[derive(Debug)]
 enum WorkerOrder {
-    NextTurn { turn: u32 },
+    NextTurn(OrderedTurn),
     Finish,
 }
 
+/// A turn that the orchestrator wants.
+#[derive(Debug)]
+pub(crate) struct OrderedTurn {
+    pub(crate) number: u32,
+    pub(crate) client_id: ClientTurnId,
+    pub(crate) text: TurnText,
+}
+
 impl RunHandle {
-    pub(crate) fn next_turn(&self, turn: u32) {
+    pub(crate) fn next_turn(&self, turn: OrderedTurn) {
         // A run that is ending does not listen any more; its end is already on the way.
-        let _ = self.orders.send(WorkerOrder::NextTurn { turn });
+        let _ = self.orders.send(WorkerOrder::NextTurn(turn));
     }
 
     pub(crate) fn finish(&self) {
@@ -107,7 +116,7 @@ pub(crate) fn spawn(attempt: Attempt) -> RunHandle {
 /// A workspace with everything around it.
 struct Site {
     place: WorkspacePlace,
-    opened: Opened,
+    opened: disk::Opened,
     record: WorkspaceRecord,
     hooks: RunHooks,
     context: HookContext,
@@ -231,7 +240,7 @@ impl Attempt {
         let end = tokio::select! {
             biased;
             () = stop.cancelled() => RunEnd::Cancelled,
-            end = catch_panic(self.turns(session.as_mut(), prompt, orders)) => {
+            end = catch_panic(self.turns(session.as_mut(), &prompt, orders)) => {
                 end.unwrap_or_else(RunEnd::Failed)
             }
         };
@@ -255,10 +264,7 @@ impl Attempt {
             turn: 1,
             max_turns: self.start.max_turns,
         };
-        let mut prompt = self.loaded.prompt.render(&input)?;
-        if self.start.unanswered {
-            prompt.insert_str(0, prompt::UNANSWERED);
-        }
+        let prompt = self.loaded.prompt.render(&input)?;
         // A hook, or another process, may have put another folder in its place.
         let is_same = site.place.check(&site.opened.folder).await;
         is_same.map_err(|error| workspace_failure(&error))?;
@@ -294,7 +300,7 @@ impl Attempt {
         opening.store(false, Ordering::Relaxed);
         match opened {
             Ok(Ok(session)) => {
-                self.report(RunEvent::Opened(session.opened()));
+                self.report(RunEvent::Opened(self.opened(session.as_ref())));
                 Ok(session)
             }
             Ok(Err(error)) if error.is_alive => {
@@ -358,18 +364,36 @@ impl Attempt {
         })
     }
 
+    /// Returns what was found when the session was opened. An agent that does not say which
+    /// conversation it has may have gone on with the old one.
+    fn opened(&self, session: &dyn AgentSession) -> Opened {
+        let mut opened = session.opened();
+        if opened.thread.is_none() && self.start.resume.is_some() {
+            opened.thread.clone_from(&self.start.resume);
+            opened.last_turn = Some(LastTurn::new(None, LastTurnState::Unknown));
+        }
+        opened
+    }
+
     /// Runs turns until the orchestrator has had enough, or something goes wrong.
     async fn turns(
         &self,
         session: &mut dyn AgentSession,
-        first: String,
+        prompt: &str,
         orders: &mut mpsc::UnboundedReceiver<WorkerOrder>,
     ) -> RunEnd {
-        let mut turn = Turn::new(self.start.run, 1, first);
         loop {
+            let turn = match orders.recv().await {
+                Some(WorkerOrder::NextTurn(turn)) => turn,
+                Some(WorkerOrder::Finish) => return RunEnd::Succeeded,
+                None => return RunEnd::Cancelled,
+            };
+            let text = self.text(&turn, prompt);
+            let mut next = Turn::new(self.start.run, turn.number, text);
+            next.client_id = turn.client_id;
             self.enter(Phase::StreamingTurn);
             let span = self.spans.turn(turn.number);
-            let end = session.run_turn(turn).instrument(span).await;
+            let end = session.run_turn(next).instrument(span).await;
             self.spans.turn_ended(match &end {
                 Ok(TurnEnd::Completed) => "completed",
                 Ok(TurnEnd::InputRequired { .. }) => "input_required",
@@ -382,14 +406,17 @@ impl Attempt {
                 }
                 Err(error) => return RunEnd::Failed(error.to_failure(wall_now())),
             }
-            match orders.recv().await {
-                Some(WorkerOrder::NextTurn { turn: number }) => {
-                    let prompt = prompt::continuation(number, self.start.max_turns);
-                    turn = Turn::new(self.start.run, number, prompt);
-                }
-                Some(WorkerOrder::Finish) => return RunEnd::Succeeded,
-                None => return RunEnd::Cancelled,
-            }
+        }
+    }
+
+    /// Returns what the agent is told.
+    fn text(&self, turn: &OrderedTurn, prompt: &str) -> String {
+        match turn.text {
+            TurnText::Prompt => prompt.to_owned(),
+            TurnText::Unanswered => format!("{}{prompt}", prompt::UNANSWERED),
+            TurnText::Continue => prompt::continuation(turn.number, self.start.max_turns),
+            TurnText::Restarted => prompt::RESTARTED.to_owned(),
+            TurnText::RestartedWithPrompt => prompt::restarted_with(prompt),
         }
     }
 

@@ -14,7 +14,7 @@ const SECTIONS: [&str; 2] = ["server", "workspace"];
 /// use std::collections::BTreeMap;
 /// use symphony_workflow::{WorkflowContext, read_leniently};
 /// let env = BTreeMap::new();
-/// let cx = WorkflowContext::new(&env, "/code", "/tmp");
+/// let cx = WorkflowContext::new(&env, "/code").state_folder("/state");
 /// let text = "---\nagent: [broken\nserver:\n  port: 4000\n---\nWork.";
 /// assert_eq!(read_leniently(text, &cx).server.port, Some(4000));
 /// ```

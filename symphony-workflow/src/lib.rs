@@ -34,7 +34,8 @@ pub use settings::json_schema;
 ///
 /// let env = BTreeMap::new();
 /// let profile = TrackerProfile::default();
-/// let cx = WorkflowContext::new(&env, "/code/project", "/tmp")
+/// let cx = WorkflowContext::new(&env, "/code/project")
+///     .state_folder("/state")
 ///     .tracker("memory", &profile)
 ///     .agent("codex", &AgentProfile::NONE);
 ///
@@ -129,8 +130,10 @@ pub struct WorkflowContext<'a> {
     pub env: &'a dyn Env,
     /// What `~` stands for.
     pub home: Option<PathBuf>,
-    /// The folder for temporary files.
-    pub temp_dir: PathBuf,
+    /// The service's own folder, below which its workspaces are where the file names no root.
+    pub state_folder: Option<PathBuf>,
+    /// A root with workspaces that older versions made where the file named none: it stays in use.
+    pub former_root: Option<PathBuf>,
     /// The folder of the file, absolute: relative paths lead from here.
     pub folder: PathBuf,
     /// The registered kinds of tracker.
@@ -140,13 +143,15 @@ pub struct WorkflowContext<'a> {
 }
 
 impl<'a> WorkflowContext<'a> {
-    /// A context without a home folder, in which nothing is registered.
+    /// A context without a home folder and a folder of the service's own, in which nothing is
+    /// registered.
     #[must_use]
-    pub fn new(env: &'a dyn Env, folder: impl Into<PathBuf>, temp_dir: impl Into<PathBuf>) -> Self {
+    pub fn new(env: &'a dyn Env, folder: impl Into<PathBuf>) -> Self {
         Self {
             env,
             home: None,
-            temp_dir: temp_dir.into(),
+            state_folder: None,
+            former_root: None,
             folder: folder.into(),
             trackers: BTreeMap::new(),
             agents: BTreeMap::new(),
@@ -157,6 +162,13 @@ impl<'a> WorkflowContext<'a> {
     #[must_use]
     pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
         self.home = Some(home.into());
+        self
+    }
+
+    /// With a folder of the service's own.
+    #[must_use]
+    pub fn state_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.state_folder = Some(folder.into());
         self
     }
 
@@ -186,7 +198,8 @@ impl fmt::Debug for WorkflowContext<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkflowContext")
             .field("home", &self.home)
-            .field("temp_dir", &self.temp_dir)
+            .field("state_folder", &self.state_folder)
+            .field("former_root", &self.former_root)
             .field("folder", &self.folder)
             .field("trackers", &self.trackers.keys())
             .field("agents", &self.agents.keys())

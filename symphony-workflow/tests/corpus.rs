@@ -59,7 +59,8 @@ impl Env for Everything {
 /// What is wrong with the settings, apart from which trackers are registered.
 fn settings_problems(text: &str, agents: &[&str]) -> Vec<Problem> {
     let profile = TrackerProfile::default();
-    let mut cx = WorkflowContext::new(&Everything, "/code", "/tmp").home("/home/ada");
+    let mut cx =
+        WorkflowContext::new(&Everything, "/code").state_folder("/state").home("/home/ada");
     cx = cx.tracker("linear", &profile);
     for agent in agents {
         let profile =
@@ -147,7 +148,8 @@ fn rule_2_5_older_files_keep_their_tracker_keys() {
         return;
     };
     let profile = TrackerProfile::default();
-    let cx = WorkflowContext::new(&Everything, PathBuf::from("/code"), "/tmp")
+    let cx = WorkflowContext::new(&Everything, PathBuf::from("/code"))
+        .state_folder("/state")
         .home("/home/ada")
         .tracker("linear", &profile)
         .agent("codex", &symphony_codex::PROFILE);

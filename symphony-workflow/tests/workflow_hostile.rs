@@ -66,7 +66,8 @@ fn check(text: &str) -> TestCaseResult {
     let env = BTreeMap::from([("SET".to_owned(), "/srv".to_owned())]);
     let mut profile = TrackerProfile::new(StateSet::new(["Todo"]), StateSet::default());
     profile.provider_keys = vec!["api_key", "project_slug"];
-    let cx = WorkflowContext::new(&env, "/code", "/tmp")
+    let cx = WorkflowContext::new(&env, "/code")
+        .state_folder("/state")
         .home("/home/ada")
         .tracker("memory", &profile)
         .tracker("linear", &profile)

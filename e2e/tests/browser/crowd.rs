@@ -56,7 +56,7 @@ async fn crowded() -> Harness {
         })
         .await;
     // What has failed is not tried again while it is looked at.
-    harness.handle.pause().unwrap();
+    harness.handle.pause().await.unwrap();
     harness.until(|now| now.paused).await;
     harness
 }

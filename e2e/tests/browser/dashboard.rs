@@ -100,10 +100,10 @@ async fn rule_13_3_everything_can_be_done_with_the_keyboard() {
         .browser
         .until("document.querySelector('#run-MT-2').innerText.includes('all hinges')")
         .await;
-    harness.handle.pause().unwrap();
+    harness.handle.pause().await.unwrap();
     let resume = "document.querySelector('[data-post=\"/api/v1/resume\"]')";
     harness.browser.until(&format!("!{resume}.hidden")).await;
-    harness.handle.resume().unwrap();
+    harness.handle.resume().await.unwrap();
     harness.browser.until(&format!("{resume}.hidden")).await;
     harness.visit("/").await;
     harness.browser.until("document.querySelector('#run-MT-1')").await;

@@ -19,7 +19,7 @@ async fn rule_13_3_an_issue_that_is_over_shows_how_it_ended_and_nothing_red() {
     // The next attempt gets it done.
     harness.board.update("1", |issue| issue.labels = Label::list(["done"]));
     let id = harness.handle.find(&"MT-1".into()).unwrap();
-    harness.handle.retry(id).unwrap();
+    harness.handle.retry(id).await.unwrap();
     harness.until(|now| now.totals.done == 1 && now.claimed().count() == 0).await;
     harness.browser.until("document.querySelector('#outcome')?.innerText === 'done'").await;
     let red = "return document.querySelector('.alert') === null";

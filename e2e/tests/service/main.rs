@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "these are tests")]
 
 mod harness;
+mod kills;
 mod limits;
 mod linear;
 mod people;

@@ -334,7 +334,7 @@ pub struct RunStatus {
     #[schemars(with = "Option<when::Rfc3339>")]
     pub ended_at: Option<Wall>,
     /// How it ended: `done`, `succeeded`, `out_of_turns`, `failed`, `timed_out`, `stalled`,
-    /// `cancelled`, `input_required`.
+    /// `cancelled`, `input_required`, `interrupted`.
     pub outcome: Option<String>,
     /// What went wrong.
     pub error: Option<String>,

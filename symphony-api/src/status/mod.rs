@@ -96,6 +96,8 @@ pub const fn obstacle(snapshot: &Snapshot) -> &'static str {
         "the workflow file cannot be used"
     } else if snapshot.paused {
         "starts are paused"
+    } else if snapshot.storage.is_some() {
+        "what must survive a restart cannot be written"
     } else if !snapshot.holds.is_empty() {
         "the agent refuses for now"
     } else {
@@ -113,7 +115,7 @@ pub struct Summary {
     pub generated_at: Wall,
     /// How many there are of what.
     pub counts: IssueCounts,
-    /// Sums over all runs since the service started.
+    /// Sums over all runs, also those before a restart.
     pub codex_totals: TotalsStatus,
     /// The agent's limits, as last reported.
     pub rate_limits: Option<RateLimitsStatus>,
@@ -135,6 +137,9 @@ pub struct Summary {
     pub paused: bool,
     /// Whether the service ends.
     pub shutting_down: bool,
+    /// Why nothing can be written for the next start, if so; nothing is started meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_error: Option<String>,
     /// What is wrong with the workflow file; empty when it is in force.
     pub problems: Vec<ProblemStatus>,
     /// What is doubtful in the workflow file that is in force.
@@ -162,6 +167,10 @@ impl From<&Snapshot> for Summary {
             cleaning: snapshot.cleaning.iter().map(|row| CleaningStatus::new(row, now)).collect(),
             paused: snapshot.paused,
             shutting_down: snapshot.shutting_down,
+            storage_error: snapshot
+                .storage
+                .as_ref()
+                .map(|failure| plain(&failure.message, MAX_TEXT_BYTES)),
             problems: snapshot.problems.iter().map(ProblemStatus::from).collect(),
             warnings: snapshot.warnings.iter().map(ProblemStatus::from).collect(),
             service: ServiceStatus::from(&snapshot.service),
@@ -233,7 +242,7 @@ impl From<&Snapshot> for IssueCounts {
     }
 }
 
-/// Sums over all runs since the service started.
+/// Sums over all runs, also those before a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct TotalsStatus {
@@ -261,6 +270,9 @@ pub struct TotalsStatus {
     pub runs_cancelled: u64,
     /// Runs that ended with a question.
     pub runs_input_required: u64,
+    /// Runs that a restart cut off.
+    #[serde(default)]
+    pub runs_interrupted: u64,
 }
 
 impl TotalsStatus {
@@ -284,6 +296,7 @@ impl From<&Totals> for TotalsStatus {
             runs_failed: totals.failed,
             runs_cancelled: totals.cancelled,
             runs_input_required: totals.input_required,
+            runs_interrupted: totals.interrupted,
         }
     }
 }

@@ -5,10 +5,16 @@ mod dashboard;
 pub(crate) mod demo;
 pub(crate) mod explain;
 pub(crate) mod init;
+#[cfg(all(feature = "kill-points", feature = "sqlite", debug_assertions))]
+mod kill_points;
 pub(crate) mod prompt;
 pub(crate) mod run;
+mod scope_locks;
 mod signals;
+#[cfg(feature = "sqlite")]
+pub(crate) mod state;
 pub(crate) mod status;
+mod storage;
 pub(crate) mod top;
 
 use std::fs::OpenOptions;
@@ -59,6 +65,11 @@ fn inspect(path: &Path, port: Option<u16>) -> Inspection {
         if !kind.is_warning() {
             inspection.usable = None;
         }
+    }
+    let place = inspection.settings.as_ref().map(|settings| storage::path(settings, path, &CliEnv));
+    if let Some(Err(problem)) = place {
+        inspection.problems.insert(0, problem);
+        inspection.usable = None;
     }
     inspection
 }

@@ -9,12 +9,14 @@ use symphony_core::finding::Severity;
 use symphony_core::problem::Problem;
 use symphony_host::{Host, LocalHost};
 use symphony_http::Server;
-use symphony_runtime::{Handle, Service, ServiceEnd, StartError, plain};
+use symphony_runtime::{Handle, Service, ServiceEnd, StartError, plain, state_folder};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tracing::{info, warn};
 
 use super::dashboard;
+use super::scope_locks::ScopeLocks;
 use super::signals::{Said, Signals};
+use super::storage;
 use crate::args::RunArgs;
 use crate::logging::{self, Log};
 use crate::{adapters, report};
@@ -49,7 +51,13 @@ async fn serve(args: &RunArgs, log: &Log) -> anyhow::Result<ExitCode> {
     if inspection.usable.is_none() {
         return refuse(args, &inspection.text, &inspection.problems);
     }
+    if let Some(settings) = &inspection.settings {
+        builder = builder.store(storage::open(settings, &args.workflow).await?);
+    }
     drop(inspection);
+    if let Some(folder) = state_folder(&super::CliEnv) {
+        builder = builder.scope_guard(ScopeLocks::new(&folder, &args.workflow, args.allow_second));
+    }
     let built = tokio::select! {
         built = builder.build() => built,
         () = signals.stop() => {

@@ -11,12 +11,15 @@ mod kills;
 mod linear;
 mod logs;
 mod looking;
+#[cfg(all(feature = "kill-points", debug_assertions))]
+mod matrix;
 mod observers;
 mod program;
 mod restarts;
 mod roots;
 mod screens;
 mod service;
+mod state;
 mod terminal;
 #[cfg(feature = "otel")]
 mod traces;

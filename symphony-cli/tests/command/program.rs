@@ -191,6 +191,7 @@ impl Harness {
         command.args(arguments).current_dir(&self.folder).stdin(Stdio::null());
         command.stderr(Stdio::piped()).env_remove("SYMPHONY_LOG").env_remove("NO_COLOR");
         command.env_remove("OTEL_EXPORTER_OTLP_ENDPOINT");
+        command.env_remove("STATE_DIRECTORY").env_remove("XDG_STATE_HOME");
         command.env("HOME", self.path("home")).env("TMPDIR", self.path("tmp"));
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
         if let Some(user) = self.user {

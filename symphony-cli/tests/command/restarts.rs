@@ -153,10 +153,10 @@ impl Drop for Person {
 }
 
 /// Random moments: a splitmix generator.
-struct Moments(u64);
+pub(crate) struct Moments(pub(crate) u64);
 
 impl Moments {
-    const fn next(&mut self, below: u64) -> u64 {
+    pub(crate) const fn next(&mut self, below: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -165,11 +165,11 @@ impl Moments {
     }
 }
 
-fn seed() -> u64 {
+pub(crate) fn seed() -> u64 {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     variable("SYMPHONY_KILLS_SEED").unwrap_or_else(now)
 }
 
-fn variable(name: &str) -> Option<u64> {
+pub(crate) fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|value| value.parse().unwrap())
 }

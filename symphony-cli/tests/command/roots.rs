@@ -5,7 +5,7 @@ use std::process::{Child, Command};
 
 use rustix::process::Signal;
 
-use crate::program::{Harness, files, wait_for};
+use crate::program::{Harness, files};
 
 /// An agent that stays: a hook that lives as long as its run.
 const HOOK: &str = "before_run: echo $$ > ../../began.$SYMPHONY_ISSUE_IDENTIFIER; exec sleep 1000";
@@ -126,24 +126,4 @@ fn rule_9_2_an_agent_that_closes_its_folder_and_the_root_stops_no_work() {
     assert_eq!(left, [harness.path("work/~symphony")]);
     assert!(files(&harness.path("work/~symphony/trash")).is_empty());
     harness.wait_until_nothing_is_left();
-}
-
-#[test]
-fn rule_12_4_a_state_that_cannot_be_written_is_told_once() {
-    let harness = Harness::new();
-    harness.write("WORKFLOW.md", &workflow("", HOOK));
-    let mut service = harness.start(&[]);
-    service.log_until("service starts");
-    // As a full disk: it is where the new file is made before it takes the other's place.
-    let in_the_way = harness.path("work/~symphony/state.json~");
-    wait_for("a moment between two writes", || fs::create_dir(&in_the_way).is_ok());
-    let mut log = service.log_until("the state file could not be written");
-    for _ in 0..20 {
-        service.signal(Signal::HUP);
-        log.extend(service.log_until("asked to poll now"));
-    }
-    fs::remove_dir(&in_the_way).unwrap();
-    log.extend(service.log_until("the state file is written again"));
-    log.push(service.stop());
-    assert_eq!(log.concat().matches("the state file").count(), 2, "{log:#?}");
 }

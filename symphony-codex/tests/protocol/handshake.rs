@@ -159,13 +159,33 @@ async fn rule_10_3_an_opened_session_tells_model_effort_and_the_last_turn() {
 async fn rule_10_3_what_cannot_be_read_of_the_last_turn_does_not_end_the_conversation() {
     for page in [json!(7), json!({"data": 1}), json!({"data": [{"items": "x"}]}), json!(null)] {
         let answer = json!({"thread": {"id": "OLD"}, "model": 1, "initialTurnsPage": page});
-        assert_eq!(resumed(answer).await, Opened::new("OLD".into()), "{page}");
+        let mut unknown = Opened::new("OLD".into());
+        unknown.last_turn = Some(LastTurn::new(None, LastTurnState::Unknown));
+        assert_eq!(resumed(answer).await, unknown, "{page}");
     }
     let none = json!({"thread": {"id": "OLD"}, "initialTurnsPage": {"data": []}});
     assert_eq!(resumed(none).await.last_turn, None);
     let bare = json!({"thread": {"id": "OLD"}, "initialTurnsPage": {"data": [{}]}});
     let unknown = LastTurn::new(None, LastTurnState::Unknown);
     assert_eq!(resumed(bare).await.last_turn, Some(unknown));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_16_3_a_conversation_that_another_process_has_is_not_replaced() {
+    let mut world = World::new();
+    world.request.resume = Some("OLD".into());
+    let (session, (), ..) = world
+        .open(async |server| {
+            let hello = server.expect("initialize").await;
+            server.answer(&hello, json!({})).await;
+            server.expect("initialized").await;
+            let resume = server.expect("thread/resume").await;
+            let message = "thread OLD already has an active writer";
+            let error = json!({"code": -32600, "message": message});
+            server.send(json!({"id": resume["id"], "error": error})).await;
+        })
+        .await;
+    assert_eq!(session.unwrap_err().kind, AgentErrorKind::ThreadInUse);
 }
 
 #[tokio::test(start_paused = true)]

@@ -52,6 +52,8 @@ pub enum AgentErrorKind {
     TurnCancelled,
     /// The turn needs a person.
     TurnInputRequired,
+    /// The conversation to go on with is another process's for now.
+    ThreadInUse,
     /// The agent keeps starting turns that were not asked for.
     UnrequestedTurns,
     /// The account's allowance is used up.
@@ -80,6 +82,7 @@ impl AgentErrorKind {
             Self::TurnFailed => "turn_failed",
             Self::TurnCancelled => "turn_cancelled",
             Self::TurnInputRequired => "turn_input_required",
+            Self::ThreadInUse => "thread_in_use",
             Self::UnrequestedTurns => "unrequested_turns",
             Self::UsageLimit => "usage_limit",
             Self::RateLimited => "rate_limited",

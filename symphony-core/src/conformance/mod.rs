@@ -12,10 +12,11 @@
 //! - [`tracker_conformance!`](crate::tracker_conformance) with a [`TrackerFixture`]
 //! - [`agent_conformance!`](crate::agent_conformance) with an [`AgentFixture`]
 //! - [`hooks_conformance!`](crate::hooks_conformance) with a [`HooksFixture`]
+//! - [`store_conformance!`](crate::store_conformance) with a [`StoreFixture`]
 //!
 //! The core has no runtime, so a fixture also says how to run a future; with tokio that is
 //! `self.runtime.block_on(future)`. The folder `tests/outside` of Symphony's repository is a crate
-//! that runs all three kits with nothing but `symphony-core`.
+//! that runs the first three with nothing but `symphony-core`.
 //!
 //! # Example
 //!
@@ -94,6 +95,7 @@
 
 pub mod agent;
 pub mod hooks;
+pub mod store;
 pub mod tracker;
 
 use std::fmt;
@@ -103,6 +105,7 @@ use std::task::Poll;
 
 pub use agent::AgentFixture;
 pub use hooks::HooksFixture;
+pub use store::StoreFixture;
 pub use tracker::TrackerFixture;
 
 /// What a fixture cannot set up, and why: the rules that need it have to be skipped.

@@ -1,19 +1,17 @@
 //! What operators and reloads change (contract 2.6, 2.7, 4.7, 14.2).
 
-use std::sync::Arc;
-
-use crate::failure::FailureKind;
+use crate::failure::{Failure, FailureKind};
 use crate::issue::IssueId;
 use crate::problem::Problem;
 use crate::settings::TrackerSettings;
-use crate::time::Now;
-use crate::workspace::{HostId, WorkspaceKey};
+use crate::store::ClaimRow;
 
 use super::claims::{After, Claim, Origin, Stage};
 use super::reads::Asked;
+use super::restore::interrupted;
 use super::{
-    BlockReason, Command, Configuration, Decisions, NoticeKind, Orchestrator, ReadId,
-    ReleaseReason, StopReason, StoppedIssue, Workspaces,
+    BlockReason, Command, Configuration, NoticeKind, Orchestrator, ReadId, ReleaseReason,
+    StopReason, Workspaces,
 };
 
 impl Orchestrator {
@@ -24,24 +22,16 @@ impl Orchestrator {
             Command::Pause => {
                 if self.lifecycle.set_paused(true) {
                     self.out.notice(NoticeKind::Paused);
-                    self.save();
                 }
             }
             Command::Resume => {
                 if self.lifecycle.set_paused(false) {
                     self.out.notice(NoticeKind::Resumed);
-                    self.save();
                     self.reads.refill.want_now();
                 }
             }
-            Command::Stop(id) => {
-                self.stop_by_operator(&id);
-                self.save();
-            }
-            Command::Retry(id) => {
-                self.retry_by_operator(&id);
-                self.save();
-            }
+            Command::Stop(id) => self.stop_by_operator(&id),
+            Command::Retry(id) => self.retry_by_operator(&id),
             Command::ClearHolds => {
                 let ended = self.pacing.holds.clear();
                 self.holds_ended(ended);
@@ -74,13 +64,14 @@ impl Orchestrator {
         }
     }
 
-    /// Begins the end: nothing new starts, live runs are stopped, other claims are released.
+    /// Begins the end: nothing new starts, and live runs are stopped. What waits or is blocked
+    /// stays as it is, for the next life.
     fn shut_down(&mut self) {
         if self.lifecycle.is_shutting_down() {
             return;
         }
-        self.lifecycle.shut_down(self.claims.stopped_by_operator(self.now.wall));
-        self.save();
+        self.lifecycle.shut_down();
+        self.write_polls(); // the last read's requests are counted by now
         self.out.notice(NoticeKind::ShuttingDown);
         let ids: Vec<IssueId> = self.claims.iter().map(|(id, _)| id.clone()).collect();
         for id in ids {
@@ -89,20 +80,40 @@ impl Orchestrator {
             };
             match claim.stage() {
                 Stage::Running { .. } => {
-                    let release = After::Release(ReleaseReason::ShutDown);
-                    self.stop(&id, StopReason::ShutDown, release);
+                    self.stop(&id, StopReason::ShutDown, After::Postpone(interrupted()));
                 }
-                Stage::Stopping { .. } | Stage::Cleaning { removal: Some(_), .. } => {}
-                Stage::Checking { .. }
+                Stage::Checking { origin: Origin::Retry, .. } => self.claims.make_ready(&id),
+                Stage::Checking { .. } | Stage::Cleaning { removal: None, .. } => {
+                    self.release(&id, ReleaseReason::ShutDown);
+                }
+                Stage::Stopping { .. }
+                | Stage::Cleaning { .. }
                 | Stage::Waiting { .. }
-                | Stage::Blocked { .. }
-                | Stage::Cleaning { .. } => self.release(&id, ReleaseReason::ShutDown),
+                | Stage::Blocked { .. } => {}
             }
         }
     }
 
+    /// Notes that nothing can be written for the next life, or that it can be again: starts wait
+    /// meanwhile, all else goes on.
+    pub(super) fn storage(&mut self, failure: Option<Failure>) {
+        let is_over = failure.is_none();
+        if self.lifecycle.set_storage(failure.clone()) {
+            self.out.notice(NoticeKind::Storage { failure });
+        }
+        if is_over {
+            self.wake_waiting(|failure| failure.kind == FailureKind::Storage);
+            self.reads.refill.want_now();
+        }
+    }
+
     /// Takes over another workflow file. Live runs keep what they began with (contract 2.7).
-    pub(super) fn reloaded(&mut self, new: Configuration, workspaces: Option<Workspaces>) {
+    pub(super) fn reloaded(
+        &mut self,
+        new: Configuration,
+        workspaces: Option<Workspaces>,
+        claims: Vec<ClaimRow>,
+    ) {
         let old = std::mem::replace(&mut self.configuration, new);
         self.pacing.touch(self.now.mono);
         let was_invalid = self.lifecycle.set_problems(Vec::new());
@@ -131,6 +142,11 @@ impl Orchestrator {
         }
         let agent = &self.configuration.settings.agent;
         self.claims.set_stall_timeout(&agent.kind, agent.common.stall_timeout);
+        if is_new_scope {
+            self.parked.clear();
+            self.leave_other_scopes();
+            self.restore_claims(claims);
+        }
         self.out.notice(NoticeKind::Reloaded);
         self.reads.refill.want_now();
     }
@@ -175,33 +191,6 @@ impl Orchestrator {
                 Some(Origin::Retry) => self.make_ready(&id),
                 None => {}
             }
-        }
-    }
-
-    /// Restores what operators decided in an earlier life: the issues are blocked as they were, and
-    /// the next refresh tells whether they still are.
-    pub(super) fn restore_decisions(&mut self, decisions: Decisions) {
-        if self.lifecycle.set_paused(decisions.paused) {
-            self.out.notice(NoticeKind::Paused);
-        }
-        for StoppedIssue { issue, since, seen, attempt } in decisions.stopped {
-            let id = issue.id.clone();
-            // An identifier that cannot name a folder now may be another one when the issue starts.
-            let key = self.folders.key_for(&issue);
-            let key = key.or_else(|_| WorkspaceKey::derive(&format!("stopped-{id}")));
-            let (Ok(key), true) = (key, issue.is_well_formed()) else {
-                continue;
-            };
-            let host =
-                self.folders.record(&id).map_or_else(HostId::local, |record| record.host.clone());
-            // The monotonic clock of an earlier life says nothing here.
-            let since = Now { mono: self.now.mono, wall: since };
-            let why = BlockReason::Operator;
-            let stage = Stage::Blocked { why: why.clone(), since, seen };
-            let mut claim = Claim::new(Arc::new(issue), ReadId(0), key, host, stage);
-            claim.attempt = attempt;
-            self.claims.add(claim);
-            self.notice_of(&id, None, NoticeKind::Blocked { why });
         }
     }
 }

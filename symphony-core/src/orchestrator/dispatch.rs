@@ -42,7 +42,8 @@ impl Orchestrator {
                 Some((issue, key)) => {
                     let stage = Stage::Checking { read, origin: Origin::Fresh };
                     let host = HostId::local();
-                    self.claims.add(Claim::new(Arc::new(issue), ReadId(0), key, host, stage));
+                    let (issue, scope) = (Arc::new(issue), self.configuration.scope.clone());
+                    self.claims.add(Claim::new(issue, ReadId(0), scope, key, host, stage));
                     self.reads.forget_unclaimed(&id);
                     Origin::Fresh
                 }
@@ -171,7 +172,9 @@ impl Orchestrator {
         let run = self.ids.run();
         let agent: Arc<str> = Arc::from(settings.agent.kind.as_str());
         claim.failure = None;
-        claim.thread.take_if(|thread| thread.agent != agent);
+        if claim.thread.as_ref().is_none_or(|thread| thread.agent != agent) {
+            (claim.thread, claim.asked) = (None, None);
+        }
         let resume = claim.thread.as_ref().map(|thread| thread.id.clone());
         let unanswered = std::mem::take(&mut claim.unanswered) && resume.is_some();
         let attempt = claim.attempt;
@@ -180,6 +183,7 @@ impl Orchestrator {
         }
         let mut live = Run::new(id.clone(), agent, &self.configuration, self.now, mark(&issue));
         live.unanswered = unanswered;
+        live.resumes.clone_from(&resume);
         self.claims.start(run, live, key.clone(), host.clone());
         self.folders.hold(&key, id);
         self.totals.started += 1;

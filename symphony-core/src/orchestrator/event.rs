@@ -1,22 +1,22 @@
 //! What goes into the orchestrator and what comes out: plain data that can be printed, compared,
 //! recorded and replayed.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{AgentUpdate, Opened, Question, ThreadId};
-use crate::budget::{BudgetView, Spent};
+use crate::agent::{AgentUpdate, ClientTurnId, Opened, Question, ThreadId};
+use crate::budget::BudgetView;
 use crate::failure::Failure;
 use crate::issue::{Identifier, Issue, IssueId, StateName};
 use crate::problem::Problem;
 use crate::run::RunId;
 use crate::settings::Settings;
 use crate::snapshot::Mode;
-use crate::time::{Mono, Wall};
+use crate::store::{ClaimRow, Durability, Rows, Write};
+use crate::time::Mono;
 use crate::tracker::{Candidates, IssuesById, Poll, Purpose};
 use crate::workspace::{HostId, Scope, WorkspaceKey, WorkspaceRecord};
 
@@ -118,38 +118,10 @@ pub struct Workspaces {
 pub struct Restored {
     /// Greater than in any earlier life: keeps [`RunId`]s unique.
     pub boot: u64,
-    /// How long ago each job last ran on the same tracker scope.
-    pub job_ages: BTreeMap<Job, Duration>,
-    /// The day's requests so far.
-    pub spent: Spent,
+    /// What the last life wrote.
+    pub rows: Rows,
     /// What is on disk.
     pub workspaces: Workspaces,
-    /// What operators decided.
-    pub decisions: Decisions,
-}
-
-/// What operators decided and only operators or the tracker take back: it survives a restart
-/// (contract 4.7).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Decisions {
-    /// Whether starts are paused.
-    pub paused: bool,
-    /// The issues that were stopped.
-    pub stopped: Vec<StoppedIssue>,
-}
-
-/// An issue that an operator stopped.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StoppedIssue {
-    /// The issue as last read, without its description: another state ends the stop.
-    pub issue: Issue,
-    /// When it was stopped.
-    pub since: Wall,
-    /// Whether it was read since: the first read shows in which state its agent left it.
-    pub seen: bool,
-    /// The attempt that comes next.
-    pub attempt: Option<u32>,
 }
 
 /// Everything that can happen to the orchestrator.
@@ -185,6 +157,9 @@ pub enum Event {
         configuration: Configuration,
         /// What is on disk, if the workspace root is another one.
         workspaces: Option<Workspaces>,
+        /// What was kept of the tracker's scope, if that is another one.
+        #[serde(default)]
+        claims: Vec<ClaimRow>,
     },
     /// The workflow file cannot be used; the last good one stays in force.
     ReloadFailed {
@@ -193,6 +168,8 @@ pub enum Event {
     },
     /// An operator wants something.
     Command(Command),
+    /// What must survive a restart cannot be written any more, or can be again (contract 16.3).
+    Storage(Option<Failure>),
     /// Quiet hours begin or end (contract 12.3).
     QuietHours {
         /// Whether they are on now.
@@ -246,7 +223,7 @@ pub enum RunEvent {
     Workspace(WorkspaceRecord),
     /// Its new workspace was taken back, record and all, because `after_create` failed.
     WorkspaceGone,
-    /// Its session is open; its first turn follows.
+    /// Its session is open: answered as [`TurnEnded`](Self::TurnEnded) is.
     Opened(Opened),
     /// The agent showed a sign of life.
     Agent(AgentUpdate),
@@ -312,6 +289,8 @@ pub enum Outcome {
     Cancelled,
     /// The agent asked something only a person can answer.
     InputRequired,
+    /// The service was killed while the run lived, or could not keep what the run needs.
+    Interrupted,
 }
 
 impl Outcome {
@@ -327,6 +306,7 @@ impl Outcome {
             Self::Stalled => "stalled",
             Self::Cancelled => "cancelled",
             Self::InputRequired => "input_required",
+            Self::Interrupted => "interrupted",
         }
     }
 }
@@ -371,9 +351,10 @@ pub enum Effect {
         /// What to ask, and what for.
         poll: Poll,
     },
-    /// Start a run, with the settings now in force.
+    /// Start a run, with the settings now in force, once the rows of this step and of all before
+    /// are kept.
     Start(Start),
-    /// Run another turn in the session of a run.
+    /// Run a turn in the session of a run, once the rows of this step and of all before are kept.
     NextTurn {
         /// Which run.
         run: RunId,
@@ -381,6 +362,10 @@ pub enum Effect {
         turn: u32,
         /// The issue, as it is now.
         issue: Arc<Issue>,
+        /// The id to submit it with.
+        client_id: ClientTurnId,
+        /// What the agent is told.
+        text: TurnText,
     },
     /// No more turns: close the session, run `after_run`, end the run.
     Finish {
@@ -394,7 +379,8 @@ pub enum Effect {
         /// Why.
         why: StopReason,
     },
-    /// Remove a workspace, after `before_remove`, and then its record.
+    /// Remove a workspace, after `before_remove`, and then its record, once the rows of this step
+    /// and of all before are kept.
     Remove {
         /// Comes back in [`Event::Removed`].
         removal: RemovalId,
@@ -405,13 +391,29 @@ pub enum Effect {
     },
     /// Look whether the workflow file changed. Comes back only if it did.
     RecheckWorkflow,
-    /// Save what must survive a restart (contract 12.4).
-    Save(Saved),
     /// Run an embedder's job.
     RunJob {
         /// Its name.
         name: Arc<str>,
     },
+}
+
+/// What an agent is told in a turn (contract 10.1, 16.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnText {
+    /// The rendered prompt.
+    Prompt,
+    /// That its question was not answered, then the rendered prompt.
+    Unanswered,
+    /// To go on, on the same conversation.
+    Continue,
+    /// That the service was restarted while it worked: to look what is done, then to go on.
+    Restarted,
+    /// The same, then the rendered prompt, which it may have been given already. Fits whatever was
+    /// said before.
+    #[default]
+    RestartedWithPrompt,
 }
 
 /// A run to start.
@@ -457,19 +459,6 @@ impl Removal {
             Self::Stray(key) => key,
         }
     }
-}
-
-/// What is saved for the next life.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Saved {
-    /// The tracker scope it is about.
-    pub scope: Scope,
-    /// When each job last ran.
-    pub last_runs: BTreeMap<Job, Wall>,
-    /// The day's requests so far.
-    pub spent: Spent,
-    /// What operators decided.
-    pub decisions: Decisions,
 }
 
 /// Why a run is stopped.
@@ -629,6 +618,11 @@ pub enum NoticeKind {
         /// Why not.
         why: String,
     },
+    /// What must survive a restart cannot be written, or can be again.
+    Storage {
+        /// Why not.
+        failure: Option<Failure>,
+    },
     /// Starts are paused.
     Paused,
     /// Starts are resumed.
@@ -677,13 +671,30 @@ pub enum ReleaseReason {
     ShutDown,
 }
 
-/// The orchestrator's answer to one event: perform the effects in order, tell the notices.
+/// The orchestrator's answer to one event: keep the writes, perform the effects in order, tell the
+/// notices.
+///
+/// [`Start`](Effect::Start), [`NextTurn`](Effect::NextTurn) and [`Remove`](Effect::Remove) wait until
+/// the writes of their own and of all earlier steps are kept; every other effect is performed at
+/// once: after a crash it is simply decided again (contract 16.1).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// What to do.
     pub effects: Vec<Effect>,
     /// What happened.
     pub notices: Vec<Notice>,
+    /// What must survive a restart.
+    pub writes: Vec<Write>,
+    /// How well it must be kept.
+    pub durability: Durability,
+}
+
+impl Effect {
+    /// Whether it waits until what was decided before it is kept (contract 16.1).
+    #[must_use]
+    pub const fn waits_for_store(&self) -> bool {
+        matches!(self, Self::Start(_) | Self::NextTurn { .. } | Self::Remove { .. })
+    }
 }
 
 impl Step {

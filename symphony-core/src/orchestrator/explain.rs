@@ -109,6 +109,8 @@ impl Eligibility<'_> {
             Reason::InvalidWorkflow
         } else if self.lifecycle.is_paused() {
             Reason::Paused
+        } else if self.lifecycle.storage().is_some() {
+            Reason::Storage
         } else if let HoldGate::Closed(until) = self.hold_gate() {
             Reason::Hold(until)
         } else if origin == Origin::Fresh && self.reads.refill.fresh_from().is_some() {
@@ -136,6 +138,8 @@ impl Eligibility<'_> {
             Verdict::InvalidWorkflow(self.lifecycle.problems().to_vec())
         } else if self.lifecycle.is_paused() {
             Verdict::Paused
+        } else if let Some(failure) = self.lifecycle.storage() {
+            Verdict::Storage(failure.clone())
         } else if let HoldGate::Closed(_) = self.hold_gate()
             && let Some(hold) = self.holds.get(&self.settings.agent.kind)
         {

@@ -80,6 +80,12 @@ impl Holds {
         self.rate_limits = Some((Arc::clone(agent), limits));
     }
 
+    /// Goes on with a hold of an earlier life.
+    pub(super) fn restore(&mut self, agent: &str, until: Mono, failure: &Failure) {
+        let (agent, failure) = (agent.to_owned(), failure.clone());
+        self.by_agent.insert(agent.clone(), HoldRow { agent, until, probe: None, failure });
+    }
+
     /// Begins a hold, or prolongs it: a run failed for a reason that applies to every run. Returns
     /// until when.
     pub(super) fn begin(

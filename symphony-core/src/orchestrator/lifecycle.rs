@@ -1,9 +1,8 @@
-//! Whether the service starts anything at all: a usable workflow file, pause and shutdown (contract
-//! 2.6, 4.7, 14.2).
+//! Whether the service starts anything at all: a usable workflow file and store, pause and shutdown
+//! (contract 2.6, 4.7, 14.2, 16.3).
 
+use crate::failure::Failure;
 use crate::problem::Problem;
-
-use super::{Decisions, StoppedIssue};
 
 /// What holds for the service as a whole.
 #[derive(Debug, Default)]
@@ -12,14 +11,14 @@ pub(super) struct Lifecycle {
     problems: Vec<Problem>,
     paused: bool,
     shutting_down: bool,
-    /// What operators had stopped when the service was told to end: its claims are released.
-    stopped_at_end: Vec<StoppedIssue>,
+    /// Why nothing can be written for the next life; starts wait until it can be.
+    storage: Option<Failure>,
 }
 
 impl Lifecycle {
     /// Whether anything may start at all.
     pub(super) const fn may_start(&self) -> bool {
-        !self.shutting_down && !self.paused && self.problems.is_empty()
+        !self.shutting_down && !self.paused && self.problems.is_empty() && self.storage.is_none()
     }
 
     pub(super) const fn is_paused(&self) -> bool {
@@ -47,20 +46,20 @@ impl Lifecycle {
         is_change
     }
 
-    /// Begins the end. The issues that operators had stopped stay decided when their claims are
-    /// gone.
-    pub(super) fn shut_down(&mut self, stopped: Vec<StoppedIssue>) {
+    /// Begins the end.
+    pub(super) const fn shut_down(&mut self) {
         self.shutting_down = true;
-        self.stopped_at_end = stopped;
     }
 
-    /// Returns what operators decided, for the next life: `stopped` is what they have stopped now.
-    pub(super) fn decisions(&self, mut stopped: Vec<StoppedIssue>) -> Decisions {
-        for earlier in &self.stopped_at_end {
-            if !stopped.iter().any(|known| known.issue.id == earlier.issue.id) {
-                stopped.push(earlier.clone());
-            }
-        }
-        Decisions { paused: self.paused, stopped }
+    /// Returns why nothing can be written for the next life, if so.
+    pub(super) const fn storage(&self) -> Option<&Failure> {
+        self.storage.as_ref()
+    }
+
+    /// Sets whether anything can be written for the next life. Returns whether that is a change.
+    pub(super) fn set_storage(&mut self, failure: Option<Failure>) -> bool {
+        let is_change = self.storage.is_some() != failure.is_some();
+        self.storage = failure;
+        is_change
     }
 }

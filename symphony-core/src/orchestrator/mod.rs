@@ -37,12 +37,14 @@ mod explain;
 mod folders;
 mod holds;
 mod ids;
+mod journal;
 mod lifecycle;
 mod pacing;
 mod polls;
 mod reads;
 mod reconcile;
 mod requests;
+mod restore;
 mod schedule;
 mod settle;
 mod stages;
@@ -51,6 +53,7 @@ mod turns;
 mod view;
 mod webhooks;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use crate::agent::AgentUpdate;
@@ -58,6 +61,7 @@ use crate::issue::IssueId;
 use crate::run::RunId;
 use crate::settings::Settings;
 use crate::snapshot::{CandidatesView, Explanation, Totals};
+use crate::store::{ClaimRow, PollRow};
 use crate::time::{Mono, Now};
 
 use backlog::Backlog;
@@ -65,15 +69,16 @@ use claims::Claims;
 use eligibility::Eligibility;
 use folders::Folders;
 use ids::Ids;
+use journal::Journal;
 use lifecycle::Lifecycle;
 use pacing::Pacing;
 use reads::Reads;
 use schedule::ReadSchedule;
 
 pub use event::{
-    Answer, BlockReason, Command, Configuration, Decisions, Effect, Event, Generation, IssueName,
-    Job, Notice, NoticeKind, Outcome, Phase, ReadId, ReleaseReason, Removal, RemovalId, Restored,
-    RunEnd, RunEvent, Saved, Start, Step, StopReason, StoppedIssue, Workspaces,
+    Answer, BlockReason, Command, Configuration, Effect, Event, Generation, IssueName, Job, Notice,
+    NoticeKind, Outcome, Phase, ReadId, ReleaseReason, Removal, RemovalId, Restored, RunEnd,
+    RunEvent, Start, Step, StopReason, TurnText, Workspaces,
 };
 
 /// The state of all scheduling. See the [module](self) for how it is used.
@@ -92,6 +97,9 @@ pub struct Orchestrator {
     pacing: Pacing,
     totals: Totals,
     ids: Ids,
+    journal: Journal,
+    /// Claims of this scope that a live run of the same id in another scope keeps out.
+    parked: BTreeMap<IssueId, ClaimRow>,
 
     now: Now,
     wakeup: Option<Mono>,
@@ -105,23 +113,33 @@ impl Orchestrator {
     /// just before (contract 4.1).
     #[must_use]
     pub fn new(configuration: Configuration, restored: Restored, now: Now) -> (Self, Step) {
+        let Restored { boot, rows, workspaces } = restored;
+        let polls = rows.polls.filter(|polls| polls.scope == configuration.scope);
+        let polls = polls.unwrap_or_else(|| PollRow::new(configuration.scope.clone()));
         let mut this = Self {
             lifecycle: Lifecycle::default(),
             claims: Claims::default(),
-            folders: Folders::new(configuration.scope.clone(), restored.workspaces),
+            folders: Folders::new(configuration.scope.clone(), workspaces),
             reads: Reads::default(),
             backlog: Backlog::default(),
-            pacing: Pacing::new(now.mono, restored.spent),
-            totals: Totals::default(),
-            ids: Ids::new(restored.boot),
+            pacing: Pacing::new(now.mono, polls.spent),
+            journal: Journal::new(rows.operator.clone(), rows.totals.clone()),
+            totals: rows.totals,
+            ids: Ids::new(boot),
+            parked: BTreeMap::new(),
             configuration,
             now,
             wakeup: None,
             out: Step::default(),
             view: OnceLock::new(),
         };
-        this.restore_decisions(restored.decisions);
-        this.reads.jobs.restore(restored.job_ages, &this.schedule().job_pace(), now);
+        if this.lifecycle.set_paused(rows.operator.paused) {
+            this.out.notice(NoticeKind::Paused);
+        }
+        this.end_open_runs(rows.open_runs);
+        this.restore_holds(rows.holds);
+        this.restore_claims(rows.claims);
+        this.reads.jobs.restore(&polls.last_runs, &this.schedule().job_pace(), now);
         let step = this.settle();
         (this, step)
     }
@@ -135,19 +153,21 @@ impl Orchestrator {
             Event::Run { run, news } => self.run_news(run, news),
             Event::Answered { read, answer } => self.answered(read, answer),
             Event::Removed { removal, outcome } => self.removed(removal, outcome),
-            Event::Reloaded { configuration, workspaces } => {
-                self.reloaded(configuration, workspaces);
+            Event::Reloaded { configuration, workspaces, claims } => {
+                self.reloaded(configuration, workspaces, claims);
             }
             Event::ReloadFailed { problems } => self.reload_failed(problems),
             Event::Command(command) => self.command(command),
+            Event::Storage(failure) => self.storage(failure),
             Event::QuietHours { on } => self.pacing.set_quiet(on),
             Event::Activity => self.pacing.touch(now.mono),
             Event::Delivered { issues } => self.delivered(issues),
             Event::JobAdded { name, interval } => self.reads.jobs.add(name, interval, now),
             Event::JobEnded { name, outcome } => self.job_ended(name, outcome),
         }
-        // Signs of life arrive by the million and wake nothing up.
+        // Signs of life arrive by the million and wake nothing up, unless they end a hold.
         let is_idle = |due: Option<Mono>| due.is_none_or(|at| at > now.mono);
+        let is_routine = is_routine && self.out.notices.is_empty();
         if is_routine && is_idle(self.wakeup) && is_idle(self.schedule().next_refill()) {
             return std::mem::take(&mut self.out);
         }
@@ -223,7 +243,6 @@ const fn is_routine(event: &Event) -> bool {
                 news: RunEvent::Agent(
                     AgentUpdate::Alive
                         | AgentUpdate::Event(_)
-                        | AgentUpdate::Session { .. }
                         | AgentUpdate::Usage { .. }
                         | AgentUpdate::RateLimits(_)
                         | AgentUpdate::ToolBegan

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use crate::failure::Failure;
 use crate::issue::IssueId;
+use crate::store::PollRow;
 use crate::tracker::{CandidateQuery, Candidates, Poll, Purpose};
 
 use super::backlog::{PollAnswer, SPARE_CHECKS};
 use super::claims::Claim;
 use super::pacing::bounded_wish;
 use super::reads::{Asked, Found, PollParts, asked_upkeep_wait, asked_wait, no_answer};
-use super::{Answer, Effect, Job, NoticeKind, Orchestrator, ReadId, Saved};
+use super::{Answer, Effect, Job, NoticeKind, Orchestrator, ReadId};
 
 impl Orchestrator {
     /// Asks the tracker for a list, for issues by id, or both.
@@ -127,20 +128,17 @@ impl Orchestrator {
             self.read_strays();
         }
         if asks || sweep {
-            self.save();
+            self.write_polls();
         }
     }
 
-    /// Saves what must survive a restart.
-    pub(super) fn save(&mut self) {
-        let stopped = self.claims.stopped_by_operator(self.now.wall);
-        let saved = Saved {
+    /// Writes when the tracker was last read, and how often today.
+    pub(super) fn write_polls(&mut self) {
+        self.journal.write_polls(PollRow {
             scope: self.configuration.scope.clone(),
             last_runs: self.reads.jobs.last_runs(),
             spent: self.pacing.requests.spent().clone(),
-            decisions: self.lifecycle.decisions(stopped),
-        };
-        self.out.effects.push(Effect::Save(saved));
+        });
     }
 
     /// Takes in the answer of a poll: first claims and records, then the candidates (4.4).
@@ -179,6 +177,8 @@ impl Orchestrator {
             }
             Some(Err(failure)) => {
                 self.out.notice(NoticeKind::ReadFailed { purpose: Purpose::Candidates, failure });
+                // What is due without a list, as after a restart, does not wait for one.
+                self.reads.refill.want_now();
             }
             None => {}
         }

@@ -108,11 +108,7 @@ impl Orchestrator {
             // Whatever kept it is gone: due at once.
             Stage::Blocked { .. } if moved => self.make_ready(id),
             // In which state it was left is part of what is saved of an operator's stop.
-            Stage::Blocked { .. } => {
-                if self.claims.note_left(id) {
-                    self.save();
-                }
-            }
+            Stage::Blocked { .. } => self.claims.note_left(id),
             Stage::Waiting { .. } | Stage::Checking { .. } | Stage::Cleaning { .. } => {}
         }
     }
@@ -199,7 +195,8 @@ impl Orchestrator {
             Removal::Stray(_) => HostId::local(),
         };
         let stage = Stage::Cleaning { workspace: what.clone(), removal: None, failures: 0 };
-        self.claims.add(Claim::new(issue, read, key, host, stage));
+        let scope = self.configuration.scope.clone();
+        self.claims.add(Claim::new(issue, read, scope, key, host, stage));
         self.remove(&id, what, 0);
         self.notice_of(&id, None, NoticeKind::Cleaning);
     }

@@ -7,7 +7,7 @@ use crate::issue::IssueId;
 use crate::policy::{self, Standing};
 use crate::run::RunId;
 
-use super::claims::{After, Stage};
+use super::claims::{After, Run, Stage};
 use super::{NoticeKind, Orchestrator, ReleaseReason, Step, StopReason};
 
 impl Orchestrator {
@@ -35,7 +35,9 @@ impl Orchestrator {
         if let Some(mode) = self.pacing.changed_mode(&self.configuration.settings.polling, now) {
             self.out.notice(NoticeKind::ModeChanged { mode });
         }
-        self.wakeup = self.schedule().next_wakeup();
+        self.write_rows();
+        let wakeups = [self.schedule().next_wakeup(), self.journal.usage_due()];
+        self.wakeup = wakeups.into_iter().flatten().min();
         std::mem::take(&mut self.out)
     }
 
@@ -74,7 +76,8 @@ impl Orchestrator {
     }
 
     /// Stops a run whose grace is over, or whose agent has been silent for too long (contract 8.1,
-    /// 8.2). A deadline that a later sign of life has outdated is set again.
+    /// 8.2), and finishes one whose turn could not be kept in time (16.3). A deadline that a later
+    /// sign of life has outdated is set again.
     fn run_due(&mut self, id: &IssueId, run: RunId) {
         let now = self.now.mono;
         if let Some(after) = self.claims.run_mut(run).and_then(|live| live.end_grace(now)) {
@@ -88,6 +91,11 @@ impl Orchestrator {
             let is_over = after == After::Clean;
             let why = if is_over { StopReason::Terminal } else { StopReason::NotActive };
             return self.stop(id, why, after);
+        }
+        let store = self.claims.run(run).and_then(Run::store_deadline);
+        if store.is_some_and(|by| by <= now) {
+            let failure = Failure::new(FailureKind::Storage, "the turn could not be recorded");
+            return self.finish(run, Some(After::Postpone(failure)));
         }
         let Some(silent) = self.claims.stalled_for(run, now) else {
             return self.claims.watch(run);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::issue::IssueId;
 use crate::policy::{self, Standing};
 use crate::snapshot::Reason;
@@ -21,6 +21,7 @@ impl Orchestrator {
     pub(super) fn unclaim(&mut self, id: &IssueId) {
         if let Some(claim) = self.claims.remove(id) {
             self.folders.free(claim.key(), id);
+            self.unpark(id);
         }
         self.reads.refill.want_when_freed();
     }
@@ -50,12 +51,17 @@ impl Orchestrator {
     pub(super) fn follow(&mut self, id: &IssueId, then: After) {
         match then {
             After::Retry(failure) => self.wait(id, Some(failure), Claim::fail),
+            After::Postpone(failure) => {
+                let is_ending = failure.kind == FailureKind::Interrupted;
+                self.wait(id, Some(failure), |_, max_backoff| {
+                    if is_ending { Duration::ZERO } else { policy::backoff(1, max_backoff) }
+                });
+            }
             After::Block(why) => {
                 if let Some(claim) = self.claims.get_mut(id) {
                     claim.count_attempt();
                 }
                 self.block(id, why);
-                self.save();
             }
             After::Release(why) => self.release(id, why),
             After::Clean => self.clean(id),

@@ -61,7 +61,7 @@ impl Usage {
 
     /// Adds it to sums of tokens and of money.
     #[inline]
-    pub(super) fn add_to(&self, tokens: &mut Tokens, cost: &mut Option<UsdMicros>) {
+    pub(crate) fn add_to(&self, tokens: &mut Tokens, cost: &mut Option<UsdMicros>) {
         if let Some(mine) = &self.tokens {
             tokens.add(mine);
         }
@@ -88,6 +88,7 @@ impl Totals {
             Outcome::Failed | Outcome::TimedOut | Outcome::Stalled => &mut self.failed,
             Outcome::Cancelled => &mut self.cancelled,
             Outcome::InputRequired => &mut self.input_required,
+            Outcome::Interrupted => &mut self.interrupted,
         };
         *counter += 1;
     }

@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 
-use crate::agent::{AgentUpdate, Opened, ThreadId, Usage};
-use crate::failure::FailureKind;
+use crate::agent::{
+    AgentErrorKind, AgentUpdate, ClientTurnId, LastTurnState, Opened, ThreadId, Usage,
+};
+use crate::failure::{Failure, FailureKind};
 use crate::issue::{Issue, IssueId};
 use crate::policy::{self, Standing};
 use crate::run::RunId;
+use crate::store::AskedTurn;
 
-use super::claims::{After, Claim, Run, Stage, Thread, TurnStage, after_end, outcome};
+use super::claims::{After, Claim, Run, Stage, Thread, TurnStage, after_end, outcome, run_row};
 use super::reads::{Asked, Found, Seen};
 use super::{
-    BlockReason, Effect, NoticeKind, Orchestrator, Phase, ReadId, ReleaseReason, RunEnd, RunEvent,
+    BlockReason, Effect, NoticeKind, Orchestrator, Outcome, Phase, ReadId, ReleaseReason, RunEnd,
+    RunEvent, TurnText,
 };
 
 impl Orchestrator {
@@ -70,6 +74,7 @@ impl Orchestrator {
                 run.pid = pid;
                 if let Some((run, claim)) = self.claims.live_mut(id) {
                     claim.thread = Some(Thread { id: thread, agent: Arc::clone(&run.agent) });
+                    self.claims.touch_run(id);
                 }
             }
             AgentUpdate::RateLimits(limits) => {
@@ -78,15 +83,28 @@ impl Orchestrator {
         }
     }
 
-    /// The session is open. From here on a later run can resume its conversation.
+    /// The session is open. From here on a later run can resume its conversation; its first turn
+    /// depends on what became of the last one that was asked (contract 16.3).
     fn session_opened(&mut self, id: RunId, mut opened: Opened) {
+        let is_running = self.claims.is_running(id);
         let Some((run, claim)) = self.claims.live_mut(id) else {
             return;
         };
+        let text = first_text(run, claim.asked.as_ref(), &opened);
         if let Some(thread) = opened.thread.take() {
             claim.thread = Some(Thread { id: thread, agent: Arc::clone(&run.agent) });
         }
         run.open(opened, self.now.mono);
+        self.claims.touch_run(id);
+        match text {
+            _ if !is_running => {}
+            Some(text) => self.order_turn(id, text),
+            None => {
+                let kind = FailureKind::Agent(AgentErrorKind::TurnFailed);
+                let message = "the turn that a restart cut off had failed";
+                self.finish(id, Some(After::Retry(Failure::new(kind, message))));
+            }
+        }
     }
 
     fn count_usage(&mut self, id: RunId, thread: ThreadId, total: &Usage) {
@@ -98,6 +116,9 @@ impl Orchestrator {
         used.add_to(&mut run.tokens, &mut run.cost);
         used.add_to(&mut self.totals.tokens, &mut self.totals.cost);
         if !used.is_empty() {
+            run.has_new_usage = true;
+            let due = self.journal.note_usage(self.now.mono);
+            self.wakeup = Some(self.wakeup.map_or(due, |at| at.min(due)));
             let ended = self.pacing.holds.works(id);
             self.holds_ended(ended);
         }
@@ -109,13 +130,17 @@ impl Orchestrator {
             return;
         };
         run.last_alive = now;
-        let is_open = run.turn == TurnStage::Open;
+        let is_open = run.has_turn();
         let ended = self.pacing.holds.works(id);
         self.holds_ended(ended);
         if !is_open || !self.claims.is_running(id) {
             return;
         }
         self.claims.change(id, Run::end_turn);
+        if let Some((_, claim)) = self.claims.live_mut(id) {
+            claim.asked = None;
+        }
+        self.claims.touch_run(id);
         self.reads.turns.wait_for_batch(id, now);
     }
 
@@ -178,17 +203,29 @@ impl Orchestrator {
             Standing::Inactive => self.finish(id, Some(After::Release(ReleaseReason::NotActive))),
             Standing::Active if run.turns >= run.max_turns => self.finish(id, None),
             Standing::Active => {
-                let (turn, max_turns) = (run.turns + 1, run.max_turns);
-                let (issue, name) = (Arc::clone(claim.issue()), run.issue.clone());
-                let now = self.now.mono;
-                self.claims.change(id, |run| run.begin_turn(now));
-                self.out.effects.push(Effect::NextTurn { run: id, turn, issue });
+                let (turn, max_turns, name) = (run.turns + 1, run.max_turns, run.issue.clone());
+                self.order_turn(id, TurnText::Continue);
                 self.notice_of(&name, Some(id), NoticeKind::Continued { turn, max_turns });
             }
         }
     }
 
-    fn finish(&mut self, id: RunId, then: Option<After>) {
+    /// Orders the next turn of a run. The agent gets it once it is recorded as asked, so that no
+    /// later life asks the same again unawares (contract 16.3).
+    fn order_turn(&mut self, id: RunId, text: TurnText) {
+        let now = self.now.mono;
+        self.claims.change(id, |run| run.begin_turn(now));
+        let Some((run, claim)) = self.claims.live_mut(id) else {
+            return;
+        };
+        let (turn, issue) = (run.turns, Arc::clone(claim.issue()));
+        let client_id = ClientTurnId::of_turn(id, turn);
+        claim.asked = Some(AskedTurn { client_id: client_id.clone(), number: turn, text });
+        self.claims.touch_run(id);
+        self.out.effects.push(Effect::NextTurn { run: id, turn, issue, client_id, text });
+    }
+
+    pub(super) fn finish(&mut self, id: RunId, then: Option<After>) {
         if self.claims.change(id, |run| run.finish(then)) {
             self.out.effects.push(Effect::Finish { run: id });
         }
@@ -219,15 +256,15 @@ impl Orchestrator {
         let then = asked.as_ref().or(run.then.as_ref());
         let outcome = outcome(&run, &end, why, then, claim.issue(), &self.settings().tracker);
         self.totals.count_end(outcome, took);
+        self.write_end(id, &run, outcome, &end);
         self.notice_of(&issue, Some(id), NoticeKind::Ended { outcome, end: end.clone(), took });
         let ended = self.pacing.holds.end_probe(&run.agent, id, &end);
         self.holds_ended(ended);
         self.pacing.touch(self.now.mono);
         self.reads.refill.want_when_freed();
-        if self.lifecycle.is_shutting_down() {
-            self.release(&issue, ReleaseReason::ShutDown);
-        } else {
-            self.follow_end(&issue, run, asked, end);
+        self.follow_end(&issue, run, asked, end);
+        if self.claims.get(&issue).is_some_and(|claim| !claim.is_in_folder()) {
+            self.park(&issue);
         }
         let is_in_it = |claim: &Claim| claim.is_in_folder() && claim.key().folded() == key.folded();
         if !self.claims.get(&issue).is_some_and(is_in_it) {
@@ -235,9 +272,22 @@ impl Orchestrator {
         }
     }
 
+    /// Writes what came of a run.
+    fn write_end(&mut self, id: RunId, run: &Run, outcome: Outcome, end: &RunEnd) {
+        let Some(claim) = self.claims.get(&run.issue) else {
+            return;
+        };
+        let mut row = run_row(id, run, claim);
+        row.ended = Some(self.now.wall);
+        row.outcome = Some(outcome);
+        if let RunEnd::Failed(failure) = end {
+            row.failure = Some(failure.clone());
+        }
+        self.journal.write_run(row, false);
+    }
+
     /// Does what follows a run, and begins a hold where its agent refuses every run alike.
     fn follow_end(&mut self, issue: &IssueId, run: Run, asked: Option<After>, end: RunEnd) {
-        let decided = asked.as_ref().or(run.then.as_ref());
         if let RunEnd::Failed(failure) = &end
             && failure.kind.is_limit()
         {
@@ -246,7 +296,11 @@ impl Orchestrator {
             let (agent, why) = (run.agent.to_string(), failure.clone());
             self.out.notice(NoticeKind::HoldBegan { agent, until, failure: why });
             // A refusal does not count as an attempt, whatever else was to follow it.
-            if matches!(decided, None | Some(After::Retry(_))) {
+            let is_refused = match (&asked, &run.then) {
+                (Some(asked), _) => matches!(asked, After::Retry(_)),
+                (None, then) => matches!(then, None | Some(After::Retry(_) | After::Postpone(_))),
+            };
+            if is_refused {
                 let wait = self.now.mono.until(until);
                 return self.wait(issue, Some(failure.clone()), |claim, _| {
                     if failure.kind == FailureKind::Machine {
@@ -288,5 +342,31 @@ impl Orchestrator {
             self.wake_waiting(|failure| failure.kind.is_limit());
             self.reads.refill.want_now();
         }
+    }
+}
+
+/// Returns what the agent is told in the first turn of a run, by what became of the turn that an
+/// earlier life asked; `None` where that turn failed (contract 16.3).
+fn first_text(run: &Run, asked: Option<&AskedTurn>, opened: &Opened) -> Option<TurnText> {
+    if run.unanswered {
+        return Some(TurnText::Unanswered);
+    }
+    // An agent that does not name its conversation may well have resumed it.
+    let is_other = opened.thread.is_some() && opened.thread != run.resumes;
+    let Some(asked) = asked.filter(|_| run.resumes.is_some() && !is_other) else {
+        return Some(TurnText::Prompt);
+    };
+    let Some(last) = &opened.last_turn else {
+        let is_named = opened.thread.is_some();
+        // A conversation without a turn never got it.
+        return Some(if is_named { asked.text } else { TurnText::RestartedWithPrompt });
+    };
+    let is_asked = last.client_id.as_ref().map(|id| *id == asked.client_id);
+    match (is_asked, last.state) {
+        (None, _) | (_, LastTurnState::Unknown) => Some(TurnText::RestartedWithPrompt),
+        (Some(false), _) => Some(asked.text),
+        (Some(true), LastTurnState::Completed) => Some(TurnText::Continue),
+        (Some(true), LastTurnState::Interrupted) => Some(TurnText::Restarted),
+        (Some(true), LastTurnState::Failed) => None,
     }
 }

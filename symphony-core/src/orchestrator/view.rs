@@ -50,6 +50,7 @@ impl Orchestrator {
             candidates: Arc::clone(candidates),
             paused: self.lifecycle.is_paused(),
             shutting_down: self.lifecycle.is_shutting_down(),
+            storage: self.lifecycle.storage().cloned(),
             problems: self.lifecycle.problems().to_vec(),
             warnings: Arc::clone(&self.configuration.warnings),
             service: ServiceRow {

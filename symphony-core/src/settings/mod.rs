@@ -35,6 +35,8 @@ pub struct Settings {
     pub polling: PollingSettings,
     /// `workspace.*`
     pub workspace: WorkspaceSettings,
+    /// `storage.*`
+    pub storage: StorageSettings,
     /// `hooks.*`
     pub hooks: HookSettings,
     /// `agent.*`
@@ -65,6 +67,7 @@ impl Settings {
             },
             polling: PollingSettings::default(),
             workspace: WorkspaceSettings { root },
+            storage: StorageSettings::default(),
             hooks: HookSettings::default(),
             agent: AgentSettings::default(),
             prompt: PromptSettings::default(),
@@ -446,6 +449,15 @@ impl Default for ObservabilitySettings {
             render_interval: Duration::from_millis(100),
         }
     }
+}
+
+/// `storage.*`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct StorageSettings {
+    /// The file that keeps what must survive a restart; `None` leaves the place to the program.
+    pub path: Option<PathBuf>,
 }
 
 /// `logging.*`

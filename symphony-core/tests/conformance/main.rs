@@ -5,6 +5,7 @@
 mod agents;
 mod board;
 mod hooks;
+mod stores;
 
 use std::collections::BTreeSet;
 

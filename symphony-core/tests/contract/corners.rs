@@ -186,7 +186,7 @@ fn rule_12_7_the_projected_day_does_not_count_yesterdays_requests() {
     let fresh = Harness::new().snapshot().polling;
     let yesterday = Harness::with(|setup| {
         let requests = BTreeMap::from([("candidates".to_owned(), 1_000_000)]);
-        setup.restored.spent = Spent { day: 20_501, requests };
+        setup.polled(86_400_000, &[], Spent { day: 20_501, requests });
     });
     assert!(yesterday.now().wall.day() > 20_501);
     let polling = yesterday.snapshot().polling;

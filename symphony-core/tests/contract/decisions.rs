@@ -1,19 +1,11 @@
 //! Contract 4.7: what an operator decided survives a restart, clean or not.
 
 use symphony_core::Label;
-use symphony_core::orchestrator::{BlockReason, Command, Decisions};
+use symphony_core::orchestrator::{BlockReason, Command};
 use symphony_core::snapshot::Reason;
+use symphony_core::store::ClaimStage;
 
-use crate::harness::{Draft, Harness, NONE, Stage, id, issue};
-
-/// Another life, with what the last one saved.
-fn restarted(harness: &mut Harness) -> Harness {
-    let saved = harness.saves().pop().expect("something was saved");
-    Harness::with(|setup| {
-        setup.restored.boot = 8;
-        setup.restored.decisions = saved.decisions;
-    })
-}
+use crate::harness::{Draft, Harness, Stage, id, issue};
 
 fn stopped_by_operator() -> Harness {
     let mut harness = Harness::new();
@@ -29,21 +21,20 @@ fn rule_4_7_a_pause_survives_a_restart() {
     let mut harness = Harness::new();
     harness.settle();
     harness.command(Command::Pause);
-    let mut next = restarted(&mut harness);
+    let mut next = harness.restarted(60_000);
     assert!(next.snapshot().paused);
     next.board([issue("MT-1")]);
     next.live(60_000);
     assert_eq!((next.starts(), next.reason("MT-1")), (vec![], Reason::Paused));
     next.command(Command::Resume);
-    let decisions = next.saves().pop().expect("a save").decisions;
-    assert_eq!(decisions, Decisions::default());
+    assert!(!next.rows().operator.paused);
 }
 
 #[test]
 fn rule_4_7_an_operators_stop_survives_a_restart() {
-    let mut harness = stopped_by_operator();
+    let harness = stopped_by_operator();
     let since = harness.blocked("MT-1").since.wall;
-    let mut next = restarted(&mut harness);
+    let mut next = harness.restarted(60_000);
     let row = next.blocked("MT-1");
     assert_eq!((row.why, row.since.wall), (BlockReason::Operator, since));
     assert_eq!(row.issue.description, None, "what an issue says stays in the tracker");
@@ -53,8 +44,7 @@ fn rule_4_7_an_operators_stop_survives_a_restart() {
     next.command(Command::Retry(id("MT-1")));
     next.settle();
     assert_eq!(next.starts(), ["MT-1 attempt 1"]);
-    let decisions = next.saves().pop().expect("a save").decisions;
-    assert_eq!(decisions, Decisions::default());
+    assert_eq!(next.rows().claims[0].stage, ClaimStage::Running);
 }
 
 #[test]
@@ -62,7 +52,7 @@ fn rule_4_7_a_stop_that_is_under_way_survives_a_kill() {
     let mut harness = Harness::new();
     harness.works_on([issue("MT-1")]);
     harness.command(Command::Stop(id("MT-1")));
-    let next = restarted(&mut harness);
+    let next = harness.restarted(60_000);
     assert_eq!(next.stage("MT-1"), Stage::Blocked);
 }
 
@@ -71,21 +61,19 @@ fn rule_4_7_a_clean_end_keeps_what_was_decided() {
     let mut harness = stopped_by_operator();
     harness.command(Command::ShutDown);
     harness.command(Command::Stop(id("MT-1")));
-    let next = restarted(&mut harness);
+    let next = harness.restarted(60_000);
     assert_eq!(next.stage("MT-1"), Stage::Blocked);
 }
 
 #[test]
 fn rule_4_7_another_state_ends_a_stop_also_while_the_service_was_down() {
-    let mut harness = stopped_by_operator();
-    let mut next = restarted(&mut harness);
+    let harness = stopped_by_operator();
+    let mut next = harness.restarted(60_000);
     next.board([issue("MT-1").state("In Progress")]);
     next.settle();
     assert_eq!(next.starts(), ["MT-1 attempt 1"]);
 
-    let mut next = Harness::with(|setup| {
-        setup.restored.decisions = stopped_by_operator().saves().pop().unwrap().decisions;
-    });
+    let mut next = harness.restarted(60_000);
     next.board([issue("MT-1").state("Review")]);
     next.settle();
     assert_eq!((next.starts(), next.stage("MT-1")), (vec![], Stage::Unclaimed));
@@ -96,7 +84,7 @@ fn rule_4_7_a_stop_that_was_never_read_is_read_first() {
     let mut harness = Harness::new();
     harness.works_on([issue("MT-1")]);
     harness.command(Command::Stop(id("MT-1")));
-    let mut next = restarted(&mut harness);
+    let mut next = harness.restarted(60_000);
     // The agent had moved its issue just before: that is not a person's change of state.
     next.board([issue("MT-1").state("In Progress")]);
     next.settle();
@@ -104,15 +92,6 @@ fn rule_4_7_a_stop_that_was_never_read_is_read_first() {
     next.board([issue("MT-1")]);
     next.live(30_000);
     assert_eq!(next.starts(), ["MT-1"]);
-}
-
-#[test]
-fn rule_4_7_what_an_agent_asked_is_not_an_operators_decision() {
-    let mut harness = Harness::new();
-    harness.works_on([issue("MT-1")]);
-    harness.run("MT-1").asks("Which door?");
-    assert_eq!(harness.saves().pop().expect("a save").decisions, Decisions::default());
-    assert_eq!(harness.starts(), NONE);
 }
 
 #[test]
@@ -133,7 +112,7 @@ fn rule_4_7_a_stop_outlives_an_issue_that_is_inactive_for_a_while() {
         if !stop_first {
             harness.command(Command::Stop(id("MT-1")));
         }
-        assert_eq!(harness.saves().pop().expect("a save").decisions.stopped.len(), 1);
+        assert_eq!(harness.rows().claims[0].stage, ClaimStage::Blocked);
         harness.run("MT-1").stops();
         harness.live(60_000);
         assert_eq!((harness.starts(), harness.stage("MT-1")), (vec![], Stage::Blocked));
@@ -149,7 +128,9 @@ fn rule_4_7_what_is_decided_while_the_service_drains_is_saved() {
     harness.command(Command::ShutDown);
     harness.command(Command::Stop(id("MT-1")));
     harness.command(Command::Pause);
-    let decisions = harness.saves().pop().expect("a save").decisions;
-    let stopped: Vec<_> = decisions.stopped.iter().map(|stopped| &stopped.issue.id).collect();
-    assert_eq!((decisions.paused, stopped), (true, vec![&id("MT-1"), &id("MT-2")]));
+    let rows = harness.rows();
+    let stages: Vec<_> = rows.claims.iter().map(|row| (&row.issue.id, row.stage)).collect();
+    let (first, second) = (id("MT-1"), id("MT-2"));
+    let blocked = ClaimStage::Blocked;
+    assert_eq!((rows.operator.paused, stages), (true, vec![(&first, blocked), (&second, blocked)]));
 }

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use symphony_core::budget::{BudgetView, Spent};
-use symphony_core::orchestrator::{Command, Effect, Event, Job, NoticeKind, Saved};
+use symphony_core::orchestrator::{Command, Effect, Event, Job, NoticeKind};
 use symphony_core::settings::ActivitySettings;
 use symphony_core::snapshot::Mode;
+use symphony_core::store::{PollRow, Write};
 use symphony_core::tracker::TrackerErrorKind;
 use symphony_core::{Failure, FailureKind};
 
@@ -311,8 +312,9 @@ fn rule_12_4_last_runs_and_counts_are_saved_with_each_read() {
     });
     let opened = harness.now().wall;
     harness.live(30_000);
-    let last_saved = harness.saves().pop().expect("a save");
-    let Saved { scope, last_runs, spent, .. } = last_saved;
+    let writes = harness.writes();
+    assert!(writes.iter().all(|write| matches!(write, Write::Polls(_))), "{writes:?}");
+    let PollRow { scope, last_runs, spent } = harness.rows().polls.expect("a poll");
     assert_eq!(scope.as_str(), "board");
     assert_eq!(last_runs[&Job::Candidates], harness.now().wall);
     assert_eq!(last_runs[&Job::Sweep], opened);
@@ -325,10 +327,8 @@ fn rule_12_4_the_days_counts_go_on_after_a_restart() {
     let restarted = |days_ago: i64| {
         let today = Harness::new().now().wall.day();
         let mut harness = Harness::with(|setup| {
-            setup.restored.spent = Spent {
-                day: today - days_ago,
-                requests: BTreeMap::from([("candidates".to_owned(), 41)]),
-            };
+            let requests = BTreeMap::from([("candidates".to_owned(), 41)]);
+            setup.polled(86_400_000, &[], Spent { day: today - days_ago, requests });
         });
         harness.settle();
         harness.snapshot().polling.requests_today["candidates"]
@@ -347,10 +347,9 @@ fn rule_12_4_a_restart_loop_causes_no_request_storm() {
     for restart in 0..100_u64 {
         // Each life lasts 50 ms; what is saved says when the last read was.
         let mut harness = Harness::with(|setup| {
-            let age = Duration::from_millis(restart * 50 % 10_000);
             if restart > 0 {
                 let jobs = [Job::Candidates, Job::Refresh, Job::Sweep];
-                setup.restored.job_ages = jobs.map(|job| (job, age)).into();
+                setup.polled(restart * 50 % 10_000, &jobs, Spent::default());
             }
             setup.left_behind(record("MT-1"));
         });

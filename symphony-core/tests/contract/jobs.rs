@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use symphony_core::budget::Spent;
 use symphony_core::orchestrator::{Command, Job};
 use symphony_core::snapshot::Reason;
 
@@ -11,9 +12,8 @@ use crate::harness::{Draft, Harness, NONE, id, issue};
 fn restarted(candidates_ms: u64, interval_ms: u64) -> Harness {
     Harness::with(|setup| {
         setup.settings.polling.interval = Duration::from_millis(interval_ms);
-        let age = Duration::from_millis(candidates_ms);
         let jobs = [Job::Candidates, Job::Refresh, Job::Sweep];
-        setup.restored.job_ages = jobs.into_iter().map(|job| (job, age)).collect();
+        setup.polled(candidates_ms, &jobs, Spent::default());
     })
 }
 

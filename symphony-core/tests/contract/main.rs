@@ -16,6 +16,7 @@ mod commands;
 mod corners;
 mod decisions;
 mod deliveries;
+mod durability;
 mod economy;
 mod eligibility;
 mod finish;

@@ -15,7 +15,8 @@ fn rule_14_2_everything_is_stopped_and_nothing_new_begins() {
     assert_eq!(harness.told(), ["stop MT-1: ShutDown"]);
     let snapshot = harness.snapshot();
     assert!(snapshot.shutting_down);
-    assert!(snapshot.waiting.is_empty() && snapshot.blocked.is_empty());
+    assert_eq!(harness.stage("MT-2"), Stage::Waiting, "for the next life");
+    assert_eq!(harness.stage("MT-3"), Stage::Blocked, "for the next life");
     assert!(!harness.is_drained());
     harness.asked();
     harness.live(600_000);
@@ -46,9 +47,9 @@ fn rule_14_2_whatever_a_run_says_when_it_ends_nothing_follows() {
     harness.run("MT-1").ends(RunEnd::Cancelled);
     harness.run("MT-2").fails();
     harness.run("MT-3").asks("Which door?");
-    for name in ["MT-1", "MT-2", "MT-3"] {
-        assert_eq!(harness.stage(name), Stage::Unclaimed);
-    }
+    let stages = ["MT-1", "MT-2", "MT-3"].map(|name| harness.stage(name));
+    assert_eq!(stages, [Stage::Waiting, Stage::Waiting, Stage::Blocked]);
+    assert_eq!(harness.starts(), NONE);
     assert!(harness.is_drained());
     assert_eq!(harness.removals(), NONE);
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use symphony_core::agent::ClientTurnId;
 use symphony_core::agent::{AgentUpdate, Opened, Question, RateLimits, Tokens, Usage, UsdMicros};
-use symphony_core::orchestrator::{BlockReason, Command, Effect, NoticeKind, Phase};
+use symphony_core::orchestrator::{BlockReason, Command, Effect, NoticeKind, Phase, TurnText};
 use symphony_core::snapshot::Reason;
 use symphony_core::tracker::{Purpose, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind};
@@ -37,7 +38,9 @@ fn rule_10_1_after_a_turn_an_active_issue_gets_the_next_turn_with_fresh_news() {
     assert_eq!(harness.reads(), ["read MT-1"]);
     harness.answer();
     let run = harness.run("MT-1").id();
-    let next = Effect::NextTurn { run, turn: 2, issue: Arc::new(moved) };
+    let client_id = ClientTurnId::of_turn(run, 2);
+    let (issue, text) = (Arc::new(moved), TurnText::Continue);
+    let next = Effect::NextTurn { run, turn: 2, issue, client_id, text };
     assert!(harness.effects().contains(&next));
     assert_eq!(harness.running("MT-1").turns, 2);
 }

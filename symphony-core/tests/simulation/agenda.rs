@@ -13,6 +13,10 @@ pub(crate) enum Due {
     Answer(ReadId),
     /// An agent does its next thing; a newer epoch makes it stale.
     Agent(RunId, u32),
+    /// A run that was stopped before it could start is over.
+    Unstarted(RunId),
+    /// The store keeps what waits.
+    Commit,
     /// A removal comes back.
     Removal(RemovalId),
     /// The tracker tells something by itself.
@@ -62,7 +66,15 @@ impl Agenda {
     /// Forgets what belonged to a life of the service that is over.
     pub(crate) fn forget_life(&mut self) {
         let stays = |due: &Due| {
-            !matches!(due, Due::Answer(_) | Due::Agent(..) | Due::Removal(_) | Due::Job)
+            !matches!(
+                due,
+                Due::Answer(_)
+                    | Due::Agent(..)
+                    | Due::Unstarted(_)
+                    | Due::Commit
+                    | Due::Removal(_)
+                    | Due::Job
+            )
         };
         self.queue.retain(|Reverse((_, _, due))| stays(due));
     }

@@ -1,13 +1,14 @@
 //! Agents at work: each run plays a script until it ends, or until it is told to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use symphony_core::agent::{
-    AgentErrorKind, AgentEvent, AgentUpdate, Opened, Question, ThreadId, Tokens, Usage, UsdMicros,
+    AgentErrorKind, AgentEvent, AgentUpdate, ClientTurnId, LastTurn, LastTurnState, Opened,
+    Question, ThreadId, Tokens, Usage, UsdMicros,
 };
 use symphony_core::hooks::Hook;
-use symphony_core::orchestrator::{Phase, RunEnd, RunEvent, Start};
+use symphony_core::orchestrator::{Phase, RunEnd, RunEvent, Start, TurnText};
 use symphony_core::run::RunId;
 use symphony_core::time::Wall;
 use symphony_core::{Failure, FailureKind, IssueId, Scope, WorkspaceRecord};
@@ -16,6 +17,7 @@ use crate::board::{Board, SCOPES};
 use crate::faults::{Fault, Luck};
 use crate::plan::Plan;
 use crate::script::{Exit, Script, Trouble};
+use crate::violation::{Check, ensure};
 use crate::workspaces::SimDisk;
 
 /// Where a run is in its script.
@@ -26,6 +28,7 @@ enum Stage {
     BeforeRun,
     Launching,
     Initializing,
+    Opening,
     Turn { beats: u64 },
     Waiting,
     Finishing,
@@ -47,6 +50,7 @@ pub(crate) struct Agent {
     thread: ThreadId,
     total: Tokens,
     turn: u32,
+    client_id: Option<ClientTurnId>,
     resumed: bool,
     tool_open: bool,
     /// Whether the open tool call changes the issue.
@@ -57,13 +61,15 @@ pub(crate) struct Agent {
 }
 
 impl Agent {
-    /// What its backend found when it opened the session. Not every backend says so.
-    fn opened(&self) -> Opened {
+    /// What its backend found when it opened the session, where `last` is the last turn of the
+    /// conversation. Not every backend says so.
+    fn opened(&self, last: Option<LastTurn>) -> Opened {
         if self.start.run.number.is_multiple_of(4) {
             return Opened::default();
         }
         let mut opened = Opened::new(self.thread.clone());
         opened.model = Some(format!("model-{}", self.start.run.number % 3));
+        opened.last_turn = last;
         opened
     }
 }
@@ -87,6 +93,10 @@ pub(crate) struct Surroundings<'a> {
 pub(crate) struct Agents {
     pub(crate) live: BTreeMap<RunId, Agent>,
     threads: BTreeMap<ThreadId, Tokens>,
+    /// The last turn of each conversation, as its agent remembers it.
+    last_turns: BTreeMap<ThreadId, LastTurn>,
+    /// All turns that were ever handed to an agent.
+    submitted: BTreeSet<ClientTurnId>,
     pub(crate) luck: Luck,
     chatty: bool,
     calm: bool,
@@ -100,6 +110,8 @@ impl Agents {
         Self {
             live: BTreeMap::new(),
             threads: BTreeMap::new(),
+            last_turns: BTreeMap::new(),
+            submitted: BTreeSet::new(),
             luck,
             chatty,
             calm: false,
@@ -137,7 +149,8 @@ impl Agents {
             script,
             thread,
             total,
-            turn: 1,
+            turn: 0,
+            client_id: None,
             resumed,
             tool_open: false,
             tool_changes: false,
@@ -149,11 +162,34 @@ impl Agents {
         self.luck.rng.between(1, 2_000)
     }
 
+    /// What is handed to an agent was never handed to one before, and a bare prompt does not go to a
+    /// conversation whose last turn was cut off (16.3).
+    pub(crate) fn check_turn(&mut self, run: RunId, id: &ClientTurnId, text: TurnText) -> Check {
+        ensure!(self.submitted.insert(id.clone()), "a turn is submitted once (16.3)", "{id}");
+        let agent = self.live.get(&run).filter(|agent| agent.start.resume.is_some());
+        let last = agent.and_then(|agent| self.last_turns.get(&agent.thread));
+        let is_cut_off = last.is_some_and(|turn| turn.state == LastTurnState::Interrupted);
+        ensure!(
+            text != TurnText::Prompt || !is_cut_off,
+            "a prompt is not given twice (16.3)",
+            "{id} is a bare prompt after {last:?}"
+        );
+        Ok(())
+    }
+
     /// The run may take another turn.
-    pub(crate) fn next_turn(&mut self, run: RunId, turn: u32) -> Option<(u64, u32)> {
+    pub(crate) fn next_turn(
+        &mut self,
+        run: RunId,
+        turn: u32,
+        client_id: ClientTurnId,
+    ) -> Option<(u64, u32)> {
         let agent = self.live.get_mut(&run)?;
-        self.luck.tally.count(Fault::ManyTurns);
+        if turn > 1 {
+            self.luck.tally.count(Fault::ManyTurns);
+        }
         agent.turn = turn;
+        agent.client_id = Some(client_id);
         agent.epoch += 1;
         agent.stage = Stage::Turn { beats: 0 };
         Some((self.luck.rng.between(1, 1_000), agent.epoch))
@@ -231,6 +267,7 @@ impl Agents {
             Stage::BeforeRun => self.prepare(agent),
             Stage::Launching => self.launch(agent),
             Stage::Initializing => self.initialize(agent),
+            Stage::Opening => self.open(agent),
             Stage::Turn { beats } => self.beat(agent, beats, around),
             Stage::Waiting | Stage::Silent => Act::default(),
             Stage::Finishing => {
@@ -248,6 +285,9 @@ impl Agents {
             }
             Stage::Leaving(end) => {
                 let raced = agent.script.turn_races;
+                if raced {
+                    self.remember(agent, LastTurnState::Completed);
+                }
                 ended(if raced { vec![RunEvent::TurnEnded] } else { Vec::new() }, end)
             }
         }
@@ -313,8 +353,22 @@ impl Agents {
         if let Trouble::Exhausted = agent.script.trouble {
             return ended(Vec::new(), failed(FailureKind::Machine));
         }
-        agent.stage = Stage::Turn { beats: 0 };
+        agent.stage = Stage::Opening;
         self.go_on(vec![RunEvent::Phase(Phase::InitializingSession)], 1, 2_000)
+    }
+
+    /// The session is open, and the first turn is waited for like all others.
+    fn open(&mut self, agent: &mut Agent) -> Act {
+        agent.stage = Stage::Waiting;
+        let mut last = self.last_turns.get(&agent.thread).filter(|_| agent.resumed).cloned();
+        if let Some(turn) = &mut last {
+            if self.luck.strikes(Fault::TurnUnknown, 200) {
+                *turn = LastTurn::new(None, LastTurnState::Unknown);
+            } else if self.luck.strikes(Fault::TurnUnnamed, 200) {
+                turn.client_id = None;
+            }
+        }
+        Act { news: vec![RunEvent::Opened(agent.opened(last))], again: None }
     }
 
     fn beat(&mut self, agent: &mut Agent, beats: u64, around: &mut Surroundings<'_>) -> Act {
@@ -326,10 +380,8 @@ impl Agents {
                 session_id: Arc::from(format!("{}-{}", agent.thread, agent.turn)),
                 pid: Some(agent.turn),
             };
-            let mut news = vec![RunEvent::Phase(Phase::StreamingTurn), RunEvent::Agent(session)];
-            if agent.turn == 1 {
-                news.insert(0, RunEvent::Opened(agent.opened()));
-            }
+            let news = vec![RunEvent::Phase(Phase::StreamingTurn), RunEvent::Agent(session)];
+            self.remember(agent, LastTurnState::Interrupted);
             return self.go_on(news, low, high);
         }
         if agent.tool_open {
@@ -342,6 +394,12 @@ impl Agents {
             return self.end_turn(agent, around);
         }
         self.update(agent, low, high, around)
+    }
+
+    /// The agent remembers its turn, as cut off until it is more than that.
+    fn remember(&mut self, agent: &Agent, state: LastTurnState) {
+        let last = LastTurn::new(agent.client_id.clone(), state);
+        self.last_turns.insert(agent.thread.clone(), last);
     }
 
     fn update(
@@ -429,7 +487,10 @@ impl Agents {
 
     fn end_turn(&mut self, agent: &mut Agent, around: &mut Surroundings<'_>) -> Act {
         match agent.script.trouble {
-            Trouble::Fail(kind) => return ended(Vec::new(), failed(FailureKind::Agent(kind))),
+            Trouble::Fail(kind) => {
+                self.remember(agent, LastTurnState::Failed);
+                return ended(Vec::new(), failed(FailureKind::Agent(kind)));
+            }
             Trouble::Ask => {
                 let question = Question::text("q-1", "Which door?");
                 return ended(Vec::new(), RunEnd::InputRequired { question });
@@ -453,6 +514,7 @@ impl Agents {
             self.luck.tally.count(Fault::MaxTurns);
         }
         agent.stage = Stage::Waiting;
+        self.remember(agent, LastTurnState::Completed);
         Act { news: vec![RunEvent::TurnEnded], again: None }
     }
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use symphony_core::Issue;
 use symphony_core::orchestrator::{Answer, Effect, Event, Notice};
+use symphony_core::store::Write;
 use symphony_core::tracker::{Candidates, IssuesById, Poll};
 
 /// One event.
@@ -13,10 +14,10 @@ pub(crate) fn event(event: &Event) -> String {
             format!("read {} answered: {}", read.0, self::answer(answer))
         }
         Event::Run { run, news } => format!("run {run}: {news:?}"),
-        Event::Reloaded { configuration, workspaces } => {
+        Event::Reloaded { configuration, workspaces, claims } => {
             let settings = &configuration.settings;
             format!(
-                "reloaded: generation {}, scope {}, agent {:?}, tracker {:?}, polling {:?}, stall {:?}, hosts {:?}, root {} {workspaces:?}",
+                "reloaded: generation {}, scope {}, agent {:?}, tracker {:?}, polling {:?}, stall {:?}, hosts {:?}, root {} {workspaces:?}, {} claims",
                 configuration.generation.0,
                 configuration.scope,
                 settings.agent,
@@ -25,6 +26,7 @@ pub(crate) fn event(event: &Event) -> String {
                 settings.agent.common.stall_timeout,
                 settings.hosts,
                 settings.workspace.root.display(),
+                claims.len(),
             )
         }
         other => format!("{other:?}"),
@@ -95,11 +97,10 @@ pub(crate) fn effect(effect: &Effect) -> String {
             start.resume,
             start.record.is_some()
         ),
-        Effect::NextTurn { run, turn, .. } => format!("turn {turn} of {run}"),
+        Effect::NextTurn { run, turn, text, .. } => format!("turn {turn} of {run}: {text:?}"),
         Effect::Remove { removal, issue, workspace } => {
             format!("remove {} of {}: {workspace:?}", removal.0, issue.id)
         }
-        Effect::Save(saved) => format!("save {:?}", saved.last_runs),
         other => format!("{other:?}"),
     }
 }
@@ -117,4 +118,25 @@ pub(crate) fn whole_effect(effect: &Effect) -> String {
 pub(crate) fn notice(notice: &Notice) -> String {
     let name = notice.issue.as_ref().map(|issue| issue.id.to_string()).unwrap_or_default();
     format!("{name} {:?}", notice.what)
+}
+
+/// One row.
+pub(crate) fn write(write: &Write) -> String {
+    match write {
+        Write::Claim(row) => format!(
+            "{} {}: {:?} attempt {:?} due {:?} thread {:?} asked {:?} interrupted {}",
+            row.scope,
+            row.issue.id,
+            row.stage,
+            row.attempt,
+            row.due,
+            row.thread,
+            row.asked,
+            row.interruptions
+        ),
+        Write::Run(row) => format!("run {}: {:?} {:?}", row.run, row.outcome, row.tokens.total),
+        Write::Totals(totals) => format!("totals: {} tokens", totals.tokens.total),
+        Write::Polls(_) => "polls".to_owned(),
+        other => format!("{other:?}"),
+    }
 }

@@ -2,13 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use symphony_core::agent::ThreadId;
-use symphony_core::orchestrator::{BlockReason, StopReason, StoppedIssue};
+use symphony_core::orchestrator::{BlockReason, StopReason};
 use symphony_core::run::RunId;
 use symphony_core::snapshot::Snapshot;
-use symphony_core::time::Mono;
-use symphony_core::{Issue, IssueId};
+use symphony_core::store::{AskedTurn, ClaimRow, ClaimStage};
+use symphony_core::time::{Mono, Now};
+use symphony_core::{FailureKind, Issue, IssueId, Scope, Settings};
+
+use crate::restart::interruption_delay;
 
 /// One claim, as shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +52,12 @@ pub(crate) struct Lineage {
     pub(crate) resume_open: bool,
     /// Whether it waits for a hold, and is due when that is lifted.
     pub(crate) held: bool,
+    /// Whether it waits for the store.
+    pub(crate) stored: bool,
+    /// The turn that was last handed to the conversation, until it is known to have ended.
+    pub(crate) asked: Option<AskedTurn>,
+    /// Consecutive restarts that cut off a run of it.
+    pub(crate) interruptions: u32,
     /// Whether a run, or a retry, came before: due retries go first within a rank.
     pub(crate) retry: bool,
 }
@@ -57,6 +67,8 @@ pub(crate) struct Lineage {
 pub(crate) struct Entry {
     pub(crate) view: View,
     pub(crate) issue: Arc<Issue>,
+    /// The scope that it came from.
+    pub(crate) scope: Scope,
     pub(crate) lineage: Lineage,
     /// The last read that had been asked when the claim entered its stage.
     pub(crate) since: u64,
@@ -69,16 +81,52 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// An issue that an operator stopped in an earlier life.
-    pub(crate) fn stopped(stopped: &StoppedIssue) -> Self {
-        let lineage = Lineage { attempt: stopped.attempt, retry: true, ..Lineage::default() };
+    /// What an earlier life, or an earlier stay in its scope, left: it waits for what is left of its
+    /// wait, or is blocked as it was, and a run that lived was interrupted (16.4).
+    pub(crate) fn restored(row: &ClaimRow, settings: &Settings, now: Now) -> Self {
+        let mut lineage = Lineage {
+            attempt: row.attempt,
+            unchanged: row.unchanged_ends,
+            resume: row.thread.clone().zip(row.agent.clone()),
+            unanswered: row.unanswered,
+            stored: row.failure.as_ref().is_some_and(|f| f.kind == FailureKind::Storage),
+            asked: row.asked.clone(),
+            interruptions: row.interruptions,
+            retry: true,
+            ..Lineage::default()
+        };
+        let waiting = |wait: Duration| View::Waiting {
+            attempt: row.attempt.unwrap_or(0),
+            until: (!wait.is_zero()).then(|| now.mono + wait),
+            unchanged: row.unchanged_ends,
+        };
+        let view = match row.stage {
+            ClaimStage::Waiting => {
+                waiting(row.due.map_or(Duration::ZERO, |due| due.rest(now.wall)))
+            }
+            ClaimStage::Running => {
+                lineage.interruptions += 1;
+                lineage.stored = false;
+                waiting(interruption_delay(lineage.interruptions, settings))
+            }
+            ClaimStage::Blocked => {
+                let question = row.question.clone().map(BlockReason::Question);
+                let why = question.unwrap_or(BlockReason::Operator);
+                if why == BlockReason::Operator {
+                    lineage.forget_thread();
+                    lineage.interruptions = 0;
+                }
+                View::Blocked { why }
+            }
+        };
         Self {
-            view: View::Blocked { why: BlockReason::Operator },
-            issue: Arc::new(stopped.issue.clone()),
+            view,
+            issue: Arc::new(row.issue.clone()),
+            scope: row.scope.clone(),
             lineage,
             since: 0,
             commanded: 0,
-            seen: stopped.seen,
+            seen: row.seen,
             known: 0,
         }
     }

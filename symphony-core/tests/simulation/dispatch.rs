@@ -90,7 +90,11 @@ impl Oracle {
     /// Whether anything at all may start now.
     pub(crate) fn may_start(&self) -> bool {
         let agent = &self.settings().agent.kind;
-        self.valid && !self.paused && !self.shutting_down && !self.holds.holds(agent, self.now.mono)
+        self.valid
+            && !self.paused
+            && !self.shutting_down
+            && !self.storage
+            && !self.holds.holds(agent, self.now.mono)
     }
 
     /// Whether this issue has every slot it needs.
@@ -353,6 +357,7 @@ impl Oracle {
         ensure!(!self.shutting_down, "nothing starts after shutdown", "{start:?}");
         ensure!(!self.paused, "nothing starts while paused", "{start:?}");
         ensure!(self.valid, "nothing starts on an invalid file", "{start:?}");
+        ensure!(!self.storage, "nothing starts that cannot be kept (16.3)", "{start:?}");
         ensure!(
             self.free_slots() > 0,
             "never above the global limit",

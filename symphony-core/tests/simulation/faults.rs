@@ -133,6 +133,16 @@ faults! {
     MovedByTool: "an agent moves its issue with a tool, within its turn",
     UnrequestedTurn: "an agent begins a turn by itself",
     MachineExhausted: "the machine has no room for another agent",
+    StoreSlow: "the store takes seconds",
+    StoreRefused: "the store refuses for a while",
+    StoreFull: "the store is full for a while",
+    StoreHung: "the store hangs for longer than a turn waits",
+    StopOvertook: "a stop overtakes its run's start",
+    FinishOvertook: "a finish overtakes a turn that waits for the store",
+    WritesLost: "a crash loses what was not acknowledged",
+    TurnUnknown: "an agent cannot say what became of its last turn",
+    TurnUnnamed: "an agent does not keep the ids of turns",
+    ScopeReturned: "a scope comes back with claims that were left in it",
 }
 
 /// Which faults a world has.

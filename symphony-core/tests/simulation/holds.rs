@@ -7,6 +7,7 @@ use std::time::Duration;
 use symphony_core::agent::RateLimits;
 use symphony_core::run::RunId;
 use symphony_core::snapshot::HoldRow;
+use symphony_core::store::HeldAgentRow;
 use symphony_core::time::{Mono, Now};
 use symphony_core::{Failure, FailureKind};
 
@@ -37,6 +38,17 @@ pub(crate) struct HoldsModel {
 }
 
 impl HoldsModel {
+    /// Holds of an earlier life last for what is left of them.
+    pub(crate) fn new(rows: &[HeldAgentRow], now: Now) -> Self {
+        let hold = |row: &HeldAgentRow| {
+            let machine = row.failure.kind == FailureKind::Machine;
+            let until = vec![now.mono + row.due.rest(now.wall)];
+            let hold = HoldModel { until, probe: None, may_end: false, machine, limit: !machine };
+            (row.agent.clone(), hold)
+        };
+        Self { all: rows.iter().map(hold).collect(), ..Self::default() }
+    }
+
     /// A run reported a limit.
     pub(crate) fn begin(
         &mut self,

@@ -1,5 +1,5 @@
 //! The liveness sentence: every claim has an open effect, a deadline, a slot holder it waits for,
-//! or (Blocked) the refresh job's deadline. And no deadline is missed.
+//! or (Blocked) the refresh job's deadline, or it waits for the store. And no deadline is missed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,11 +15,12 @@ use crate::oracle::Oracle;
 use crate::order::rank;
 use crate::reads::Purpose;
 use crate::runs::name;
+use crate::turns::STORE_PATIENCE;
 use crate::violation::{Check, ensure};
 
 impl Oracle {
     /// What is cheap enough to be asked after every step.
-    pub(crate) fn check_deadlines(&self, wakeup: Option<Mono>) -> Check {
+    pub(crate) fn check_deadlines(&mut self, wakeup: Option<Mono>) -> Check {
         let now = self.now.mono;
         ensure!(
             wakeup.is_none_or(|at| at > now),
@@ -43,6 +44,15 @@ impl Oracle {
                     by(latest),
                     "a wake-up for every deadline",
                     "{wakeup:?}, but {} stalls at {latest:?}",
+                    name(*run, model)
+                );
+            }
+            if let Some(since) = model.ordered {
+                let latest = since + STORE_PATIENCE;
+                ensure!(
+                    latest > now && by(latest),
+                    "a turn does not wait for the store for ever (16.3)",
+                    "{wakeup:?}, but {} waits since {since:?}",
                     name(*run, model)
                 );
             }
@@ -71,7 +81,7 @@ impl Oracle {
                 );
             }
         }
-        Ok(())
+        self.books.check_usage(&self.sums, now, wakeup)
     }
 
     /// The liveness sentence, after the snapshot was taken over.
@@ -112,6 +122,8 @@ impl Oracle {
                         "{id} is being cleaned by no removal"
                     );
                 }
+                // Until the next life.
+                View::Blocked { .. } if self.shutting_down => {}
                 View::Blocked { .. } => {
                     let row = snapshot.polling.jobs.iter().find(|row| row.job == Job::Refresh);
                     let alive = row.is_some_and(|row| row.in_progress || row.next.is_some());
@@ -124,7 +136,8 @@ impl Oracle {
                 View::Waiting { until: None, .. } => {}
             }
         }
-        if let Some(hold) = self.holds.all.get(&self.settings().agent.kind)
+        if !self.shutting_down
+            && let Some(hold) = self.holds.all.get(&self.settings().agent.kind)
             && self
                 .claims
                 .values()

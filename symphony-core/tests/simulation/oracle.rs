@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use symphony_core::orchestrator::{
-    Answer, BlockReason, Command, Configuration, Effect, Event, Generation, Phase, ReadId, Removal,
-    RemovalId, Restored, RunEvent, Start, Step, StopReason, Workspaces,
+    BlockReason, Command, Configuration, Effect, Event, Generation, Phase, ReadId, Removal,
+    RemovalId, Restored, RunEvent, Start, Step, StopReason, TurnText, Workspaces,
 };
 use symphony_core::run::RunId;
+use symphony_core::store::ClaimRow;
 use symphony_core::time::{Mono, Now};
-use symphony_core::{Issue, IssueId, Settings, WorkspaceRecord};
+use symphony_core::{Issue, IssueId, Scope, Settings, WorkspaceRecord};
 
+use crate::books::Books;
 use crate::claims::{Deeds, Entry, Outcome, Until, View};
 use crate::deliveries::{DeliveryModel, Told};
 use crate::eligibility::{is_active, is_routable, is_terminal};
@@ -33,6 +35,8 @@ pub(crate) struct Oracle {
     pub(crate) valid: bool,
     pub(crate) paused: bool,
     pub(crate) shutting_down: bool,
+    /// Whether nothing can be written for the next life.
+    pub(crate) storage: bool,
     pub(crate) claims: BTreeMap<IssueId, Entry>,
     pub(crate) runs: BTreeMap<RunId, RunModel>,
     pub(crate) reads: BTreeMap<ReadId, ReadModel>,
@@ -44,6 +48,7 @@ pub(crate) struct Oracle {
     pub(crate) deliveries: DeliveryModel,
     pub(crate) holds: HoldsModel,
     pub(crate) sums: Sums,
+    pub(crate) books: Books,
     pub(crate) pace: Pace,
     pub(crate) last_read: u64,
     pub(crate) step: StepModel,
@@ -51,8 +56,6 @@ pub(crate) struct Oracle {
     pub(crate) was_claimed: BTreeSet<IssueId>,
     /// Issues that had a workspace under two roots: which of them is known is left open.
     pub(crate) two_rooted: BTreeSet<IssueId>,
-    /// What an operator had stopped when the service was told to end.
-    stopped_at_end: BTreeSet<IssueId>,
     last_run: u64,
     last_removal: u64,
 }
@@ -122,6 +125,8 @@ pub(crate) fn backoff(settings: &Settings, attempt: u32) -> Duration {
 /// What may answer a turn's end.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum TurnAnswer {
+    /// The first one, with this text.
+    First(Arc<Issue>, TurnText),
     Next(Vec<Arc<Issue>>),
     Finish(crate::runs::FinishReason),
     Nothing,
@@ -138,6 +143,12 @@ pub(crate) struct StepModel {
     pub(crate) brought: BTreeMap<IssueId, (Vec<Arc<Issue>>, bool)>,
     pub(crate) check_read: Option<Vec<IssueId>>,
     pub(crate) refreshed: Option<Vec<IssueId>>,
+    /// Claims that leave with their scope.
+    pub(crate) left: BTreeSet<IssueId>,
+    /// What may become of claims of another scope whose run ended.
+    pub(crate) parked: BTreeMap<IssueId, Vec<Outcome>>,
+    /// The scope that was in force before.
+    pub(crate) old_scope: Option<Scope>,
     pub(crate) polls: u32,
     pub(crate) poll: Option<ReadId>,
     pub(crate) read_before: u64,
@@ -161,8 +172,9 @@ impl Oracle {
             config,
             boot: restored.boot,
             valid: true,
-            paused: restored.decisions.paused,
+            paused: restored.rows.operator.paused,
             shutting_down: false,
+            storage: false,
             claims: BTreeMap::new(),
             runs: BTreeMap::new(),
             reads: BTreeMap::new(),
@@ -171,35 +183,23 @@ impl Oracle {
             strays: Vec::new(),
             kept: Kept::default(),
             deliveries: DeliveryModel::default(),
-            holds: HoldsModel::default(),
-            sums: Sums::default(),
+            holds: HoldsModel::new(&restored.rows.holds, now),
+            sums: Sums::new(&restored.rows),
+            books: Books::new(&restored.rows),
             pace: Pace::new(restored, now),
             last_read: 0,
             last_run: 0,
             last_removal: 0,
             was_claimed: BTreeSet::new(),
             two_rooted: BTreeSet::new(),
-            stopped_at_end: BTreeSet::new(),
             step: StepModel::default(),
         };
         oracle.on_disk(&restored.workspaces);
-        for stopped in &restored.decisions.stopped {
-            oracle.claims.insert(stopped.issue.id.clone(), Entry::stopped(stopped));
+        for row in &restored.rows.claims {
+            let entry = Entry::restored(row, oracle.settings(), now);
+            oracle.claims.insert(row.issue.id.clone(), entry);
         }
         oracle
-    }
-
-    /// The issues that an operator stopped and that were not released since (4.7).
-    pub(crate) fn stopped_by_operator(&self) -> BTreeSet<IssueId> {
-        let why = BlockReason::Operator;
-        let stopped = |entry: &&Entry| match &entry.view {
-            View::Running { run, stopping: Some(_) } => {
-                self.runs.get(run).is_some_and(|model| model.operator_stop)
-            }
-            view => *view == View::Blocked { why: why.clone() },
-        };
-        let now = self.claims.values().filter(stopped).map(|entry| entry.issue.id.clone());
-        now.chain(self.stopped_at_end.iter().cloned()).collect()
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -248,6 +248,10 @@ impl Oracle {
 
     /// The outcomes of an issue that is over: its workspace is removed, if it has one.
     pub(crate) fn cleaned(&self, issue: &IssueId) -> Vec<Outcome> {
+        // What is left of it is swept by the next life.
+        if self.shutting_down {
+            return vec![Outcome::Free];
+        }
         // A list that was asked for later may know better, and another may live in the folder.
         let known = self.claims.get(issue).map(|entry| entry.known);
         let alive = known.is_some_and(|known| self.kept.shows_alive_since(issue, known));
@@ -292,9 +296,10 @@ impl Oracle {
             Event::Answered { read, answer } => self.answered(*read, answer),
             Event::Run { run, news } => self.run_news(*run, news),
             Event::Removed { removal, outcome } => self.removed(*removal, outcome.is_ok()),
-            Event::Reloaded { configuration, workspaces } => {
-                self.reloaded(configuration, workspaces.as_ref())
+            Event::Reloaded { configuration, workspaces, claims } => {
+                self.reloaded(configuration, workspaces.as_ref(), claims)
             }
+            Event::Storage(failure) => self.stored(failure.is_none()),
             Event::ReloadFailed { .. } => self.valid = false,
             Event::Command(command) => self.commanded(command),
             Event::QuietHours { on } => self.pace.quiet(*on),
@@ -302,12 +307,10 @@ impl Oracle {
             Event::Delivered { issues } => self.delivered(issues),
             Event::JobAdded { .. } | Event::JobEnded { .. } => {}
         }
-        self.step.refill = matches!(
-            event,
-            Event::Run { news: RunEvent::Ended(_), .. }
-                | Event::Answered { answer: Answer { candidates: Some(Ok(_)), .. }, .. }
-                | Event::Command(Command::Resume | Command::ClearHolds)
-        ) || self.step.checked_back
+        let frees = matches!(event, Event::Run { news: RunEvent::Ended(_), .. });
+        self.step.refill |= (frees && !self.step.nothing)
+            || *event == Event::Storage(None)
+            || self.step.checked_back
             || self.step.revised;
         self.pace.told(now.mono, event);
         self.withdraw_graces();
@@ -345,7 +348,8 @@ impl Oracle {
             RunEvent::TurnEnded => self.holds.works(run),
             RunEvent::Ended(end) => self.run_ended(run, end),
             RunEvent::Phase(Phase::InitializingSession) => self.holds.launched(run),
-            RunEvent::Phase(_) | RunEvent::Opened(_) => {}
+            RunEvent::Opened(opened) => self.opened(run, opened),
+            RunEvent::Phase(_) => {}
         }
     }
 
@@ -355,6 +359,7 @@ impl Oracle {
             AgentUpdate::Usage { thread, total } => {
                 let (new, cost) = self.sums.used(thread, total);
                 if new.total > 0 || cost > 0 {
+                    self.books.unwritten.get_or_insert(self.now.mono);
                     self.holds.works(run)
                 } else {
                     self.holds.may_work(run)
@@ -425,7 +430,47 @@ impl Oracle {
             && matches!(view, Some(View::Cleaning { failures: 2, .. }))
     }
 
-    fn reloaded(&mut self, config: &Configuration, workspaces: Option<&Workspaces>) {
+    /// The store can be written again, or not: what waited for it is due (16.3).
+    fn stored(&mut self, works: bool) {
+        self.storage = !works;
+        for (id, entry) in self.claims.iter().filter(|(_, entry)| works && entry.lineage.stored) {
+            if let View::Waiting { attempt, .. } = entry.view {
+                let due = Outcome::Waiting { attempt, until: Until::Now };
+                self.step.outcomes.insert(id.clone(), vec![due]);
+            }
+        }
+    }
+
+    /// Claims leave with their scope, and those that were left in the new one are back (16.4).
+    fn rescope(&mut self, claims: &[ClaimRow]) {
+        let is_left = |entry: &Entry| {
+            entry.scope != self.config.scope
+                && !matches!(entry.view, View::Running { .. } | View::Cleaning { .. })
+        };
+        let left = self.claims.iter().filter(|(_, entry)| is_left(entry));
+        self.step.left = left.map(|(id, _)| id.clone()).collect();
+        for id in &self.step.left {
+            self.step.outcomes.insert(id.clone(), vec![Outcome::Free]);
+        }
+        for row in claims {
+            let entry = Entry::restored(row, self.settings(), self.now);
+            self.sums.restore(row);
+            let known = self.claims.get(&row.issue.id).map(|entry| &entry.view);
+            // The scope is back before its run ended: the claim never left.
+            if !matches!(known, Some(View::Running { .. } | View::Cleaning { .. })) {
+                self.step.left.remove(&row.issue.id);
+                self.step.outcomes.remove(&row.issue.id);
+                self.claims.insert(row.issue.id.clone(), entry);
+            }
+        }
+    }
+
+    fn reloaded(
+        &mut self,
+        config: &Configuration,
+        workspaces: Option<&Workspaces>,
+        claims: &[ClaimRow],
+    ) {
         let (old, new) = (&self.config.settings.tracker, &config.settings.tracker);
         self.kept.stale |= config.generation != self.config.generation || old != new;
         self.kept.rejected.clear();
@@ -440,7 +485,11 @@ impl Oracle {
                 }
             }
         }
-        self.config = config.clone();
+        let old_scope = std::mem::replace(&mut self.config, config.clone()).scope;
+        if old_scope != self.config.scope {
+            self.rescope(claims);
+        }
+        self.step.old_scope = Some(old_scope);
         let agent = &config.settings.agent;
         self.holds.other_agent(&agent.kind);
         for model in self.runs.values_mut().filter(|model| model.agent == agent.kind) {
@@ -456,14 +505,14 @@ impl Oracle {
     fn commanded(&mut self, command: &Command) {
         match command {
             Command::Pause => self.paused = true,
-            Command::Resume => self.paused = false,
-            Command::ClearHolds => self.holds.all.clear(),
+            Command::Resume => {
+                self.step.refill = std::mem::replace(&mut self.paused, false);
+            }
+            Command::ClearHolds => {
+                self.step.refill = !std::mem::take(&mut self.holds.all).is_empty();
+            }
             Command::PollNow => {}
             Command::Stop(issue) => {
-                if self.shutting_down {
-                    self.stop_in_drain(issue);
-                    return;
-                }
                 let why = BlockReason::Operator;
                 if let Some(entry) = self.claims.get_mut(issue) {
                     entry.commanded = self.last_read;
@@ -503,22 +552,10 @@ impl Oracle {
         }
     }
 
-    /// A stop while the service drains changes nothing now, and counts in the next life.
-    fn stop_in_drain(&mut self, issue: &IssueId) {
-        let run = self.claims.get(issue).and_then(|entry| match &entry.view {
-            View::Running { run, .. } => Some(*run),
-            _ => None,
-        });
-        if let Some(model) = run.and_then(|run| self.runs.get_mut(&run)) {
-            model.operator_stop = true;
-        }
-    }
-
     fn shut_down(&mut self) {
         if self.shutting_down {
             return;
         }
-        self.stopped_at_end = self.stopped_by_operator();
         self.shutting_down = true;
         for (issue, entry) in &self.claims {
             let outcomes = match &entry.view {
@@ -526,10 +563,14 @@ impl Oracle {
                     vec![Outcome::Stopping(StopReason::ShutDown)]
                 }
                 View::Running { .. } | View::Cleaning { until: None, .. } => vec![Outcome::Same],
-                View::Cleaning { .. } => vec![Outcome::Same, Outcome::Free],
-                View::Checking { .. } | View::Waiting { .. } | View::Blocked { .. } => {
-                    vec![Outcome::Free]
+                View::Cleaning { .. } => vec![Outcome::Free],
+                View::Checking { attempt } if entry.lineage.retry => {
+                    let attempt = attempt.unwrap_or(0);
+                    vec![Outcome::Waiting { attempt, until: Until::Now }]
                 }
+                View::Checking { .. } => vec![Outcome::Free],
+                // Nothing is let go: the next life goes on with it (16.4).
+                View::Waiting { .. } | View::Blocked { .. } => vec![Outcome::Same],
             };
             self.step.outcomes.insert(issue.clone(), outcomes);
         }
@@ -544,13 +585,14 @@ impl Oracle {
                 self.asked(*read, *generation, poll)
             }
             Effect::Start(start) => self.started(start),
-            Effect::NextTurn { run, turn, issue } => self.next_turn(*run, *turn, issue),
+            Effect::NextTurn { run, turn, issue, client_id, text } => {
+                self.next_turn(*run, *turn, issue, client_id, *text)
+            }
             Effect::Finish { run } => self.finishing(*run),
             Effect::Stop { run, why } => self.stopping(*run, *why),
             Effect::Remove { removal, issue, workspace } => {
                 self.removing(*removal, issue, workspace)
             }
-            Effect::Save(saved) => self.pace.saved(saved, &self.config.scope),
             Effect::RecheckWorkflow | Effect::RunJob { .. } => {
                 ensure!(!self.shutting_down, "nothing begins after shutdown", "{effect:?}");
                 Ok(())
@@ -625,6 +667,11 @@ impl Oracle {
         if model.attempt.is_some_and(|attempt| attempt == 0) {
             model.attempt = None;
         }
+        if let Some(entry) = self.claims.get_mut(&issue.id) {
+            model.asked = entry.lineage.asked.take().filter(|_| start.resume.is_some());
+            entry.lineage.unanswered = false;
+            entry.lineage.stored = false;
+        }
         self.runs.insert(*run, model);
         self.sums.started();
         self.pace.active(self.now.mono);
@@ -664,6 +711,7 @@ impl Oracle {
             );
         }
         model.stop = Some((why, now));
+        model.ordered = None;
         model.stopped_after = self.last_read;
         model.pending = None;
         model.seen_active = false;
@@ -716,7 +764,8 @@ impl Oracle {
     /// What must hold of the step as a whole once all its effects are known.
     pub(crate) fn ended_step(&mut self, step: &Step) -> Check {
         if self.step.nothing {
-            ensure!(step.effects.is_empty(), "old news changes nothing", "{step:?}");
+            let is_nothing = step.effects.is_empty() && step.writes.is_empty();
+            ensure!(is_nothing, "old news changes nothing", "{step:?}");
         }
         ensure!(
             self.step.polls <= 1,
@@ -726,6 +775,7 @@ impl Oracle {
         );
         self.check_queue()?;
         self.check_turns()?;
-        self.check_notices(step)
+        self.check_notices(step)?;
+        self.check_writes(step)
     }
 }

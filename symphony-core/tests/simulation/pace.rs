@@ -4,8 +4,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use symphony_core::orchestrator::{Answer, Event, Job, Restored, RunEvent, Saved};
+use symphony_core::orchestrator::{Answer, Event, Job, Restored, RunEvent};
 use symphony_core::snapshot::{Mode, Polling};
+use symphony_core::store::PollRow;
 use symphony_core::time::{Mono, Now, Wall};
 use symphony_core::{Issue, Scope, Settings};
 
@@ -58,7 +59,7 @@ pub(crate) struct Pace {
 
 impl Pace {
     pub(crate) fn new(restored: &Restored, now: Now) -> Self {
-        let spent = &restored.spent;
+        let spent = restored.rows.polls.as_ref().map(|row| row.spent.clone()).unwrap_or_default();
         // A clock that was set back does not wipe the counts.
         let today = spent.day >= now.wall.day();
         Self {
@@ -122,7 +123,9 @@ impl Pace {
                 self.refresh.excused = true;
                 self.causes.push_back(now)
             }
-            Event::Run { news: RunEvent::TurnEnded, .. } => self.causes.push_back(now),
+            Event::Run { news: RunEvent::TurnEnded, .. } | Event::Storage(None) => {
+                self.causes.push_back(now)
+            }
             _ => {}
         }
     }
@@ -296,7 +299,7 @@ impl Pace {
         }
     }
 
-    pub(crate) fn saved(&mut self, saved: &Saved, scope: &Scope) -> Check {
+    pub(crate) fn saved(&mut self, saved: &PollRow, scope: &Scope) -> Check {
         ensure!(
             saved.scope == *scope,
             "what is saved is about the scope in force (12.4)",

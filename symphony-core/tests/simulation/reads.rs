@@ -251,6 +251,8 @@ impl Oracle {
     }
 
     fn list_answered(&mut self, read: ReadId, answer: &Answer) {
+        // Also one that failed: what is due without a list does not wait for one.
+        self.step.refill = true;
         match &answer.candidates {
             Some(Ok(candidates)) => {
                 self.list_delivered(candidates);

@@ -162,6 +162,8 @@ impl Oracle {
             Reason::InvalidWorkflow
         } else if self.paused {
             Reason::Paused
+        } else if self.storage {
+            Reason::Storage
         } else if self.holds.holds(agent, self.now.mono) {
             let until = self.holds.all.get(agent).and_then(|hold| hold.until.first());
             Reason::Hold(until.copied().unwrap_or_default())
@@ -190,6 +192,7 @@ impl Oracle {
             Verdict::ShuttingDown => self.shutting_down,
             Verdict::InvalidWorkflow(_) => !self.valid,
             Verdict::Paused => self.paused,
+            Verdict::Storage(_) => self.storage,
             Verdict::Held(_) => self.holds.all.contains_key(&self.settings().agent.kind),
             Verdict::NotPolledYet => self.kept.read_at.is_none(),
             Verdict::PollFailed(_) => self.kept.list_failed,

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use symphony_core::agent::Question;
 use symphony_core::orchestrator::{BlockReason, RunEnd, StopReason};
 use symphony_core::run::RunId;
 use symphony_core::time::Mono;
 use symphony_core::{FailureKind, Issue, StateKind};
 
-use crate::claims::{Lineage, Outcome, Until};
+use crate::claims::{Entry, Lineage, Outcome, Until};
 use crate::eligibility::is_terminal;
 use crate::oracle::Oracle;
 use crate::runs::{FinishReason, RunModel};
@@ -17,11 +18,18 @@ impl Lineage {
     /// After a failure, a stall, or an operator's retry: the next attempt, in a new conversation.
     pub(crate) fn again(&mut self) {
         self.attempt = Some(self.attempt.unwrap_or(0) + 1);
-        self.resume = None;
-        self.unanswered = false;
+        self.forget_thread();
         self.resume_open = false;
+        self.interruptions = 0;
         self.retry = true;
         self.interrupted = true;
+    }
+
+    /// The next run begins a new conversation.
+    pub(crate) fn forget_thread(&mut self) {
+        self.resume = None;
+        self.unanswered = false;
+        self.asked = None;
     }
 
     fn waiting(&self, until: Mono) -> Outcome {
@@ -43,8 +51,12 @@ impl Oracle {
         self.pace.active(self.now.mono);
         let mut outcomes = self.after_run(run, &model, end);
         self.holds.ended(run);
-        if self.shutting_down {
-            outcomes = vec![Outcome::Free, Outcome::Cleaning];
+        let of_other = |entry: &Entry| entry.scope != self.config.scope;
+        if self.claims.get(&model.issue).is_some_and(of_other) {
+            // Its row stays, for the return of its scope.
+            self.step.parked.insert(model.issue.clone(), outcomes.clone());
+            outcomes.retain(|outcome| *outcome == Outcome::Cleaning);
+            outcomes.push(Outcome::Free);
         }
         self.step.outcomes.insert(model.issue, outcomes);
     }
@@ -86,8 +98,25 @@ impl Oracle {
                 outcomes
             }
             Some(FinishReason::Inactive) => vec![Outcome::Free],
-            Some(FinishReason::Unreadable) if is_limit(end) => self.held(model, end),
-            Some(FinishReason::Unreadable) => vec![self.after_failure(model)],
+            Some(FinishReason::Unreadable | FinishReason::TurnFailed | FinishReason::Storage)
+                if is_limit(end) =>
+            {
+                self.held(model, end)
+            }
+            Some(FinishReason::Storage) if *end == RunEnd::Succeeded => {
+                self.postponed(model);
+                let until = self.now.mono + self.backoff(1);
+                if let Some(entry) = self.claims.get_mut(&model.issue) {
+                    entry.lineage.stored = true;
+                }
+                vec![Outcome::Waiting {
+                    attempt: model.attempt.unwrap_or(0),
+                    until: Until::At(until),
+                }]
+            }
+            Some(FinishReason::Unreadable | FinishReason::TurnFailed | FinishReason::Storage) => {
+                vec![self.after_failure(model)]
+            }
             Some(FinishReason::MaxTurns) | None => self.after_own_end(run, model, end),
         };
         // What was read while it finished may count already, or at the next refresh.
@@ -111,7 +140,19 @@ impl Oracle {
     fn after_stop(&mut self, model: &RunModel, why: StopReason, end: &RunEnd) -> Vec<Outcome> {
         let mut outcomes = match why {
             StopReason::Terminal => self.cleaned(&model.issue),
-            StopReason::NotActive | StopReason::Gone | StopReason::ShutDown => vec![Outcome::Free],
+            StopReason::NotActive | StopReason::Gone => vec![Outcome::Free],
+            StopReason::ShutDown if model.operator_stop => {
+                self.next_attempt(model);
+                vec![Outcome::Blocked(BlockReason::Operator)]
+            }
+            StopReason::ShutDown => match end {
+                RunEnd::InputRequired { question } => self.asked_person(model, question),
+                _ => {
+                    self.postponed(model);
+                    let attempt = model.attempt.unwrap_or(0);
+                    vec![Outcome::Waiting { attempt, until: Until::Now }]
+                }
+            },
             StopReason::Operator => {
                 self.next_attempt(model);
                 vec![Outcome::Blocked(BlockReason::Operator)]
@@ -130,7 +171,8 @@ impl Oracle {
         };
         // What follows only escalates: retry, then release, then clean. Reads after the stop may
         // raise it; a newer one that is not terminal takes the cleaning back.
-        let raised = matches!(why, StopReason::Stalled | StopReason::Operator);
+        let raised =
+            matches!(why, StopReason::Stalled | StopReason::Operator | StopReason::ShutDown);
         let sure_terminal = sure_terminal(model);
         let sure_inactive = sure_inactive(model);
         // A read asked just before an operator's stop may or may not count (4.8).
@@ -177,16 +219,30 @@ impl Oracle {
             }
             RunEnd::InputRequired { question } => {
                 self.holds.may_work(run);
-                self.next_attempt(model);
-                // A question is asked again, or answered, in the conversation that asked it (10.6).
-                if let Some(entry) = self.claims.get_mut(&model.issue) {
-                    let thread = model.thread.clone().map(|thread| (thread, model.agent.clone()));
-                    entry.lineage.unanswered = thread.is_some();
-                    entry.lineage.resume = thread;
-                }
-                vec![Outcome::Blocked(BlockReason::Question(question.clone()))]
+                self.asked_person(model, question)
             }
             RunEnd::Cancelled => vec![Outcome::Same],
+        }
+    }
+
+    /// A question is asked again, or answered, in the conversation that asked it (10.6).
+    fn asked_person(&mut self, model: &RunModel, question: &Question) -> Vec<Outcome> {
+        self.next_attempt(model);
+        if let Some(entry) = self.claims.get_mut(&model.issue) {
+            let thread = model.thread.clone().map(|thread| (thread, model.agent.clone()));
+            entry.lineage.unanswered = thread.is_some();
+            entry.lineage.resume = thread;
+        }
+        vec![Outcome::Blocked(BlockReason::Question(question.clone()))]
+    }
+
+    /// The next run takes over where this one stood (16.3, 16.4).
+    fn postponed(&mut self, model: &RunModel) {
+        self.keep_attempt(model);
+        if let Some(entry) = self.claims.get_mut(&model.issue) {
+            let thread = model.thread.clone().map(|thread| (thread, model.agent.clone()));
+            entry.lineage.resume = thread;
+            entry.lineage.asked.clone_from(&model.asked);
         }
     }
 
@@ -203,6 +259,7 @@ impl Oracle {
                 // It never reached its conversation, which is as it was.
                 entry.lineage.resume = model.resume.clone().map(|id| (id, model.agent.clone()));
                 entry.lineage.unanswered = model.unanswered;
+                entry.lineage.asked.clone_from(&model.asked);
             }
         }
         let attempt = model.attempt.unwrap_or(0);
@@ -216,7 +273,7 @@ impl Oracle {
             let lineage = &mut entry.lineage;
             lineage.attempt = model.attempt;
             lineage.held = false;
-            lineage.resume = None;
+            lineage.forget_thread();
             lineage.resume_open = false;
             lineage.retry = true;
             lineage.interrupted = true;
@@ -251,6 +308,8 @@ impl Oracle {
         lineage.retry = true;
         lineage.resume = model.thread.clone().map(|thread| (thread, model.agent.clone()));
         lineage.unanswered = false;
+        lineage.asked.clone_from(&model.asked);
+        lineage.interruptions = 0;
         lineage.resume_open = false;
         let unchanged = lineage.unchanged;
         let delay =

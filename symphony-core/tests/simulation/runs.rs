@@ -7,6 +7,7 @@ use std::time::Duration;
 use symphony_core::agent::{AgentEvent, AgentUpdate, ThreadId, Tokens};
 use symphony_core::orchestrator::{Phase, ReadId, RunEvent, Start, StopReason};
 use symphony_core::run::RunId;
+use symphony_core::store::AskedTurn;
 use symphony_core::time::{Mono, Now, Wall};
 use symphony_core::{HostId, IssueId, Settings, StateName, WorkspaceKey};
 
@@ -21,6 +22,10 @@ pub(crate) enum FinishReason {
     MaxTurns,
     /// Its issue could not be read after a turn.
     Unreadable,
+    /// The turn that an earlier life asked had failed.
+    TurnFailed,
+    /// Its next turn could not be kept.
+    Storage,
 }
 
 /// A turn that ended and waits to be answered.
@@ -56,7 +61,10 @@ pub(crate) struct RunModel {
     pub(crate) path: PathBuf,
     pub(crate) phase: Phase,
     pub(crate) turn: u32,
-    pub(crate) streamed: bool,
+    /// Since when a turn is ordered that is not known to be under way.
+    pub(crate) ordered: Option<Mono>,
+    /// The turn that the conversation was last asked, until it is known to have ended.
+    pub(crate) asked: Option<AskedTurn>,
     pub(crate) pending: Option<Pending>,
     pub(crate) finish: Option<FinishReason>,
     pub(crate) stop: Option<(StopReason, Mono)>,
@@ -107,8 +115,9 @@ impl RunModel {
             key: start.key.clone(),
             path,
             phase: Phase::PreparingWorkspace,
-            turn: 1,
-            streamed: false,
+            turn: 0,
+            ordered: None,
+            asked: None,
             pending: None,
             finish: None,
             stop: None,
@@ -142,7 +151,9 @@ impl RunModel {
                 if *phase == Phase::LaunchingAgent {
                     self.line = now;
                 }
-                self.streamed |= *phase == Phase::StreamingTurn;
+                if *phase == Phase::StreamingTurn {
+                    self.ordered = None;
+                }
                 self.phase = *phase;
             }
             RunEvent::Opened(opened) => {
@@ -161,6 +172,7 @@ impl RunModel {
                 if self.stop.is_none() && self.pending.is_none() && self.finish.is_none() {
                     self.tools = 0;
                     self.grace = None;
+                    self.asked = None;
                 }
                 if self.stop.is_none() {
                     let due = now + Duration::from_millis(50);
@@ -219,6 +231,7 @@ impl RunModel {
             && self.finish.is_none()
             && self.stop.is_none()
             && self.pending.is_none()
+            && self.ordered.is_none()
             && self.tools == 0
     }
 

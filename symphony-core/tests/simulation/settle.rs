@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use symphony_core::orchestrator::StopReason;
+use symphony_core::orchestrator::{BlockReason, StopReason};
 use symphony_core::snapshot::{RunningRow, Snapshot};
 use symphony_core::{HostId, Issue, IssueId, StateName};
 
@@ -84,7 +84,7 @@ impl Oracle {
             .iter()
             .find(|outcome| outcome.fits(before, after, deeds, self.now.mono))
             .cloned();
-        if found.is_none() && self.step.open {
+        if found.is_none() && self.step.open && !self.step.left.contains(id) {
             let attempt = match before {
                 Some(View::Checking { attempt: Some(attempt) } | View::Waiting { attempt, .. }) => {
                     *attempt
@@ -141,9 +141,18 @@ impl Oracle {
             seen: stays.is_some_and(|entry| entry.seen),
             known: old.map_or(0, |entry| entry.known),
             commanded: old.map_or(0, |entry| entry.commanded),
+            scope: old.map_or_else(|| self.config.scope.clone(), |entry| entry.scope.clone()),
             view,
             issue,
         };
+        if entry.view == (View::Blocked { why: BlockReason::Operator }) {
+            entry.lineage.forget_thread();
+        }
+        if matches!(entry.view, View::Blocked { .. }) {
+            entry.lineage.asked = None;
+            entry.lineage.interruptions = 0;
+            entry.lineage.stored = false;
+        }
         if let View::Waiting { unchanged, .. } = entry.view {
             let lineage = &mut entry.lineage;
             let allowed = unchanged == lineage.unchanged
@@ -241,7 +250,7 @@ impl Oracle {
                 "{} has another {wrong:?}: {row:?} for {model:?}",
                 name(*run, model)
             );
-            let turns = row.turns == model.turn || (!model.streamed && row.turns == 0);
+            let turns = row.turns == model.turn;
             ensure!(
                 turns,
                 "the snapshot equals the world",

@@ -6,11 +6,12 @@ use std::time::Duration;
 use symphony_core::agent::{ThreadId, Tokens, Usage, UsdMicros};
 use symphony_core::orchestrator::{RunEnd, StopReason};
 use symphony_core::snapshot::Totals;
+use symphony_core::store::{ClaimRow, Rows};
 
 use crate::runs::{FinishReason, RunModel};
 use crate::violation::{Check, ensure};
 
-/// Sums since the service started.
+/// Sums over all lives of the service.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
     high: BTreeMap<ThreadId, (Tokens, u64)>,
@@ -25,6 +26,36 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
+    /// Sums go on over lives, and what a crash cut off was interrupted (16.4).
+    pub(crate) fn new(rows: &Rows) -> Self {
+        let (totals, cut_off) = (&rows.totals, rows.open_runs.len() as u64);
+        let mut sums = Self {
+            tokens: totals.tokens,
+            cost: totals.cost.map_or(0, |cost| cost.0),
+            runtime: totals.runtime,
+            started: totals.started,
+            ended: ended(totals) + cut_off,
+            sure: totals.clone(),
+            ..Self::default()
+        };
+        sums.sure.interrupted += cut_off;
+        rows.claims.iter().for_each(|row| sums.restore(row));
+        sums
+    }
+
+    /// What of a claim's conversations is in the sums already.
+    pub(crate) fn restore(&mut self, row: &ClaimRow) {
+        for (thread, usage) in &row.counted {
+            let counted = (usage.tokens.unwrap_or_default(), usage.cost.map_or(0, |cost| cost.0));
+            self.high.insert(thread.clone(), counted);
+        }
+    }
+
+    /// The sum of all tokens.
+    pub(crate) const fn tokens(&self) -> Tokens {
+        self.tokens
+    }
+
     pub(crate) fn started(&mut self) {
         self.started += 1;
     }
@@ -72,7 +103,8 @@ impl Sums {
     ) {
         self.ended += 1;
         self.runtime += took;
-        let unread = model.finish == Some(FinishReason::Unreadable);
+        let unread =
+            matches!(model.finish, Some(FinishReason::Unreadable | FinishReason::TurnFailed));
         let over = match model.stop {
             Some((why, _)) => why == StopReason::Terminal,
             None => {
@@ -97,6 +129,9 @@ impl Sums {
                 || model.seen_inactive
                 || model.seen_active => {}
             (_, None) if unread => self.sure.failed += 1,
+            (RunEnd::Succeeded, None) if model.finish == Some(FinishReason::Storage) => {
+                self.sure.interrupted += 1
+            }
             (RunEnd::Succeeded, None) if model.finish == Some(FinishReason::MaxTurns) => {
                 self.sure.out_of_turns += 1
             }
@@ -140,14 +175,8 @@ impl Sums {
             self.started,
             shown.started
         );
-        let ended = shown.done
-            + shown.succeeded
-            + shown.out_of_turns
-            + shown.failed
-            + shown.cancelled
-            + shown.input_required;
         ensure!(
-            ended == self.ended,
+            ended(shown) == self.ended,
             "totals equal what was reported",
             "{} runs ended: {shown:?}",
             self.ended
@@ -157,7 +186,8 @@ impl Sums {
             && shown.out_of_turns >= self.sure.out_of_turns
             && shown.failed >= self.sure.failed
             && shown.cancelled >= self.sure.cancelled
-            && shown.input_required >= self.sure.input_required;
+            && shown.input_required >= self.sure.input_required
+            && shown.interrupted >= self.sure.interrupted;
         ensure!(enough, "totals equal what was reported", "{shown:?}, at least {:?}", self.sure);
         if let Some(last) = &self.last {
             let fell = shown.tokens.total < last.tokens.total || shown.runtime < last.runtime;
@@ -166,4 +196,15 @@ impl Sums {
         self.last = Some(shown.clone());
         Ok(())
     }
+}
+
+/// How many runs are over.
+pub(crate) const fn ended(totals: &Totals) -> u64 {
+    totals.done
+        + totals.succeeded
+        + totals.out_of_turns
+        + totals.failed
+        + totals.cancelled
+        + totals.input_required
+        + totals.interrupted
 }

@@ -136,6 +136,9 @@ impl Trace {
                 for notice in &step.notices {
                     let _ = writeln!(line, " . {notice:?}");
                 }
+                for write in &step.writes {
+                    let _ = writeln!(line, " = {write:?}");
+                }
                 return self.keep(&line);
             }
             Grain::Last(_) | Grain::Print => {
@@ -146,6 +149,9 @@ impl Trace {
                 }
                 for notice in &step.notices {
                     let _ = write!(line, "{indent} . {}", brief::notice(notice));
+                }
+                for write in &step.writes {
+                    let _ = write!(line, "{indent} = {}", brief::write(write));
                 }
             }
         }

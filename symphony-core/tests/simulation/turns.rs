@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use symphony_core::orchestrator::{Effect, NoticeKind, ReadId, Step};
+use symphony_core::agent::{ClientTurnId, LastTurnState, Opened};
+use symphony_core::orchestrator::{Effect, NoticeKind, ReadId, Step, TurnText};
 use symphony_core::run::RunId;
+use symphony_core::store::AskedTurn;
 use symphony_core::tracker::{IssuesById, TrackerErrorKind};
 use symphony_core::{Failure, FailureKind, Issue, IssueId};
 
@@ -12,10 +14,36 @@ use crate::claims::View;
 use crate::eligibility::{is_active, is_routable, is_terminal};
 use crate::oracle::{Oracle, TurnAnswer};
 use crate::reads::{Said, Sayings, asked_upkeep_wait, failure_of};
-use crate::runs::{FinishReason, name};
+use crate::runs::{FinishReason, RunModel, name};
 use crate::violation::{Check, ensure};
 
 const BATCH: Duration = Duration::from_millis(50);
+
+/// How long a turn waits for the store (16.3).
+pub(crate) const STORE_PATIENCE: Duration = Duration::from_secs(300);
+
+/// What the agent is told first; `None` where the turn that was asked last had failed (16.3).
+fn first_text(model: &RunModel, opened: &Opened) -> Option<TurnText> {
+    if model.unanswered {
+        return Some(TurnText::Unanswered);
+    }
+    let is_other = opened.thread.is_some() && opened.thread != model.resume;
+    let Some(asked) = model.asked.as_ref().filter(|_| model.resume.is_some() && !is_other) else {
+        return Some(TurnText::Prompt);
+    };
+    let Some(last) = &opened.last_turn else {
+        // Either there is none, so that it never came to the agent, or the agent says nothing.
+        let is_mute = opened.thread.is_none();
+        return Some(if is_mute { TurnText::RestartedWithPrompt } else { asked.text });
+    };
+    match (last.client_id.as_ref().map(|id| *id == asked.client_id), last.state) {
+        (None, _) | (_, LastTurnState::Unknown) => Some(TurnText::RestartedWithPrompt),
+        (Some(false), _) => Some(asked.text),
+        (Some(true), LastTurnState::Completed) => Some(TurnText::Continue),
+        (Some(true), LastTurnState::Interrupted) => Some(TurnText::Restarted),
+        (Some(true), _) => None,
+    }
+}
 
 impl Oracle {
     fn run_of(&self, issue: &IssueId) -> Option<RunId> {
@@ -175,7 +203,34 @@ impl Oracle {
         std::iter::once(answer).chain(other).chain([TurnAnswer::Nothing]).collect()
     }
 
-    pub(crate) fn next_turn(&mut self, run: RunId, turn: u32, issue: &Arc<Issue>) -> Check {
+    /// A session is open: its first turn is asked, with a text that depends on what became of the
+    /// turn that was asked last (16.3).
+    pub(crate) fn opened(&mut self, run: RunId, opened: &Opened) {
+        let Some(model) = self.runs.get(&run) else {
+            return;
+        };
+        if model.stop.is_some() || model.finish.is_some() {
+            return;
+        }
+        let Some(issue) = self.claims.get(&model.issue).map(|entry| Arc::clone(&entry.issue))
+        else {
+            return;
+        };
+        let answer = match first_text(model, opened) {
+            Some(text) => TurnAnswer::First(issue, text),
+            None => TurnAnswer::Finish(FinishReason::TurnFailed),
+        };
+        self.step.turns.insert(run, vec![answer]);
+    }
+
+    pub(crate) fn next_turn(
+        &mut self,
+        run: RunId,
+        turn: u32,
+        issue: &Arc<Issue>,
+        client_id: &ClientTurnId,
+        text: TurnText,
+    ) -> Check {
         let answers = self.step.turns.remove(&run);
         let now = self.now.mono;
         let Some(model) = self.runs.get_mut(&run) else {
@@ -183,16 +238,25 @@ impl Oracle {
             return Ok(());
         };
         let next = answers.iter().flatten().find_map(|answer| match answer {
-            TurnAnswer::Next(views) => Some(views),
+            TurnAnswer::Next(views) => Some((views.as_slice(), TurnText::Continue)),
+            TurnAnswer::First(view, text) => Some((std::slice::from_ref(view), *text)),
             _ => None,
         });
         ensure!(
-            model.pending.is_some() && next.is_some(),
+            (model.pending.is_some() || turn == 1) && next.is_some(),
             "a turn follows only an answer that says so (10.1)",
             "{}: {answers:?}",
             name(run, model)
         );
-        let views = next.map_or(&[][..], |views| views);
+        let (views, expected) = next.unwrap_or((&[], text));
+        ensure!(
+            text == expected,
+            "an agent is told what fits its last turn (16.3)",
+            "{}: {text:?} instead of {expected:?}",
+            name(run, model)
+        );
+        let own = ClientTurnId::of_turn(run, turn);
+        ensure!(*client_id == own, "a turn has its own id (16.3)", "{client_id}, not {own}");
         ensure!(
             views.iter().any(|view| view == issue),
             "a turn has the issue as just read",
@@ -207,6 +271,8 @@ impl Oracle {
             model.max_turns
         );
         model.turn = turn;
+        model.ordered = Some(now);
+        model.asked = Some(AskedTurn { client_id: client_id.clone(), number: turn, text });
         model.pending = None;
         model.changed = false;
         model.over = None;
@@ -229,10 +295,13 @@ impl Oracle {
             model.finish,
             model.stop
         );
+        let now = self.now.mono;
+        let is_late = model.ordered.is_some_and(|since| since + STORE_PATIENCE <= now);
         let finish = answers.iter().flatten().find_map(|answer| match answer {
             TurnAnswer::Finish(why) => Some(*why),
             _ => None,
         });
+        let finish = finish.or(is_late.then_some(FinishReason::Storage));
         ensure!(
             finish.is_some(),
             "a run finishes only after an answer that says so (10.1)",
@@ -240,6 +309,7 @@ impl Oracle {
             name(run, model)
         );
         model.finish = finish;
+        model.ordered = None;
         model.pending = None;
         model.seen_active = false;
         model.seen_inactive = false;
@@ -262,7 +332,7 @@ impl Oracle {
             match effect {
                 Effect::Start(start) => due.push((start.run, "started")),
                 Effect::Stop { run, .. } => due.push((*run, "stopping")),
-                Effect::NextTurn { run, .. } => due.push((*run, "continued")),
+                Effect::NextTurn { run, turn: 2.., .. } => due.push((*run, "continued")),
                 _ => {}
             }
         }

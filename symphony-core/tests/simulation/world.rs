@@ -4,10 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use symphony_core::IssueId;
-use symphony_core::orchestrator::{
-    Command, Effect, Event, Job, Restored, RunEnd, RunEvent, Saved, Step,
-};
+use symphony_core::agent::AgentUpdate;
+use symphony_core::orchestrator::{Command, Effect, Event, Job, Restored, RunEnd, RunEvent, Step};
 use symphony_core::run::RunId;
 use symphony_core::time::{Mono, Now, Wall};
 use symphony_core::{Failure, FailureKind, Orchestrator};
@@ -18,9 +16,11 @@ use crate::board::Board;
 use crate::courier::Courier;
 use crate::faults::{Fault, Tally};
 use crate::files::{Edited, Files};
+use crate::ledger::{Deferred, Ledger, split};
 use crate::operator::{Accident, Deed, Operator};
 use crate::oracle::Oracle;
 use crate::plan::{Plan, TAIL_HOURS};
+use crate::totals::Sums;
 use crate::trace::{Grain, Trace};
 use crate::tracker::Tracker;
 use crate::violation::{Check, Violation, ensure};
@@ -52,15 +52,18 @@ pub(crate) struct World {
     pub(crate) files: Files,
     operator: Operator,
     courier: Courier,
-    saved: Option<Saved>,
+    pub(crate) ledger: Ledger,
     jobs: BTreeMap<Arc<str>, CustomJob>,
-    boot: u64,
     quiet: bool,
     calm: bool,
     /// The wake-up that is asked for, and when it will really come.
     late_wake: Option<(u64, u64)>,
     old_runs: Vec<RunId>,
+    /// What agents reported, in all lives.
+    reported: Sums,
     events: u64,
+    /// Whether a new orchestrator is to be compared with the living one.
+    restart_due: bool,
     stuck: u32,
     trace: Trace,
 }
@@ -89,6 +92,7 @@ pub(crate) fn run(plan: &Plan, grain: Grain) -> Outcome {
         &world.files.luck,
         &world.operator.luck,
         &world.courier.luck,
+        &world.ledger.luck,
     ] {
         tally.add(&luck.tally);
     }
@@ -117,20 +121,21 @@ impl World {
             files,
             operator: Operator::new(plan),
             courier: Courier::new(plan),
-            saved: None,
+            ledger: Ledger::new(plan),
             jobs: BTreeMap::new(),
-            boot: 0,
             quiet: false,
             calm: false,
             late_wake: None,
             old_runs: Vec::new(),
+            reported: Sums::default(),
             events: 0,
+            restart_due: false,
             stuck: 0,
             trace: Trace::new(grain),
         }
     }
 
-    fn now(&self) -> Now {
+    pub(crate) fn now(&self) -> Now {
         let passed = i64::try_from(self.time).unwrap_or(i64::MAX);
         Now {
             mono: Mono::from_millis(self.time),
@@ -202,6 +207,11 @@ impl World {
                 None => Ok(()),
             },
             Due::Agent(run, epoch) => self.agent_acts(run, epoch),
+            Due::Unstarted(run) => {
+                self.old_runs.push(run);
+                self.deliver(Event::Run { run, news: RunEvent::Ended(RunEnd::Cancelled) })
+            }
+            Due::Commit => self.commit(),
             Due::Removal(id) => match self.disk.removed(id) {
                 Some(event) => {
                     if self.oracle.gives_up(id, &event) {
@@ -230,7 +240,7 @@ impl World {
             },
             Due::Operator => self.operator_acts(),
             Due::Accident => self.accident_happens(),
-            Due::Kill => self.kill(),
+            Due::Kill => self.kill(false),
             Due::File => self.file_is_read(),
             Due::Job => self.job_ends(),
             Due::Tail => self.begin_tail(),
@@ -322,7 +332,7 @@ impl World {
                     let soon = self.operator.luck.rng.between(1, 8_000);
                     self.agenda.put(self.time + soon, Due::Kill);
                 }
-                self.kill()
+                self.kill(false)
             }
             Accident::WallJump(by) => {
                 self.wall_ahead += by;
@@ -353,7 +363,7 @@ impl World {
             0 => RunEvent::Ended(RunEnd::Failed(failure)),
             1 => RunEvent::TurnEnded,
             2 => RunEvent::WorkspaceGone,
-            _ => RunEvent::Agent(symphony_core::agent::AgentUpdate::Alive),
+            _ => RunEvent::Agent(AgentUpdate::Alive),
         };
         self.deliver_ghost(Event::Run { run, news })
     }
@@ -387,11 +397,19 @@ impl World {
             None => Ok(()),
             Some(Edited::Bad(problems)) => self.deliver(Event::ReloadFailed { problems }),
             Some(Edited::Good { config, scope, root }) => {
-                let moved = root != self.files.root;
+                let (moved, scope_moved) = (root != self.files.root, scope != self.files.scope);
                 (self.files.scope, self.files.root) = (scope, root);
                 self.files.config = config.clone();
                 let workspaces = moved.then(|| self.disk.found(self.files.root_name()));
-                self.deliver(Event::Reloaded { configuration: config, workspaces })
+                let claims = if scope_moved {
+                    self.ledger.complete().of_scope(&config.scope).claims
+                } else {
+                    Vec::new()
+                };
+                if !claims.is_empty() {
+                    self.files.luck.tally.count(Fault::ScopeReturned);
+                }
+                self.deliver(Event::Reloaded { configuration: config, workspaces, claims })
             }
         }
     }
@@ -412,12 +430,13 @@ impl World {
     }
 
     /// The service is gone in an instant, and begins again after a while.
-    fn kill(&mut self) -> Check {
+    fn kill(&mut self, is_clean: bool) -> Check {
         if self.calm && !self.oracle.shutting_down {
             return Ok(());
         }
-        self.check_decisions()?;
+        self.check_restart()?;
         self.trace.note(self.now(), "the service is gone");
+        self.ledger.end_life(is_clean);
         self.old_runs.extend(self.agents.live.keys());
         self.agenda.forget_life();
         self.tracker.forget_life();
@@ -428,28 +447,8 @@ impl World {
         self.begin_life()
     }
 
-    /// What an operator decided is saved before anything can be lost (4.7).
-    fn check_decisions(&self) -> Check {
-        let decided = self.oracle.stopped_by_operator();
-        let saved = self.saved.as_ref().filter(|saved| saved.scope == self.oracle.config.scope);
-        let Some(saved) = saved.map(|saved| &saved.decisions) else {
-            return Ok(());
-        };
-        let kept = |id: &IssueId| saved.stopped.iter().any(|stopped| stopped.issue.id == *id);
-        let lost = decided.iter().find(|id| !kept(id));
-        ensure!(lost.is_none(), "an operator's stop survives a restart (4.7)", "{lost:?}");
-        ensure!(
-            saved.paused == self.oracle.paused,
-            "a pause survives a restart (4.7)",
-            "{}, saved {}",
-            self.oracle.paused,
-            saved.paused
-        );
-        Ok(())
-    }
-
     fn begin_life(&mut self) -> Check {
-        self.boot += 1;
+        let boot = self.ledger.begin();
         self.quiet = false;
         self.late_wake = None;
         self.jobs.clear();
@@ -458,29 +457,20 @@ impl World {
             (self.files.config, self.files.scope, self.files.root) = (config, scope, root);
         }
         let now = self.now();
-        let mut restored = Restored { boot: self.boot, ..Restored::default() };
-        restored.workspaces = self.disk.found(self.files.root_name());
-        if let Some(saved) = &self.saved {
-            restored.spent = saved.spent.clone();
-            restored.decisions.paused = saved.decisions.paused;
-            if saved.scope == self.files.config.scope {
-                let age = |at: &Wall| at.until(now.wall);
-                restored.job_ages = saved
-                    .last_runs
-                    .iter()
-                    .filter_map(|(job, at)| Some((job.clone(), age(at)?)))
-                    .collect();
-                restored.decisions.stopped.clone_from(&saved.decisions.stopped);
-            }
-        }
         let config = self.files.config.clone();
+        let kept = self.ledger.complete();
+        let rows = kept.of_scope(&config.scope);
+        let workspaces = self.disk.found(self.files.root_name());
+        let restored = Restored { boot, rows, workspaces };
         self.oracle = Oracle::new(config.clone(), &restored, now);
+        self.oracle.books.other_scopes(&kept, &config.scope);
+        let polled =
+            restored.rows.polls.as_ref().and_then(|row| row.last_runs.get(&Job::Candidates));
+        let age = polled.and_then(|at| at.until(now.wall));
         let polling = &config.settings.polling;
         let interval = polling.jobs.candidates.unwrap_or(polling.interval).min(polling.interval);
         let fresh = interval.min(Duration::from_secs(10));
-        if let Some(rest) =
-            restored.job_ages.get(&Job::Candidates).and_then(|age| fresh.checked_sub(*age))
-        {
+        if let Some(rest) = age.and_then(|age| fresh.checked_sub(age)) {
             // Jobs that are due within a tenth of their interval travel with others.
             let early =
                 polling.jobs.candidates.unwrap_or(polling.interval).max(polling.interval) / 10;
@@ -497,21 +487,36 @@ impl World {
         let now = self.now();
         self.events += 1;
         let light = matches!(event, Event::Run { news: RunEvent::Agent(_), .. });
+        if let Event::Run { news: RunEvent::Agent(AgentUpdate::Usage { thread, total }), .. } =
+            &event
+        {
+            self.reported.used(thread, total);
+        }
         self.oracle.told(now, &event, self.orchestrator.next_wakeup())?;
         let kept = self.trace.wants_events().then(|| event.clone());
         let step = self.orchestrator.handle(now, event);
         if let Some(event) = kept {
             self.trace.step(now, event, &step, self.orchestrator.next_wakeup());
         }
+        if self.events.is_multiple_of(500) {
+            self.restart_due = true;
+        }
         let quiet = light && step.effects.is_empty() && step.notices.is_empty();
         self.after_step(step, !quiet || self.events.is_multiple_of(64))
     }
 
-    fn after_step(&mut self, step: Step, look: bool) -> Check {
+    fn after_step(&mut self, mut step: Step, look: bool) -> Check {
         for effect in &step.effects {
             self.oracle.did(effect)?;
         }
         self.oracle.ended_step(&step)?;
+        let deferred = split(&mut step, self.files.scope, self.files.root_name());
+        if self.events.is_multiple_of(64) {
+            self.check_encoding(&step)?;
+        }
+        if let Some(after) = self.ledger.issue(self.time, step.writes, deferred) {
+            self.agenda.put(self.time + after, Due::Commit);
+        }
         for effect in step.effects {
             self.perform(effect)?;
         }
@@ -530,6 +535,19 @@ impl World {
         let oracle = &mut self.oracle;
         oracle.settle(&snapshot)?;
         oracle.check_liveness(&snapshot, wakeup)?;
+        if oracle.books.is_new || self.events.is_multiple_of(16) {
+            oracle.check_books(&snapshot)?;
+        }
+        let (shown, reported) = (snapshot.totals.tokens.total, self.reported.tokens().total);
+        ensure!(
+            shown <= reported,
+            "nothing is counted twice (16.4)",
+            "{shown} tokens, {reported} were reported"
+        );
+        if std::mem::take(&mut self.restart_due) {
+            self.check_restart()?;
+        }
+        let oracle = &mut self.oracle;
         let able = oracle.valid && !oracle.shutting_down && oracle.unreserved_slots() > 0;
         let settings = Arc::clone(&oracle.config.settings);
         oracle.pace.check(now, &snapshot.polling, able, wakeup, &settings)?;
@@ -553,7 +571,7 @@ impl World {
                 && self.agents.live.is_empty()
                 && self.agenda.next().is_none_or(|next| next > self.time)
             {
-                return self.kill();
+                return self.kill(true);
             }
         }
         Ok(())
@@ -567,22 +585,16 @@ impl World {
                 let after = self.tracker.ask(time, read, self.files.scope, poll, timeout);
                 self.agenda.put(time + after, Due::Answer(read));
             }
-            Effect::Start(start) => {
-                let (run, wall) = (start.run, self.now().wall);
-                let after =
-                    self.agents.start(start, self.files.scope, self.files.root_name(), wall);
-                self.agenda.put(time + after, Due::Agent(run, 0));
+            Effect::Finish { run } => {
+                self.ledger.overtake_turn(run);
+                self.later(run, |agents| agents.finish(run));
             }
-            Effect::NextTurn { run, turn, .. } => {
-                self.later(run, |agents| agents.next_turn(run, turn))
-            }
-            Effect::Finish { run } => self.later(run, |agents| agents.finish(run)),
-            Effect::Stop { run, .. } => self.later(run, |agents| agents.stop(run)),
-            Effect::Remove { removal, workspace, .. } => {
-                let after = self.disk.remove(removal, &workspace, self.files.root_name())?;
-                self.agenda.put(time + after, Due::Removal(removal));
-                if self.disk.luck.strikes(Fault::KilledInRemoval, 20) {
-                    self.agenda.put(time + after / 2, Due::Kill);
+            Effect::Stop { run, .. } => {
+                if self.ledger.overtake_start(run) {
+                    self.agenda.put(time + 1, Due::Unstarted(run));
+                } else {
+                    self.ledger.overtake_turn(run);
+                    self.later(run, |agents| agents.stop(run));
                 }
             }
             Effect::RecheckWorkflow => {
@@ -590,8 +602,49 @@ impl World {
                     self.agenda.put(time + 5, Due::File);
                 }
             }
-            Effect::Save(saved) => self.saved = Some(saved),
             Effect::RunJob { name } => self.run_job(&name)?,
+            Effect::Start(_) | Effect::NextTurn { .. } | Effect::Remove { .. } => {
+                unreachable!("{effect:?} waits for the store")
+            }
+        }
+        Ok(())
+    }
+
+    /// The store keeps what waits, and what waited for that is performed.
+    fn commit(&mut self) -> Check {
+        let commit = self.ledger.commit(self.time);
+        if let Some(after) = commit.again {
+            self.agenda.put(self.time + after, Due::Commit);
+        }
+        for deferred in commit.effects {
+            self.perform_kept(deferred)?;
+        }
+        match commit.storage {
+            Some(storage) => self.deliver(Event::Storage(storage)),
+            None => Ok(()),
+        }
+    }
+
+    fn perform_kept(&mut self, deferred: Deferred) -> Check {
+        let (time, Deferred { effect, scope, root }) = (self.time, deferred);
+        match effect {
+            Effect::Start(start) => {
+                let (run, wall) = (start.run, self.now().wall);
+                let after = self.agents.start(start, scope, root, wall);
+                self.agenda.put(time + after, Due::Agent(run, 0));
+            }
+            Effect::NextTurn { run, turn, client_id, text, .. } => {
+                self.agents.check_turn(run, &client_id, text)?;
+                self.later(run, |agents| agents.next_turn(run, turn, client_id));
+            }
+            Effect::Remove { removal, workspace, .. } => {
+                let after = self.disk.remove(removal, &workspace, root)?;
+                self.agenda.put(time + after, Due::Removal(removal));
+                if self.disk.luck.strikes(Fault::KilledInRemoval, 20) {
+                    self.agenda.put(time + after / 2, Due::Kill);
+                }
+            }
+            other => self.perform(other)?,
         }
         Ok(())
     }
@@ -625,6 +678,8 @@ impl World {
         self.disk.calm();
         self.operator.luck.calm();
         self.courier.luck.calm();
+        self.ledger.calm(self.time);
+        self.agenda.put(self.time + 1, Due::Commit);
         for (run, epoch) in self.agents.calm() {
             self.agenda.put(self.time + 1_000, Due::Agent(run, epoch));
         }

@@ -83,7 +83,7 @@ async fn rule_13_3_the_stream_tells_the_state_and_then_what_changes() {
         (first.name.as_str(), &first.data["running"][0]["issue_id"]),
         ("state", &"1".into())
     );
-    harness.handle.stop("1".into()).unwrap();
+    harness.handle.stop("1".into()).await.unwrap();
     let told =
         listener.until(|event| event.name == "notice" && event.data["event"] == "blocked").await;
     assert_eq!(told.data["issue_identifier"], "MT-1");

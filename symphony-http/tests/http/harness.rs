@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use symphony_core::agent::{AgentErrorKind, RateLimits};
+use symphony_core::store::{MemoryStore, Store};
 use symphony_core::tracker::Tracker;
 use symphony_core::{Blocker, Identifier, Issue, Settings, StateSet};
 use symphony_http::{Config, Server};
@@ -82,6 +83,16 @@ impl Harness {
         agents: u32,
         tracker: impl FnOnce(MemoryTracker) -> Arc<dyn Tracker>,
     ) -> Self {
+        Self::keeping(config, agents, tracker, Arc::new(MemoryStore::new())).await
+    }
+
+    /// The same, with this store.
+    pub(crate) async fn keeping(
+        config: Config,
+        agents: u32,
+        tracker: impl FnOnce(MemoryTracker) -> Arc<dyn Tracker>,
+        store: Arc<dyn Store>,
+    ) -> Self {
         let root = tempfile::tempdir().unwrap();
         let board = MemoryTracker::new();
         let hang = AgentScript::new().event("notification", "at work").spend(1_200, 800).hang();
@@ -106,6 +117,7 @@ impl Harness {
             .settings(settings, "Please do this: {{ issue.title }}")
             .tracker(FixedTracker::new("board", tracker(board.clone())))
             .agent(FixedAgent::new("scripted", Arc::new(agent)))
+            .store(store)
             .build()
             .await
             .unwrap();

@@ -8,4 +8,5 @@ mod events;
 mod harness;
 mod pages;
 mod shapes;
+mod storage;
 mod webhooks;

@@ -237,7 +237,7 @@ async fn rule_13_3_a_state_that_is_known_is_not_sent_again() {
         let again = harness.ask("GET", "/api/v1/state", &headers, "").await;
         assert_eq!((again.status, again.body.as_str()), (304, ""), "{known}");
     }
-    let _ = harness.handle.pause();
+    let _ = harness.handle.pause().await;
     harness.until(|now| now.paused).await;
     let other = harness.ask("GET", "/api/v1/state", &format!("If-None-Match: {tag}\r\n"), "").await;
     assert_eq!((other.status, other.json()["paused"].clone()), (200, json!(true)));

@@ -183,7 +183,8 @@ fn rule_11_6_the_manuals_workflow_files_can_be_used() {
     let files = blocks("yaml workflow");
     assert!(files.len() >= 3);
     for text in files {
-        let context = WorkflowContext::new(&env, "/work", "/tmp")
+        let context = WorkflowContext::new(&env, "/work")
+            .state_folder("/state")
             .factory(&factory)
             .agent("codex", &AgentProfile::NONE);
         let workflow = Workflow::parse(&format!("---\n{text}---\n"), &context).unwrap();

@@ -2,16 +2,19 @@
 
 mod journal;
 mod life;
+mod memory;
 mod script;
 mod session;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use async_trait::async_trait;
 use symphony_core::agent::{
-    AgentBackend, AgentError, AgentFactory, AgentSession, SessionRequest, ThreadId, Tokens,
+    AgentBackend, AgentError, AgentFactory, AgentSession, LastTurn, SessionRequest, ThreadId,
+    Tokens,
 };
 use symphony_core::env::Env;
 use symphony_core::{Identifier, Issue, IssueId, Label, Settings};
@@ -21,6 +24,7 @@ pub use journal::{Did, Journal, JournalEntry};
 pub use script::{AgentScript, Gate, ScriptStep, Scripts};
 
 use crate::clock::BoardClock;
+use memory::Memory;
 use session::ScriptedSession;
 
 /// What `agent.kind` calls this agent.
@@ -67,10 +71,19 @@ struct ScriptedState {
     script_table: Mutex<ScriptTable>,
     /// How many sessions each issue has had.
     sessions: Mutex<BTreeMap<IssueId, u32>>,
-    /// What each conversation has used so far: one that is resumed goes on from there.
-    used: Mutex<BTreeMap<ThreadId, Tokens>>,
+    /// What is known of each conversation: one that is resumed goes on from there.
+    conversations: Mutex<BTreeMap<ThreadId, Conversation>>,
+    /// Where conversations outlive the process, if they do.
+    memory: OnceLock<Memory>,
     journal: watch::Sender<Journal>,
     clock: BoardClock,
+}
+
+/// A conversation, as a later session remembers it.
+#[derive(Default)]
+struct Conversation {
+    used: Tokens,
+    last_turn: Option<LastTurn>,
 }
 
 /// Which agent follows which script.
@@ -119,7 +132,8 @@ impl ScriptedAgent {
         let shared = ScriptedState {
             script_table: Mutex::new(script_table),
             sessions: Mutex::default(),
-            used: Mutex::default(),
+            conversations: Mutex::default(),
+            memory: OnceLock::new(),
             journal: watch::Sender::default(),
             clock,
         };
@@ -146,6 +160,14 @@ impl ScriptedAgent {
     #[must_use]
     pub fn without_entries(self) -> Self {
         self.shared.journal.send_modify(Journal::forget);
+        self
+    }
+
+    /// Keeps its conversations in this folder, a file for each: an agent of a later process knows
+    /// them, with their last turns. The first folder that is given counts.
+    #[must_use]
+    pub fn remembering_in(self, folder: impl Into<PathBuf>) -> Self {
+        let _ = self.shared.memory.set(Memory(folder.into()));
         self
     }
 

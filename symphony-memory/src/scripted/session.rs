@@ -10,13 +10,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use symphony_core::agent::{
-    AgentError, AgentErrorKind, AgentEvent, AgentSession, AgentUpdate, Opened, Question,
-    SessionRequest, SteerNote, ThreadId, Tokens, Turn, TurnEnd, TurnSteering,
+    AgentError, AgentErrorKind, AgentEvent, AgentSession, AgentUpdate, LastTurn, LastTurnState,
+    Opened, Question, SessionRequest, SteerNote, ThreadId, Tokens, Turn, TurnEnd, TurnSteering,
 };
 use symphony_core::tracker::{ToolCall, ToolResult};
 use symphony_core::transcript::Direction;
 
 use super::life::{OpenTurn, Scribe, ScriptedLife};
+use super::memory::Remark;
 use super::{AgentScript, Did, ScriptStep, ScriptedAgent, lock};
 
 /// How often an agent that hangs shows that it lives.
@@ -27,6 +28,8 @@ pub(super) struct ScriptedSession {
     script: AgentScript,
     request: SessionRequest,
     thread: ThreadId,
+    /// The last turn of a conversation that was resumed.
+    last_turn: Option<LastTurn>,
     /// Questions asked so far.
     asked: u32,
     exited: Option<String>,
@@ -43,10 +46,9 @@ impl ScriptedSession {
     ) -> Result<Self, AgentError> {
         let issue = request.issue.identifier.clone();
         let life = ScriptedLife::begin(Scribe { agent, issue, session }, &request);
-        let fresh = || ThreadId::from(format!("{}-{session}", request.issue.identifier));
-        let thread = request.resume.clone().unwrap_or_else(fresh);
-        let mut session =
-            Self { life, script, request, thread, asked: 0, exited: None, live: Arc::default() };
+        let (thread, last_turn) = life.converse(&request);
+        let (live, exited) = (Arc::default(), None);
+        let mut session = Self { life, script, request, thread, last_turn, asked: 0, exited, live };
         let steps = session.script.opening().to_vec();
         match session.play(&steps).await {
             Ok(_) => {
@@ -120,11 +122,14 @@ impl ScriptedSession {
 
     fn spend(&self, tokens: Tokens) {
         let total = {
-            let mut used = lock(&self.life.scribe.agent.shared.used);
-            let total = used.entry(self.thread.clone()).or_default();
-            *total = sum(*total, tokens);
-            *total
+            let mut conversations = lock(&self.life.scribe.agent.shared.conversations);
+            let conversation = conversations.entry(self.thread.clone()).or_default();
+            conversation.used = sum(conversation.used, tokens);
+            conversation.used
         };
+        if let Some(memory) = self.life.scribe.agent.shared.memory.get() {
+            memory.note(&self.thread, &Remark::Used(total));
+        }
         let thread = self.thread.clone();
         self.request.updates.send(AgentUpdate::Usage { thread, total: total.into() });
     }
@@ -194,6 +199,7 @@ impl AgentSession for ScriptedSession {
         let mut opened = Opened::new(self.thread.clone());
         opened.model = self.request.settings.agent.common.model.clone();
         opened.effort = self.request.settings.agent.common.effort.clone();
+        opened.last_turn.clone_from(&self.last_turn);
         opened
     }
 
@@ -204,10 +210,17 @@ impl AgentSession for ScriptedSession {
 
     async fn run_turn(&mut self, turn: Turn) -> Result<TurnEnd, AgentError> {
         self.begin_turn(&turn);
+        // Until it ends it is one that was cut off.
+        self.life.note_turn(&self.thread, &turn, LastTurnState::Interrupted);
         let running = OpenTurn::begin(self.life.scribe.clone(), Arc::clone(&self.live));
         let steps = self.script.turn(turn.number).to_vec();
         let outcome = self.play(&steps).await.map(|end| end.unwrap_or(TurnEnd::Completed));
         self.end_turn(&outcome);
+        let state = match &outcome {
+            Ok(_) => LastTurnState::Completed,
+            Err(_) => LastTurnState::Failed,
+        };
+        self.life.note_turn(&self.thread, &turn, state);
         running.end(Did::EndTurn(outcome.as_ref().cloned().map_err(|error| error.kind)));
         outcome
     }

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::file::{self, errno};
 
-const ID_FILE: &str = "id";
+/// Its name among Symphony's own.
+pub(crate) const ID_FILE: &str = "id";
 
 /// A random name, and the root that it was made for. A path would not do: containers that see each
 /// other's processes may have equal paths.

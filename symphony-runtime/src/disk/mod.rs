@@ -9,7 +9,7 @@
 //! | `address` | where the service answers, as long as it lives |
 //! | `lock` | held by the service that uses the root, with its process number; so is the root itself |
 //! | `id` | what the service's processes are marked with, and the root that it was made for |
-//! | `state.json` | what survives a restart ([`state`](crate::state)) |
+//! | `state.json` | what survived a restart in versions before the store |
 //! | `records/` | whose folder each workspace is, and whether it is ready |
 //! | `runs/` | the processes of live runs, for the next life to end |
 //! | `home` | where the service began that uses this root since a reload |
@@ -29,16 +29,24 @@ mod root;
 mod tests;
 
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::fs::CWD;
 use rustix::io::Errno;
 use symphony_core::{WorkspaceKey, WorkspaceRecord};
 use symphony_host::is_exhaustion;
 
 pub use address::{AnnouncedAddress, service_address};
+pub(crate) use id::ID_FILE;
 pub use lock::LockHolder;
 pub(crate) use root::{OWN_FOLDER, Root};
+
+/// Whether a root that is not open has workspaces with records, or a service that uses it.
+pub(crate) fn is_in_use(root: &Path) -> bool {
+    let own = || mode::open_folder(CWD, &root.join(OWN_FOLDER)).ok();
+    record::has_records(root) || own().is_some_and(|own| lock::living_holder(&own).is_some())
+}
 
 /// What can go wrong with a workspace or its root.
 #[derive(Debug, thiserror::Error)]
@@ -179,7 +187,7 @@ impl Disk {
     }
 
     /// The root with this resolved path, if it is held already.
-    pub(crate) fn root_at(&self, path: &std::path::Path) -> Option<Arc<Root>> {
+    pub(crate) fn root_at(&self, path: &Path) -> Option<Arc<Root>> {
         let roots = self.roots.lock().unwrap_or_else(PoisonError::into_inner);
         roots.iter().find(|root| root.path() == path).cloned()
     }

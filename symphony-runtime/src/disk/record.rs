@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use symphony_core::WorkspaceRecord;
 
-use super::root::names;
+use super::root::{OWN_FOLDER, names};
 use super::{DiskError, file};
 
 /// A record as it stands on disk.
@@ -33,6 +33,12 @@ pub(super) fn write(records: &OwnedFd, record: &WorkspaceRecord, ready: bool) ->
 
 pub(super) fn remove(records: &OwnedFd, key: &str) -> Result<(), Errno> {
     file::remove(records, &file_name(key))
+}
+
+/// Whether there are records below a root that is not open.
+pub(super) fn has_records(root: &Path) -> bool {
+    let records = root.join(OWN_FOLDER).join("records");
+    std::fs::read_dir(records).is_ok_and(|mut names| names.next().is_some())
 }
 
 /// Every record that can be read. A damaged one is told and passed over.

@@ -407,7 +407,7 @@ fn service_of(
 ) -> Result<(ServiceId, Option<String>), DiskError> {
     let found = ServiceId::read(own, root).map_err(DiskError::io("cannot look at", path))?;
     let is_older =
-        found == id::FoundId::Nothing && file_type(own, crate::state::STATE_FILE).is_some();
+        found == id::FoundId::Nothing && file_type(own, crate::state_file::STATE_FILE).is_some();
     let service = match found {
         id::FoundId::Ours(service) => service,
         id::FoundId::Foreign | id::FoundId::Nothing => {

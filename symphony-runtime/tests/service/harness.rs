@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use symphony_core::Issue;
 use symphony_core::orchestrator::{Notice, NoticeKind};
 use symphony_core::snapshot::Snapshot;
+use symphony_core::store::MemoryStore;
 use symphony_host::{
     EarlierLife, Guarantees, Host, HostCommand, LocalHost, Mark, RunningCommand, SpawnError,
     Survivor, SweepError,
@@ -59,12 +60,15 @@ pub(crate) struct Harness {
     pub(crate) dir: TempDir,
     pub(crate) board: MemoryTracker,
     pub(crate) agent: ScriptedAgent,
+    /// What one life leaves to the next.
+    pub(crate) store: Arc<MemoryStore>,
 }
 
 impl Harness {
     pub(crate) fn new(script: AgentScript) -> Self {
         let dir = tempfile::Builder::new().prefix("runtime-").tempdir().unwrap();
-        Self { dir, board: MemoryTracker::new(), agent: ScriptedAgent::new(script) }
+        let (board, agent) = (MemoryTracker::new(), ScriptedAgent::new(script));
+        Self { dir, board, agent, store: Arc::default() }
     }
 
     pub(crate) fn with_agent(mut self, agent: ScriptedAgent) -> Self {
@@ -100,6 +104,7 @@ impl Harness {
             .tracker(MemoryFactory::serving(self.board.clone()))
             .agent(ScriptedFactory::new(self.agent.clone()))
             .host(TestHost::new())
+            .store(self.store.clone())
     }
 
     pub(crate) async fn start(&self) -> Live {

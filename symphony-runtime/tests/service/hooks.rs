@@ -46,7 +46,7 @@ async fn rule_9_4_hooks_run_in_order_around_every_attempt() {
     let live = harness.start().await;
     live.until("the first attempt", |s| s.waiting.len() == 1).await;
     let id = live.handle.find(&"MT-1".into()).unwrap();
-    live.handle.retry(id).unwrap();
+    live.handle.retry(id).await.unwrap();
     let diary = harness.dir.path().join("diary");
     eventually("the workspace is removed", || {
         lines(&diary).last().is_some_and(|line| line.starts_with("before_remove"))
@@ -73,7 +73,7 @@ async fn rule_9_4_a_failed_after_create_takes_the_folder_with_it_and_runs_again(
     assert_eq!(failure.to_string(), "hook_failed: after_create ended with exit code 7");
     assert!(!harness.root().join("MT-1").exists());
     let id = live.handle.find(&"MT-1".into()).unwrap();
-    live.handle.retry(id).unwrap();
+    live.handle.retry(id).await.unwrap();
     within("an agent", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
     assert!(harness.root().join("MT-1/half").exists());
     assert_eq!(live.shut_down().await, ServiceEnd::Drained);
@@ -105,9 +105,9 @@ async fn rule_9_4_after_run_runs_after_a_stall_a_stop_and_a_failure_of_its_own()
     live.until("stalled", |s| s.waiting.len() == 1).await;
     assert_eq!(lines(&ran).len(), 1);
     let id = live.handle.find(&"MT-1".into()).unwrap();
-    live.handle.retry(id.clone()).unwrap();
+    live.handle.retry(id.clone()).await.unwrap();
     within("an agent", harness.agent.wait_until(|journal| journal.opened() == 2)).await;
-    live.handle.stop(id).unwrap();
+    live.handle.stop(id).await.unwrap();
     live.until("blocked", |s| s.blocked.len() == 1).await;
     assert_eq!(lines(&ran).len(), 2);
     assert_eq!(live.shut_down().await, ServiceEnd::Drained);
@@ -236,7 +236,7 @@ async fn rule_9_5_what_a_hook_leaves_in_the_background_lives_until_the_run_ends(
     let server = process(&pid).unwrap();
     assert!(server.is_alive());
     eventually("it is up", || up.exists()).await;
-    live.handle.stop("1".into()).unwrap();
+    live.handle.stop("1".into()).await.unwrap();
     live.until("the run has ended", |s| s.blocked.len() == 1).await;
     assert!(!server.is_alive());
     assert_eq!(lines(&bye), ["bye"]);

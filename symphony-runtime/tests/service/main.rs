@@ -10,6 +10,7 @@ mod identifiers;
 mod reload;
 mod restart;
 mod runs;
+mod store;
 mod surroundings;
 mod transcripts;
 mod trouble;

@@ -5,9 +5,10 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use serde_json::json;
 use symphony_core::Settings;
 use symphony_core::agent::{
     AgentBackend, AgentError, AgentFactory, AgentSession, AgentUpdate, SessionRequest, Turn,
@@ -122,7 +123,7 @@ async fn rule_12_4_last_runs_survive_a_restart_so_that_a_restart_loop_causes_no_
 }
 
 #[tokio::test(start_paused = true)]
-async fn rule_12_4_a_damaged_state_file_is_set_aside_and_no_run_id_is_used_again() {
+async fn rule_16_2_a_damaged_state_file_is_set_aside_and_no_run_id_is_used_again() {
     let harness = Harness::new(AgentScript::new().hang());
     harness.issue("1", "MT-1");
     let boot = async || {
@@ -136,20 +137,57 @@ async fn rule_12_4_a_damaged_state_file_is_set_aside_and_no_run_id_is_used_again
     let (first, second) = (boot().await, boot().await);
     assert_eq!((first, second), (1, 2));
     let own = harness.root().join("~symphony");
+    let mut last = second;
+    let mut is_greater = async || {
+        let next = boot().await;
+        assert!(next > last && next > 1_000_000, "{next} after {last}");
+        last = next;
+    };
     for damage in ["{\"boot\": 2,", "", "[]", "\u{0}\u{0}\u{0}"] {
         fs::write(own.join("state.json"), damage).unwrap();
-        assert!(boot().await > 1_000_000, "greater than any count of lives");
+        is_greater().await;
     }
     // Nor does something else in its place stop the service.
-    fs::remove_file(own.join("state.json")).unwrap();
     fs::create_dir(own.join("state.json")).unwrap();
-    assert!(boot().await > 1_000_000);
-    fs::remove_file(own.join("state.json")).unwrap();
+    is_greater().await;
     symlink("/etc/passwd", own.join("state.json")).unwrap();
-    assert!(boot().await > 1_000_000);
+    is_greater().await;
+    is_greater().await;
     let aside = names(&own.join("aside"));
     assert_eq!(aside.len(), 6, "{aside:?}");
     assert!(aside.iter().all(|name| name.starts_with("state.json~")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn rule_16_2_a_state_file_of_an_older_version_is_taken_over_once() {
+    let harness = Harness::new(AgentScript::new().hang());
+    ["1", "2"].iter().for_each(|n| harness.issue(n, &format!("MT-{n}")));
+    harness.write("");
+    let own = harness.root().join("~symphony");
+    fs::create_dir_all(&own).unwrap();
+    let issue = harness.board.issue("1").unwrap();
+    let (now, scope) = (symphony_core::time::Wall::from(SystemTime::now()), "memory");
+    let state = json!({
+        "boot": 7, "paused": true, "scope": scope,
+        "last_runs": {"candidates": now}, "spent": {"day": now.day(), "requests": {"turn": 3}},
+        "stopped": {scope: [{"issue": issue, "since": now, "seen": true, "attempt": 4}]},
+    });
+    fs::write(own.join("state.json"), state.to_string()).unwrap();
+    for life in 0..2 {
+        let live = harness.start().await;
+        let is_as_it_was = |s: &Snapshot| {
+            s.paused && s.blocked.len() == 1 && s.polling.requests_today.get("turn") == Some(&3)
+        };
+        live.until("as it was", is_as_it_was).await;
+        if life == 1 {
+            live.handle.resume().await.unwrap();
+            live.handle.poll_now().unwrap();
+            live.until("the other one runs", |s| s.running.len() == 1).await;
+            assert_eq!(live.handle.snapshot().unwrap().running[0].run.boot, 9, "not 2");
+        }
+        live.shut_down().await;
+        assert!(!own.join("state.json").exists());
+    }
 }
 
 /// An agent with a process of its own, which a service that is killed leaves behind.

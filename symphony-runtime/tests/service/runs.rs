@@ -72,23 +72,23 @@ async fn rule_13_2_an_embedder_needs_ten_lines_and_its_handle_says_when_the_serv
 async fn rule_4_7_operators_pause_resume_stop_retry_and_ask() {
     let harness = Harness::new(AgentScript::new().hang());
     let live = harness.start().await;
-    live.handle.pause().unwrap();
+    live.handle.pause().await.unwrap();
     live.until("paused", |s| s.paused).await;
     harness.issue("1", "MT-1");
     live.handle.poll_now().unwrap();
     live.until("seen", |s| s.candidates.total == 1).await;
     let explanation = live.handle.explain().await.unwrap();
     assert_eq!(explanation.unstarted[0].reason.as_str(), "paused");
-    live.handle.resume().unwrap();
+    live.handle.resume().await.unwrap();
     within("a turn", harness.agent.wait_until(|journal| journal.opened() == 1)).await;
     live.until("running", |s| s.running.len() == 1).await;
     let id = live.handle.find(&"MT-1".into()).unwrap();
     let run = live.handle.snapshot().unwrap().running[0].run;
     assert_eq!(live.handle.events(run)[0].name, "session_started");
-    live.handle.stop(id.clone()).unwrap();
+    live.handle.stop(id.clone()).await.unwrap();
     live.until("blocked", |s| s.blocked.len() == 1).await;
     assert_eq!(harness.agent.live_agents(), 0);
-    live.handle.retry(id).unwrap();
+    live.handle.retry(id).await.unwrap();
     within("another session", harness.agent.wait_until(|journal| journal.opened() == 2)).await;
     assert_eq!(live.shut_down().await, ServiceEnd::Drained);
 }

@@ -93,6 +93,11 @@ pub fn problems(status: &Status, now: Wall) -> Vec<String> {
     if summary.shutting_down {
         out.push(format!("the service ends: {} runs are being stopped", status.running.len()));
     }
+    if let Some(error) = &summary.storage_error {
+        out.push(format!(
+            "storage: nothing starts until what must survive a restart is written: {error}"
+        ));
+    }
     out.extend(summary.problems.iter().map(|problem| file_line("workflow file", problem)));
     for job in &summary.polling.jobs {
         if let Some(error) = &job.error {

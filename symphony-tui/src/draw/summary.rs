@@ -87,6 +87,7 @@ fn runs(status: &Status) -> Vec<Span<'static>> {
         (totals.runs_out_of_turns, "out of turns"),
         (totals.runs_cancelled, "stopped"),
         (totals.runs_input_required, "asked"),
+        (totals.runs_interrupted, "cut off"),
     ] {
         if number > 0 {
             text.push_str(&format!(", {number} {what}"));

@@ -188,6 +188,21 @@ pub const UNANSWERED: &str = "No answer was given to your question: decide yours
      if you cannot go on without an answer. What was done so far is in this folder and in this \
      conversation; the task was and is:\n\n";
 
+/// What a resumed conversation is told whose turn a restart of the service cut off (contract 16.3).
+pub const RESTARTED: &str = "Symphony was restarted while you worked, and your last turn was cut \
+     off. Commands that were running then may have been stopped halfway. Look at what is done in \
+     this folder and in this conversation, then go on from there; do not repeat finished steps.";
+
+/// Returns the same as [`RESTARTED`], with the whole prompt for reference: for an agent that cannot
+/// say whether it was given it.
+#[must_use]
+pub fn restarted_with(prompt: &str) -> String {
+    format!(
+        "{RESTARTED}\n\nFor reference, this is your task; you may have been given it already: \
+         look first.\n\n{prompt}"
+    )
+}
+
 /// What an agent is told at the start of a later turn on the same thread (contract 10.1).
 ///
 /// ```

@@ -82,7 +82,10 @@ pub(super) const KEYS: &[SettingKey] = &[
     optional("polling.activity_file", Shape::Path, "A file whose touch counts as activity."),
 
     optional("workspace.root", Shape::Path,
-        "The folder that holds every workspace. `symphony_workspaces` in the folder for temporary files when absent."),
+        "The folder that holds every workspace. `workspaces` in the service's own folder, which is in the user's state folder, when absent."),
+
+    optional("storage.path", Shape::Path,
+        "The file that keeps what must survive a restart. `symphony.db` in the service's own folder, which is in the user's state folder, when absent."),
 
     optional("hooks.after_create", Shape::OptionalText, "A shell script that runs once in a new workspace."),
     optional("hooks.before_run", Shape::OptionalText, "A shell script that runs before each attempt."),
@@ -162,6 +165,7 @@ pub(super) const SECTIONS: &[(&str, &str)] = &[
     ("polling.quiet_hours", "Hours in which new work is hardly looked for. Off when absent."),
     ("polling.budget", "Limits of requests to the tracker."),
     ("workspace", "Where agents work."),
+    ("storage", "What survives a restart."),
     ("hooks", "Scripts around a workspace and its attempts."),
     ("agent", "How many agents work, and for how long."),
     ("prompt", "How the prompt is rendered."),

@@ -21,8 +21,8 @@ use symphony_core::settings::{
 };
 use symphony_core::tracker::TrackerProfile;
 
-/// Where workspaces are when the file does not say.
-const DEFAULT_ROOT: &str = "symphony_workspaces";
+/// Where workspaces are when the file does not say, below the service's own folder.
+const DEFAULT_ROOT: &str = "workspaces";
 
 /// Where older files have the adapter's keys, whatever the adapter.
 const OLDER_PLACES: [&str; 4] =
@@ -49,6 +49,7 @@ fn settings(r: &mut Reader<'_>, cx: &WorkflowContext<'_>) -> Settings {
     let mut settings = Settings::new("", StateSet::default(), StateSet::default(), root);
     settings.tracker = tracker;
     settings.polling = polling(r, base);
+    settings.storage.path = storage_path(r, base);
     settings.hooks = hooks(r);
     settings.agent = agents::agent(r, cx);
     settings.prompt.engine = r.read("prompt.engine");
@@ -237,10 +238,10 @@ fn activity_file(r: &mut Reader<'_>, base: Base<'_>) -> Option<PathBuf> {
 
 fn workspace(r: &mut Reader<'_>, base: Base<'_>, cx: &WorkflowContext<'_>) -> PathBuf {
     let path = "workspace.root";
-    let default = cx.temp_dir.join(DEFAULT_ROOT);
     let Some(text) = r.read::<String>(path) else {
-        return default;
+        return default_root(r, path, cx);
     };
+    let default = cx.state_folder.as_ref().unwrap_or(&cx.folder).join(DEFAULT_ROOT);
     let resolved = base.path(&text);
     if resolved.is_ok() && text.contains('$') && env_reference(&text).is_none() {
         let message = "`$` is part of the name: only a whole value $NAME or ${NAME} is looked up";
@@ -250,6 +251,35 @@ fn workspace(r: &mut Reader<'_>, base: Base<'_>, cx: &WorkflowContext<'_>) -> Pa
         refuse_path(r, path, &astray);
         default
     })
+}
+
+/// Where workspaces are when the file does not say: where older versions had them, as long as there
+/// are any.
+fn default_root(r: &mut Reader<'_>, path: &'static str, cx: &WorkflowContext<'_>) -> PathBuf {
+    match (&cx.former_root, &cx.state_folder) {
+        (Some(former), _) => {
+            let former = former.clone();
+            let message = format!(
+                "is absent, and workspaces are among the temporary files, where older versions \
+                 had them: name {}, or move that folder and name the new place",
+                former.display()
+            );
+            r.ignore(path, None, message);
+            former
+        }
+        (None, Some(folder)) => folder.join(DEFAULT_ROOT),
+        (None, None) => {
+            let message = "is needed where none of STATE_DIRECTORY, XDG_STATE_HOME and HOME is set";
+            r.refuse(path, None, message);
+            cx.folder.join(DEFAULT_ROOT)
+        }
+    }
+}
+
+fn storage_path(r: &mut Reader<'_>, base: Base<'_>) -> Option<PathBuf> {
+    let path = "storage.path";
+    let text: String = r.read(path)?;
+    base.path(&text).map_err(|astray| refuse_path(r, path, &astray)).ok()
 }
 
 fn refuse_path(r: &mut Reader<'_>, path: &str, astray: &Astray) {
@@ -308,7 +338,7 @@ mod tests {
     #[test]
     fn every_key_of_the_table_is_read() {
         let env = BTreeMap::new();
-        let cx = WorkflowContext::new(&env, "/code", "/tmp");
+        let cx = WorkflowContext::new(&env, "/code").state_folder("/state");
         let map = Map::default();
         let mut reader = Reader::new(&map, KeyTable::default());
         settings(&mut reader, &cx);

@@ -54,7 +54,9 @@ impl Files {
     }
 
     pub(crate) fn read(&self, text: &str) -> Result<Workflow, Vec<Problem>> {
-        let mut cx = WorkflowContext::new(&self.env, "/code/project", "/tmp").home("/home/ada");
+        let mut cx = WorkflowContext::new(&self.env, "/code/project")
+            .state_folder("/state")
+            .home("/home/ada");
         for (kind, profile) in &self.trackers {
             cx = cx.tracker(kind, profile);
         }

@@ -314,7 +314,7 @@ fn rule_2_4_a_root_is_resolved_from_the_environment_the_home_and_the_files_folde
         ("~/a/../b", "/home/ada/b"),
         ("./work", "/code/project/work"),
         ("/a/./b/..", "/a"),
-        ("''", "/tmp/symphony_workspaces"),
+        ("''", "/state/workspaces"),
         ("'C:\\work'", "/code/project/C:\\work"),
     ] {
         let workflow = files.parse(&format!("{MEMORY}workspace:\n  root: {root}\n---\n"));
@@ -519,7 +519,8 @@ fn rule_13_1_a_secret_in_the_wrong_place_is_not_repeated_by_the_problem() {
     let mut profile = TrackerProfile::default();
     profile.provider_keys = vec!["api_key"];
     profile.secret_keys = vec!["api_key"];
-    let cx = WorkflowContext::new(&env, "/code", "/tmp")
+    let cx = WorkflowContext::new(&env, "/code")
+        .state_folder("/state")
         .tracker("linear", &profile)
         .agent("codex", &symphony_codex::PROFILE);
     let leaks: Vec<String> = [

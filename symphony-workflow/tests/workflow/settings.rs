@@ -84,6 +84,9 @@ const ROWS: &[Row] = &[
 
     row("workspace.root", "/srv", |s| s.workspace.root = PathBuf::from("/srv"), "2026", "must be text, got 2026"),
 
+    row("storage.path", "~/symphony.db", |s| s.storage.path = Some(PathBuf::from("/home/ada/symphony.db")),
+        "7", "must be text, got 7"),
+
     row("hooks.after_create", "a", |s| s.hooks.after_create = Some("a".into()), "[a]", "must be text, got a list"),
     row("hooks.before_run", "a", |s| s.hooks.before_run = Some("a".into()), "true", "must be text, got true"),
     row("hooks.after_run", "a", |s| s.hooks.after_run = Some("a".into()), "1", "must be text, got 1"),
@@ -186,7 +189,7 @@ fn rule_3_every_default_is_that_of_the_table() {
         "memory",
         StateSet::new(["Todo", "In Progress"]),
         StateSet::new(["Closed", "Cancelled", "Canceled", "Duplicate", "Done"]),
-        PathBuf::from("/tmp/symphony_workspaces"),
+        PathBuf::from("/state/workspaces"),
     );
     expected.agent.common.command = Some("codex app-server".to_owned()); // Codex's own default
     assert_eq!(defaults(), expected);
@@ -208,7 +211,8 @@ fn rule_3_every_default_is_that_of_the_table() {
                 "budget": {"per_hour": null, "per_day": null, "reserve": 0.2},
                 "activity_file": null,
             },
-            "workspace": {"root": "/tmp/symphony_workspaces"},
+            "workspace": {"root": "/state/workspaces"},
+            "storage": {"path": null},
             "hooks": {
                 "after_create": null, "before_run": null, "after_run": null, "before_remove": null,
                 "timeout": secs(60), "env": [],

@@ -26,6 +26,7 @@ pub(super) fn front_matter(settings: &Settings, registry: &Registry) -> Mapping 
     all.section("tracker", tracker(&settings.tracker, tracker_profile));
     all.section("polling", polling(&settings.polling));
     all.section("workspace", workspace(&settings.workspace));
+    all.section("storage", SectionWriter::default().with("path", &settings.storage.path));
     all.section("hooks", hooks(&settings.hooks));
     all.section("agent", agent(&settings.agent));
     if let Some(profile) = agent_profile.filter(|profile| !profile.section.is_empty()) {
@@ -251,7 +252,7 @@ mod tests {
              effort: high\n  stall_timeout_ms: 0\n  approvals: block\n\
              codex: {thread_sandbox: read-only, command: my codex app-server}\n\
              prompt: {engine: liquid}\nserver: {port: 0, token: $TOKEN, allowed_hosts: [a.b]}\n\
-             logging: {format: json, level: 'info,a=debug'}\n",
+             storage: {path: here/state.db}\nlogging: {format: json, level: 'info,a=debug'}\n",
         ] {
             let before = settings(folder.path(), file);
             let text = shown(&before);

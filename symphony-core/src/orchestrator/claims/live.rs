@@ -67,12 +67,14 @@ impl Claims {
         claim.host = host;
         self.slots.occupy(&claim.issue.state, &claim.host);
         self.runs.insert(run, live);
+        self.dirty_runs.insert(run);
         self.enter(&id, Stage::Running { run }, None);
     }
 
     /// Ends a run and frees its slot. Its claim is to enter another stage, or to be removed.
     pub(in crate::orchestrator) fn end_run(&mut self, run: RunId) -> Option<Run> {
         let live = self.runs.remove(&run)?;
+        self.dirty_runs.insert(run);
         let Some(claim) = self.by_issue.get(&live.issue) else {
             debug_assert!(false, "a run without a claim");
             return None;
@@ -91,6 +93,7 @@ impl Claims {
         now: Mono,
     ) -> Option<RunId> {
         let mut then = after;
+        self.dirty.insert(id.clone());
         let run = match &mut self.by_issue.get_mut(id)?.stage {
             Stage::Stopping { then: decided, by_operator, .. } => {
                 *by_operator |= why == StopReason::Operator;
@@ -169,8 +172,8 @@ impl Claims {
         }
     }
 
-    /// Sets the deadline of a run that is not stopping: the end of its grace, or a stall where
-    /// silence counts, whichever comes first.
+    /// Sets the deadline of a run that is not stopping: the end of its grace, a stall where silence
+    /// counts, or the end of the wait for the store, whichever comes first.
     pub(in crate::orchestrator) fn watch(&mut self, run: RunId) {
         if !self.is_running(run) {
             return;
@@ -180,8 +183,8 @@ impl Claims {
         };
         let timeout = live.stall_timeout.filter(|_| live.can_stall());
         let stall = timeout.map(|timeout| live.last_alive + timeout);
-        let (id, grace) = (live.issue.clone(), live.finish_by);
-        self.set_wake(&id, stall.into_iter().chain(grace).min());
+        let (id, grace, store) = (live.issue.clone(), live.finish_by, live.store_deadline());
+        self.set_wake(&id, [stall, grace, store].into_iter().flatten().min());
     }
 
     /// Returns how long a run has been silent, if that is too long (contract 8.1).

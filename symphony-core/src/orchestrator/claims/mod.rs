@@ -3,6 +3,7 @@
 
 mod live;
 mod outcome;
+mod persist;
 mod rows;
 mod run;
 mod slots;
@@ -15,11 +16,12 @@ use crate::failure::Failure;
 use crate::issue::{Issue, IssueId};
 use crate::run::RunId;
 use crate::snapshot::Slots;
-use crate::time::{Mono, Now, Wall};
+use crate::time::{Mono, Now};
 
-use super::{BlockReason, ReadId, Removal, RemovalId, StoppedIssue};
+use super::{BlockReason, ReadId, Removal, RemovalId};
 
 pub(super) use outcome::{after_end, outcome};
+pub(super) use persist::run_row;
 pub(super) use run::{Run, TurnStage};
 pub(super) use slots::Full;
 pub(super) use stage::{After, Claim, Origin, Stage, Thread, mark};
@@ -40,6 +42,10 @@ pub(super) struct Claims {
     deadlines: BTreeSet<(Mono, IssueId)>,
     /// Waiting claims that may start as soon as there is a slot.
     ready: BTreeSet<IssueId>,
+    /// Claims whose row may be another than the one that was last written.
+    dirty: BTreeSet<IssueId>,
+    /// Live runs whose row may be another.
+    dirty_runs: BTreeSet<RunId>,
 }
 
 /// What a newer snapshot of an issue changed.
@@ -57,7 +63,9 @@ impl Claims {
     }
 
     pub(super) fn get_mut(&mut self, id: &IssueId) -> Option<&mut Claim> {
-        self.by_issue.get_mut(id)
+        let claim = self.by_issue.get_mut(id)?;
+        self.dirty.insert(id.clone());
+        Some(claim)
     }
 
     pub(super) fn contains(&self, id: &IssueId) -> bool {
@@ -98,21 +106,6 @@ impl Claims {
         self.by_issue.iter().filter(|(_, c)| waits(c)).map(|(id, _)| id.clone()).collect()
     }
 
-    /// Returns what operators have stopped. A run that is still ending because an operator stopped
-    /// it counts, too.
-    pub(super) fn stopped_by_operator(&self, now: Wall) -> Vec<StoppedIssue> {
-        let stopped = self.by_issue.values().filter_map(|claim| {
-            let (since, seen) = match claim.stage() {
-                Stage::Blocked { why: BlockReason::Operator, since, seen } => (since.wall, *seen),
-                Stage::Stopping { by_operator: true, .. } => (now, false),
-                _ => return None,
-            };
-            let issue = Issue { description: None, ..Issue::clone(claim.issue()) };
-            Some(StoppedIssue { issue, since, seen, attempt: claim.attempt })
-        });
-        stopped.collect()
-    }
-
     /// Returns where a claim came from, if it is being checked by this read.
     pub(super) fn origin(&self, id: &IssueId, read: ReadId) -> Option<Origin> {
         match self.by_issue.get(id)?.stage {
@@ -131,6 +124,7 @@ impl Claims {
     pub(super) fn remove(&mut self, id: &IssueId) -> Option<Claim> {
         self.set_wake(id, None);
         self.ready.remove(id);
+        self.dirty.insert(id.clone());
         self.by_issue.remove(id)
     }
 
@@ -154,6 +148,8 @@ impl Claims {
     pub(super) fn block(&mut self, id: &IssueId, why: BlockReason, since: Now) {
         if let Some(claim) = self.by_issue.get_mut(id) {
             claim.failure = None;
+            claim.interruptions = 0;
+            claim.asked = None;
             claim.unanswered = matches!(why, BlockReason::Question(_)) && claim.thread.is_some();
             if !claim.unanswered {
                 claim.forget_thread();
@@ -162,13 +158,13 @@ impl Claims {
         self.enter(id, Stage::Blocked { why, since, seen: false }, None);
     }
 
-    /// Notes that a read has shown in which state a blocked issue was left. Returns whether this
-    /// was the first such read.
-    pub(super) fn note_left(&mut self, id: &IssueId) -> bool {
+    /// Notes that a read has shown in which state a blocked issue was left.
+    pub(super) fn note_left(&mut self, id: &IssueId) {
         match self.by_issue.get_mut(id).map(|claim| &mut claim.stage) {
-            Some(Stage::Blocked { seen, .. }) => !std::mem::replace(seen, true),
-            _ => false,
+            Some(Stage::Blocked { seen, .. }) if !*seen => *seen = true,
+            _ => return,
         }
+        self.dirty.insert(id.clone());
     }
 
     /// Enters Cleaning: the workspace is being removed.
@@ -233,6 +229,7 @@ impl Claims {
         let waits_on =
             matches!((&claim.stage, &stage), (Stage::Waiting { .. }, Stage::Waiting { .. }));
         claim.stage = stage;
+        self.dirty.insert(id.clone());
         if !waits_on {
             claim.version += 1;
         }
@@ -275,6 +272,9 @@ impl Claims {
         if freed_slot {
             self.slots.vacate(&claim.issue.state, &claim.host);
             self.slots.occupy(&fresh.state, &claim.host);
+        }
+        if *claim.issue != *fresh {
+            self.dirty.insert(id.clone());
         }
         claim.issue = fresh;
         Accepted { moved, freed_slot }

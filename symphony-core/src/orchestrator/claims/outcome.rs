@@ -32,6 +32,7 @@ pub(in crate::orchestrator) fn outcome(
     match end {
         RunEnd::Succeeded => match then {
             Some(After::Retry(_)) => Outcome::Failed,
+            Some(After::Postpone(_)) => Outcome::Interrupted,
             None if run.turns >= run.max_turns => Outcome::OutOfTurns,
             _ => Outcome::Succeeded,
         },
@@ -51,9 +52,18 @@ pub(in crate::orchestrator) fn after_end(
     decided: Option<After>,
     end: RunEnd,
 ) -> Option<After> {
-    if asked.is_some() {
-        return asked;
+    match (asked, decided, end) {
+        // A question that came while the service was ending is not lost.
+        (Some(After::Postpone(_)), _, RunEnd::InputRequired { question }) => {
+            Some(After::Block(BlockReason::Question(question)))
+        }
+        (Some(asked), ..) => Some(asked),
+        (None, decided, end) => after_own_end(decided, end),
     }
+}
+
+/// Returns what follows a run that was not told to stop.
+fn after_own_end(decided: Option<After>, end: RunEnd) -> Option<After> {
     match (decided, end) {
         (decided, RunEnd::Succeeded) => decided,
         // Once the issue is known to be over, how its last turn ended changes nothing.
@@ -61,6 +71,12 @@ pub(in crate::orchestrator) fn after_end(
             Some(then @ (After::Clean | After::Release(_))),
             RunEnd::Failed(_) | RunEnd::InputRequired { .. },
         ) => Some(then),
+        // The process that has it ends, or is ended; the agent has not done anything wrong.
+        (_, RunEnd::Failed(failure))
+            if failure.kind == FailureKind::Agent(AgentErrorKind::ThreadInUse) =>
+        {
+            Some(After::Postpone(failure))
+        }
         (_, RunEnd::Failed(failure)) => Some(After::Retry(failure)),
         (_, RunEnd::InputRequired { question }) => {
             Some(After::Block(BlockReason::Question(question)))

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::agent::{AgentEvent, Opened, Tokens, UsdMicros};
+use crate::agent::{AgentEvent, Opened, ThreadId, Tokens, UsdMicros};
 use crate::failure::{Failure, FailureKind};
 use crate::issue::IssueId;
 use crate::orchestrator::reads::asked_upkeep_wait;
@@ -15,6 +15,9 @@ use crate::tracker::TrackerErrorKind;
 use crate::workspace::Scope;
 
 use super::stage::{After, Mark};
+
+/// How long a turn waits for the store before its run gives way (contract 16.3).
+const STORE_PATIENCE: Duration = Duration::from_secs(300);
 
 /// How often the read after a turn is tried again (contract 10.1).
 const MAX_TURN_READ_RETRIES: u32 = 3;
@@ -42,12 +45,16 @@ pub(in crate::orchestrator) struct Run {
     pub(in crate::orchestrator) effort: Option<Arc<str>>,
     pub(in crate::orchestrator) tokens: Tokens,
     pub(in crate::orchestrator) cost: Option<UsdMicros>,
+    /// Whether the counts are newer than what was written.
+    pub(in crate::orchestrator) has_new_usage: bool,
     pub(in crate::orchestrator) last_event: Option<Arc<AgentEvent>>,
     pub(in crate::orchestrator) last_alive: Mono,
     /// How long it may be silent: that of its kind of agent, as last set.
     pub(super) stall_timeout: Option<Duration>,
     /// Whether it was told that its question was not answered.
     pub(in crate::orchestrator) unanswered: bool,
+    /// The conversation that it was to go on with.
+    pub(in crate::orchestrator) resumes: Option<ThreadId>,
     /// Tool calls that Symphony has not answered yet.
     pub(in crate::orchestrator) open_tool_calls: u32,
     /// Whether a tool call of this turn changed the tracker.
@@ -64,6 +71,8 @@ pub(in crate::orchestrator) struct Run {
 /// Whose move it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::orchestrator) enum TurnStage {
+    /// The worker's: a turn was ordered, and is under way as soon as the store has kept that.
+    Ordered { since: Mono },
     /// The agent's.
     Open,
     /// Ours: the turn ended and the issue is to be read.
@@ -98,10 +107,12 @@ impl Run {
             effort: None,
             tokens: Tokens::default(),
             cost: None,
+            has_new_usage: false,
             last_event: None,
             last_alive: now.mono,
             stall_timeout: settings.agent.common.stall_timeout,
             unanswered: false,
+            resumes: None,
             open_tool_calls: 0,
             changed_issue: false,
             finish_by: None,
@@ -115,8 +126,11 @@ impl Run {
     pub(in crate::orchestrator) fn enter(&mut self, phase: Phase, now: Mono) -> bool {
         self.phase = phase;
         self.last_alive = now;
-        if phase == Phase::StreamingTurn && self.turns == 0 {
-            self.turns = 1;
+        if phase == Phase::StreamingTurn {
+            self.turns = self.turns.max(1);
+            if matches!(self.turn, TurnStage::Ordered { .. }) {
+                self.turn = TurnStage::Open;
+            }
         }
         true
     }
@@ -141,7 +155,7 @@ impl Run {
     /// Begins another turn.
     pub(in crate::orchestrator) fn begin_turn(&mut self, now: Mono) -> bool {
         self.turns += 1;
-        self.turn = TurnStage::Open;
+        self.turn = TurnStage::Ordered { since: now };
         self.changed_issue = false;
         self.then = None;
         self.last_alive = now;
@@ -172,6 +186,19 @@ impl Run {
         Some(asked_upkeep_wait(failure).unwrap_or_else(backoff))
     }
 
+    /// Whether its turn is under way, or about to be.
+    pub(in crate::orchestrator) const fn has_turn(&self) -> bool {
+        matches!(self.turn, TurnStage::Open | TurnStage::Ordered { .. })
+    }
+
+    /// Returns by when the store must have kept its next turn.
+    pub(in crate::orchestrator) fn store_deadline(&self) -> Option<Mono> {
+        match self.turn {
+            TurnStage::Ordered { since } => Some(since + STORE_PATIENCE),
+            _ => None,
+        }
+    }
+
     /// Whether it was told to finish.
     pub(in crate::orchestrator) fn is_finishing(&self) -> bool {
         self.turn == TurnStage::Finishing
@@ -188,7 +215,7 @@ impl Run {
         grace: Duration,
     ) -> bool {
         let may_be_its_own = self.changed_issue || self.open_tool_calls > 0;
-        if self.turn != TurnStage::Open || !may_be_its_own || grace.is_zero() {
+        if !self.has_turn() || !may_be_its_own || grace.is_zero() {
             return false;
         }
         self.then = Some(after);

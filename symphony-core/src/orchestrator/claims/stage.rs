@@ -11,8 +11,9 @@ use crate::orchestrator::reads::asked_wait;
 use crate::orchestrator::{BlockReason, ReadId, ReleaseReason, Removal, RemovalId, StopReason};
 use crate::policy::{self, CONTINUATION_DELAY};
 use crate::run::RunId;
+use crate::store::AskedTurn;
 use crate::time::{Mono, Now, Wall};
-use crate::workspace::{HostId, WorkspaceKey};
+use crate::workspace::{HostId, Scope, WorkspaceKey};
 
 /// The claim on an issue. One map entry per issue is what makes "one run per issue" hold.
 ///
@@ -26,6 +27,7 @@ pub(in crate::orchestrator) struct Claim {
     /// Grows with every stage, so that an answer can tell whether the claim it was asked for is
     /// still the same (contract 4.8).
     pub(super) version: u64,
+    pub(super) scope: Scope,
     pub(super) key: WorkspaceKey,
     pub(super) host: HostId,
     /// The attempt that runs or comes next; `None` for the first.
@@ -34,10 +36,14 @@ pub(in crate::orchestrator) struct Claim {
     pub(in crate::orchestrator) failure: Option<Failure>,
     /// Consecutive normal ends that changed nothing (contract 7.7).
     pub(in crate::orchestrator) unchanged_ends: u32,
+    /// Consecutive restarts that cut off a run of it (contract 16.4).
+    pub(in crate::orchestrator) interruptions: u32,
     /// The conversation that the next run goes on with, if it is with the same agent.
     pub(in crate::orchestrator) thread: Option<Thread>,
     /// Whether that conversation ended with a question that has no answer.
     pub(in crate::orchestrator) unanswered: bool,
+    /// The turn that was last handed to that conversation, until it is known to have ended.
+    pub(in crate::orchestrator) asked: Option<AskedTurn>,
     /// What of each conversation's usage is in the totals already.
     pub(in crate::orchestrator) counted: BTreeMap<ThreadId, Usage>,
     /// Its entry in the deadlines.
@@ -49,6 +55,7 @@ impl Claim {
     pub(in crate::orchestrator) fn new(
         issue: Arc<Issue>,
         seen: ReadId,
+        scope: Scope,
         key: WorkspaceKey,
         host: HostId,
         stage: Stage,
@@ -57,13 +64,16 @@ impl Claim {
             issue,
             seen,
             version: 0,
+            scope,
             key,
             host,
             attempt: None,
             failure: None,
             unchanged_ends: 0,
+            interruptions: 0,
             thread: None,
             unanswered: false,
+            asked: None,
             counted: BTreeMap::new(),
             wake: None,
             stage,
@@ -80,6 +90,11 @@ impl Claim {
 
     pub(in crate::orchestrator) const fn version(&self) -> u64 {
         self.version
+    }
+
+    /// The scope of the tracker that it came from.
+    pub(in crate::orchestrator) const fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     pub(in crate::orchestrator) const fn key(&self) -> &WorkspaceKey {
@@ -133,6 +148,7 @@ impl Claim {
     /// 7.2, 10.3). Returns the backoff.
     pub(in crate::orchestrator) fn fail(&mut self, max_backoff: Duration) -> Duration {
         self.unchanged_ends = 0;
+        self.interruptions = 0;
         self.forget_thread();
         policy::backoff(self.count_attempt(), max_backoff)
     }
@@ -145,6 +161,7 @@ impl Claim {
         max_backoff: Duration,
     ) -> Duration {
         self.attempt = Some(1);
+        self.interruptions = 0;
         self.unchanged_ends =
             if mark(&self.issue) == *began_at { self.unchanged_ends.saturating_add(1) } else { 0 };
         match self.unchanged_ends {
@@ -167,6 +184,7 @@ impl Claim {
     pub(in crate::orchestrator) fn forget_thread(&mut self) {
         self.thread = None;
         self.unanswered = false;
+        self.asked = None;
         self.counted.clear();
     }
 }
@@ -211,6 +229,8 @@ pub(in crate::orchestrator) enum Origin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::orchestrator) enum After {
     Retry(Failure),
+    /// The next run takes over where this one stood: it was not the issue's fault.
+    Postpone(Failure),
     Block(BlockReason),
     Release(ReleaseReason),
     Clean,
@@ -219,7 +239,7 @@ pub(in crate::orchestrator) enum After {
 impl After {
     const fn rank(&self) -> u8 {
         match self {
-            Self::Retry(_) => 0,
+            Self::Retry(_) | Self::Postpone(_) => 0,
             Self::Block(_) => 1,
             Self::Release(_) => 2,
             Self::Clean => 3,
@@ -229,9 +249,8 @@ impl After {
     /// Whether a read of the issue led to it: then a newer one may lead elsewhere.
     pub(in crate::orchestrator) const fn is_about_the_issue(&self) -> bool {
         match self {
-            Self::Clean => true,
-            Self::Release(why) => !matches!(why, ReleaseReason::ShutDown),
-            Self::Retry(_) | Self::Block(_) => false,
+            Self::Clean | Self::Release(_) => true,
+            Self::Retry(_) | Self::Postpone(_) | Self::Block(_) => false,
         }
     }
 

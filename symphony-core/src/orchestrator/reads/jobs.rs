@@ -135,13 +135,15 @@ impl Jobs {
     /// Goes on where the last life left the jobs.
     pub(in crate::orchestrator) fn restore(
         &mut self,
-        ages: BTreeMap<Job, Duration>,
+        last_runs: &BTreeMap<Job, Wall>,
         pace: &JobPace,
         now: Now,
     ) {
-        let last = |job| ages.get(&job).map(|age| now.wall - *age);
+        // A clock that went back makes no age negative.
+        let age = |at: Wall| at.until(now.wall).unwrap_or_default();
+        let last = |job| last_runs.get(&job).map(|at| now.wall - age(*at));
         let rest = |job, interval: Duration, pause: Duration| {
-            let age = ages.get(&job).copied().unwrap_or(Duration::MAX);
+            let age = last_runs.get(&job).map_or(Duration::MAX, |at| age(*at));
             now.mono + interval.min(pause).saturating_sub(age)
         };
         for (job, state, interval, pause) in [
@@ -153,10 +155,10 @@ impl Jobs {
             state.not_before = rest(job, interval, pause);
         }
         let is_custom = |job: &Job| matches!(job, Job::Custom(_));
-        self.restored = ages
-            .into_iter()
+        self.restored = last_runs
+            .iter()
             .filter(|(job, _)| is_custom(job))
-            .map(|(job, age)| (job, now.wall - age))
+            .map(|(job, at)| (job.clone(), now.wall - age(*at)))
             .collect();
     }
 

@@ -1,6 +1,7 @@
 //! The effects and notices since the last call: each call takes what it returns.
 
-use symphony_core::orchestrator::{Effect, NoticeKind, Saved, Start};
+use symphony_core::orchestrator::{Effect, NoticeKind, Start};
+use symphony_core::store::{Rows, Write};
 
 use super::{Harness, board, name, run};
 
@@ -50,11 +51,14 @@ impl Harness {
         told
     }
 
-    pub(crate) fn saves(&mut self) -> Vec<Saved> {
-        self.take(|effect| match effect {
-            Effect::Save(saved) => Some(saved.clone()),
-            _ => None,
-        })
+    /// What was written since the last call.
+    pub(crate) fn writes(&mut self) -> Vec<Write> {
+        std::mem::take(&mut self.writes)
+    }
+
+    /// All that was written, as another life would find it.
+    pub(crate) fn rows(&self) -> Rows {
+        self.rows.of_scope(&self.configuration.scope)
     }
 
     /// How often the workflow file was to be looked at.

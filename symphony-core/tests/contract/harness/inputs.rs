@@ -65,7 +65,9 @@ impl Harness {
 
     fn reload(&mut self, workspaces: Option<Workspaces>) {
         self.broken = false;
-        self.event(Event::Reloaded { configuration: self.configuration.clone(), workspaces });
+        let configuration = self.configuration.clone();
+        let claims = self.rows().claims;
+        self.event(Event::Reloaded { configuration, workspaces, claims });
     }
 
     /// The file becomes invalid.

@@ -49,7 +49,7 @@ impl Harness {
                 assert!(!self.jobs.contains(&name.to_string()), "{name} runs");
                 self.jobs.push(name.to_string());
             }
-            Effect::RecheckWorkflow | Effect::Save(_) => (),
+            Effect::RecheckWorkflow => (),
         }
     }
 

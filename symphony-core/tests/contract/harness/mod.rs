@@ -16,10 +16,11 @@ use std::time::Duration;
 
 use symphony_core::Issue;
 use symphony_core::orchestrator::{
-    Configuration, Effect, Event, Notice, Orchestrator, ReadId, Removal, RemovalId, Restored,
-    Start, Step,
+    Configuration, Effect, Event, Notice, Orchestrator, Phase, ReadId, Removal, RemovalId,
+    Restored, RunEvent, Start, Step, Workspaces,
 };
 use symphony_core::run::RunId;
+use symphony_core::store::{Durability, RowMap, Write};
 use symphony_core::time::{Mono, Now, Wall};
 use symphony_core::tracker::Poll;
 
@@ -52,6 +53,12 @@ pub(crate) struct Harness {
     closing: bool,
     effects: Vec<Effect>,
     notices: Vec<Notice>,
+    writes: Vec<Write>,
+    rows: RowMap,
+    /// Whether turns that are ordered wait for the store.
+    pub(crate) store_hangs: bool,
+    /// The greatest durability that was asked for.
+    pub(crate) durability: Durability,
 }
 
 /// A run that has started and not ended.
@@ -92,6 +99,10 @@ impl Harness {
 
     fn open(configuration: Configuration, restored: Restored) -> Self {
         let now = Now { mono: Mono::from_millis(1_000_000), wall: OPENING };
+        Self::open_at(configuration, restored, now)
+    }
+
+    fn open_at(configuration: Configuration, restored: Restored, now: Now) -> Self {
         let boot = restored.boot;
         let (orchestrator, step) = Orchestrator::new(configuration.clone(), restored, now);
         let mut harness = Self {
@@ -113,15 +124,41 @@ impl Harness {
             closing: false,
             effects: Vec::new(),
             notices: Vec::new(),
+            writes: Vec::new(),
+            rows: RowMap::default(),
+            store_hangs: false,
+            durability: Durability::Process,
         };
         harness.absorb(step);
+        harness
+    }
+
+    /// Another life, with what this one wrote and what it left on disk, after `millis` of downtime.
+    pub(crate) fn restarted(&self, millis: u64) -> Self {
+        let restored =
+            Restored { boot: self.boot + 1, rows: self.rows(), workspaces: Workspaces::default() };
+        let mut next = self.now;
+        next.wall = next.wall + Duration::from_millis(millis);
+        let mut harness = Self::open_at(self.configuration.clone(), restored, next);
+        let mut rows = self.rows.clone();
+        harness.writes.iter().for_each(|write| rows.apply(write));
+        harness.rows = rows;
         harness
     }
 
     /// Hands one event to the orchestrator, at the present time.
     pub(crate) fn event(&mut self, event: Event) {
         let step = self.orchestrator.handle(self.now, event);
+        let ordered = step.effects.iter().filter_map(|effect| match effect {
+            Effect::NextTurn { run, turn: 2.., .. } if !self.store_hangs => Some(*run),
+            _ => None,
+        });
+        let ordered: Vec<RunId> = ordered.collect();
         self.absorb(step);
+        for run in ordered {
+            let news = RunEvent::Phase(Phase::StreamingTurn);
+            self.event(Event::Run { run, news });
+        }
     }
 
     fn absorb(&mut self, step: Step) {
@@ -130,6 +167,9 @@ impl Harness {
             self.effects.push(effect);
         }
         self.notices.extend(step.notices);
+        step.writes.iter().for_each(|write| self.rows.apply(write));
+        self.writes.extend(step.writes);
+        self.durability = self.durability.max(step.durability);
         self.check_invariants();
     }
 

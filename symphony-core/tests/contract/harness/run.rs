@@ -73,6 +73,7 @@ impl<'a> Run<'a> {
             .enters(Phase::BuildingPrompt)
             .enters(Phase::LaunchingAgent)
             .enters(Phase::InitializingSession)
+            .opens_as_asked()
             .says(session)
             .enters(Phase::StreamingTurn);
         if let Some(live) = run.harness.runs.get_mut(&run.run) {
@@ -81,7 +82,23 @@ impl<'a> Run<'a> {
         run
     }
 
+    /// Its session is open; the order of its first turn is taken.
+    fn opens_as_asked(self) -> Self {
+        let opened = Opened::new(self.thread());
+        let run = self.opens(opened);
+        let is_first = |effect: &Effect| matches!(effect, Effect::NextTurn { run: of, turn: 1, .. } if *of == run.run);
+        run.harness.effects.retain(|effect| !is_first(effect));
+        run
+    }
+
+    /// The answer to its last turn has not reached it yet.
+    pub(crate) fn awaits_answer(self) -> Self {
+        self.harness.runs.get_mut(&self.run).expect("live").awaits_answer = true;
+        self
+    }
+
     pub(crate) fn opens(self, opened: Opened) -> Self {
+        self.harness.runs.get_mut(&self.run).expect("live").awaits_answer = true;
         self.news(RunEvent::Opened(opened))
     }
 

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use symphony_core::orchestrator::{Configuration, Generation, Restored};
+use symphony_core::budget::Spent;
+use symphony_core::orchestrator::{Configuration, Generation, Job, Restored};
+use symphony_core::store::PollRow;
 use symphony_core::{HostId, Scope, Settings, StateSet, WorkspaceKey, WorkspaceRecord};
 
-use super::id;
+use super::{OPENING, id};
 
 pub(crate) struct Setup {
     pub(crate) settings: Settings,
@@ -43,6 +45,15 @@ impl Setup {
     /// `agent.max_turns`
     pub(crate) fn turns(&mut self, turns: u32) -> &mut Self {
         self.settings.agent.max_turns = turns;
+        self
+    }
+
+    /// An earlier life read the tracker so long ago, for these jobs, and asked so often.
+    pub(crate) fn polled(&mut self, age_ms: u64, jobs: &[Job], spent: Spent) -> &mut Self {
+        let at = OPENING - Duration::from_millis(age_ms);
+        let last_runs = jobs.iter().map(|job| (job.clone(), at)).collect();
+        let scope = Scope::from("board");
+        self.restored.rows.polls = Some(PollRow { scope, last_runs, spent });
         self
     }
 

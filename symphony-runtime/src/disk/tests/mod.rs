@@ -141,7 +141,7 @@ fn rule_9_2_a_symlink_planted_between_check_and_use_leads_nowhere() {
             while !stop.load(Ordering::Relaxed) && begun.elapsed() < Duration::from_secs(10) {
                 // Folder and link change places in one step, again and again.
                 let exchange = rustix::fs::RenameFlags::EXCHANGE;
-                let here = rustix::fs::CWD;
+                let here = CWD;
                 let _ = rustix::fs::renameat_with(here, &place, here, &spare, exchange);
             }
         });
