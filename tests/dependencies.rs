@@ -1,4 +1,4 @@
-//! What an embedder compiles who asks for nothing.
+//! What the features of the facade compile.
 #![expect(clippy::unwrap_used, reason = "a test fails loudly")]
 
 use std::collections::BTreeSet;

@@ -218,7 +218,7 @@ fn pages_below(path: &Path) -> Vec<String> {
     files(path).iter().flat_map(|below| pages_below(below)).collect()
 }
 
-/// The words behind the command, up to what is for the shell, as somebody would type them.
+/// The words behind the command, up to what is for the shell, in the form in which they are typed.
 fn words_of(line: &str) -> Option<String> {
     let words = line.strip_prefix("symphony ")?.split([';', '>', '&', '#']).next()?;
     let words = words.split(" | ").next()?.replace("\\|", " ").replace(['[', ']'], "");

@@ -1,4 +1,4 @@
-//! The support file of `symphony doctor --bundle`: text for a person who helps, without secrets,
+//! The support file of `symphony doctor --bundle`: text to send with a question, without secrets,
 //! prompt, hooks and issues.
 
 use std::fmt::Write as _;
